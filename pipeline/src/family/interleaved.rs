@@ -1,0 +1,66 @@
+//! Interleaved 1F1B: v chunks per stage, looped, so that filling takes 1/v of the time.
+//!
+//! Source: Narayanan et al. 2021, section 2.2 (m a multiple of p); torch.distributed.pipelining,
+//! `Interleaved1F1B`, for other m. Bubble (p-1)(F+B+W)/v. Memory of stage 0:
+//! p + (p-1)/v microbatches.
+//!
+//! Microbatches go in rounds of g (g = p where p divides m): a round passes chunk after chunk.
+//!
+//! 1. Warm-up: (v-1) g + 2 (p-1-r) forwards on stage r, or all there are.
+//! 2. Steady: one forward, one backward.
+//! 3. Drain: the backwards that are left.
+
+use super::{About, Chunks, LimitUse};
+use crate::fault::Fault;
+use crate::pass::Pass;
+use crate::problem::Problem;
+use crate::schedule::{Order, Schedule};
+use crate::shape::{Placement, Shape};
+
+pub(super) const ABOUT: About = About {
+    name: "1f1b-i",
+    source: "Interleaved 1F1B (Narayanan et al. 2021, arXiv 2104.04473; torch Interleaved1F1B)",
+    needs: "m a multiple of p, or of floor(m/p)",
+    chunks: Chunks::Any { default: 2 },
+    limit: LimitUse::Checked,
+    bubble: "(p-1)(F+B+W)/v",
+    memory: "(p + (p-1)/v) M_B",
+};
+
+pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
+    let shape = problem.shape();
+    let (stages, microbatches) = (shape.stages(), shape.microbatches());
+    let rounds = (microbatches / u32::try_from(stages).unwrap_or(u32::MAX)).max(1);
+    if !microbatches.is_multiple_of(rounds) {
+        let below = microbatches / rounds * rounds;
+        let what = format!(
+            "microbatches that fall into {rounds} equal rounds (a multiple of {rounds} = \
+             floor(m/p)): {microbatches} do not, {below} or {} would",
+            microbatches.next_multiple_of(rounds)
+        );
+        return Err(Fault::Needs { family: ABOUT.name, what });
+    }
+    let orders = (0..shape.stages()).map(|stage| order(shape, stage, microbatches / rounds));
+    Schedule::new(shape, Placement::Looped, orders.collect())
+}
+
+fn order(shape: Shape, stage: usize, round: u32) -> Order {
+    let (per_stage, last) = (u32::from(shape.chunks_per_stage()), shape.stages() - 1);
+    let total = per_stage * shape.microbatches();
+    let behind = u32::try_from(last - stage).unwrap_or(u32::MAX);
+    let warm_up = ((per_stage - 1) * round + 2 * behind).min(total);
+    let chunks: Vec<u16> = Placement::Looped.chunks_of(shape, stage).collect();
+    let lap = |k: u32| (k / round % per_stage) as usize;
+    let microbatch = |k: u32| k / (round * per_stage) * round + k % round;
+    let forward = |k: u32| Pass::f(chunks[lap(k)], microbatch(k));
+    let backward = |k: u32| Pass::bw(chunks[chunks.len() - 1 - lap(k)], microbatch(k));
+    let mut order = Order::with_capacity(2 * total as usize);
+    (0..warm_up).for_each(|k| order.push(forward(k)));
+    for k in 0..total {
+        if warm_up + k < total {
+            order.push(forward(warm_up + k));
+        }
+        order.push(backward(k));
+    }
+    order
+}

@@ -1,0 +1,155 @@
+//! The families: each a rule that turns a problem into a schedule, or says why it cannot.
+
+mod gpipe;
+mod hand;
+mod interleaved;
+mod one_f_one_b;
+mod zb_h1;
+mod zb_h2;
+mod zb_heuristic;
+mod zb_v;
+
+use crate::fault::Fault;
+use crate::problem::{Limit, Problem};
+use crate::schedule::Schedule;
+
+/// A rule that makes schedules.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// All forwards, then all backwards.
+    GPipe,
+    /// One forward, one backward.
+    OneFOneB,
+    /// 1F1B over several chunks per stage.
+    Interleaved,
+    /// Zero Bubble with the memory of 1F1B.
+    ZbH1,
+    /// Zero Bubble with twice the memory.
+    ZbH2,
+    /// The published search for an order under any memory limit.
+    ZbHeuristic,
+    /// [`Family::ZbHeuristic`] at 1p.
+    Zb1p,
+    /// [`Family::ZbHeuristic`] at 2p.
+    Zb2p,
+    /// Zero Bubble over two chunks per stage in a V.
+    ZbV,
+}
+
+/// How many chunks per stage a family works with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chunks {
+    /// This many and no other.
+    Exactly(u16),
+    /// Any number, and this many unless told.
+    Any {
+        /// The number unless told.
+        default: u16,
+    },
+}
+
+/// What a memory limit does to a family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LimitUse {
+    /// The order is what it is: a limit can only be checked.
+    Checked,
+    /// The order is made to fit; without a limit the given one holds, or none.
+    Shapes {
+        /// The limit unless told.
+        default: Option<Limit>,
+    },
+    /// The order is made to fit the family's own limit; another can only be checked.
+    Own(Limit),
+}
+
+/// What a user wants to know before choosing a family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// What it asks of the shape.
+    pub needs: &'static str,
+    /// Chunks per stage.
+    pub chunks: Chunks,
+    /// What a memory limit does.
+    pub limit: LimitUse,
+    /// Bubble per step without communication, F, B and W per stage and microbatch.
+    pub bubble: &'static str,
+    /// Peak activation memory of the stage that holds most.
+    pub memory: &'static str,
+}
+
+type Rule = fn(&Problem) -> Result<Schedule, Fault>;
+
+impl Family {
+    /// Every family, in the order in which they are listed.
+    pub const ALL: [Self; 9] = [
+        Self::GPipe,
+        Self::OneFOneB,
+        Self::Interleaved,
+        Self::ZbH1,
+        Self::ZbH2,
+        Self::ZbHeuristic,
+        Self::Zb1p,
+        Self::Zb2p,
+        Self::ZbV,
+    ];
+
+    const fn parts(self) -> (&'static About, Rule) {
+        match self {
+            Self::GPipe => (&gpipe::ABOUT, gpipe::schedule),
+            Self::OneFOneB => (&one_f_one_b::ABOUT, one_f_one_b::schedule),
+            Self::Interleaved => (&interleaved::ABOUT, interleaved::schedule),
+            Self::ZbH1 => (&zb_h1::ABOUT, zb_h1::schedule),
+            Self::ZbH2 => (&zb_h2::ABOUT, zb_h2::schedule),
+            Self::ZbHeuristic => (&zb_heuristic::ABOUT, zb_heuristic::schedule),
+            Self::Zb1p => (&zb_heuristic::ABOUT_1P, zb_heuristic::schedule),
+            Self::Zb2p => (&zb_heuristic::ABOUT_2P, zb_heuristic::schedule),
+            Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
+        }
+    }
+
+    /// Its source, its needs, its bubble and memory.
+    #[must_use]
+    pub const fn about(self) -> &'static About {
+        self.parts().0
+    }
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// The family of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// The order of every stage for `problem`.
+    ///
+    /// A memory limit shapes the order of the families that say so ([`LimitUse`]); for the others
+    /// it is not looked at.
+    ///
+    /// # Errors
+    /// If the family cannot do the shape, or finds no order under the limit.
+    pub fn schedule(self, problem: &Problem) -> Result<Schedule, Fault> {
+        let (about, rule) = self.parts();
+        let given = problem.shape().chunks_per_stage();
+        if let Chunks::Exactly(chunks) = about.chunks
+            && given != chunks
+        {
+            let what = format!("chunks per stage = {chunks}, not {given}");
+            return Err(Fault::Needs { family: about.name, what });
+        }
+        let limited = |limit| rule(&problem.clone().with_limit(limit));
+        match about.limit {
+            LimitUse::Own(limit) => limited(limit),
+            LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => limited(limit),
+            _ => rule(problem),
+        }
+    }
+}

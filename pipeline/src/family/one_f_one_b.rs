@@ -1,0 +1,24 @@
+//! 1F1B (PipeDream-Flush, DAPPLE): one forward, one backward.
+//!
+//! Source: Narayanan et al. 2021, section 2.2. Bubble (p-1)(F+B+W). Memory: min(m, p-r) microbatches
+//! on stage r.
+
+use super::hand::{self, Backward};
+use super::{About, Chunks, LimitUse};
+use crate::fault::Fault;
+use crate::problem::Problem;
+use crate::schedule::Schedule;
+
+pub(super) const ABOUT: About = About {
+    name: "1f1b",
+    source: "PipeDream-Flush (Narayanan et al. 2021, arXiv 2104.04473)",
+    needs: "any p, any m",
+    chunks: Chunks::Exactly(1),
+    limit: LimitUse::Checked,
+    bubble: "(p-1)(F+B+W)",
+    memory: "p M_B",
+};
+
+pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
+    hand::schedule(problem, 1, Backward::Fused)
+}

@@ -1,0 +1,24 @@
+//! ZB-H1: 1F1B with W delayed into the drain, in the memory of 1F1B.
+//!
+//! Source: Zero Bubble, section 2.1. Bubble (p-1)(F+B-W) where W <= F, B. Memory on stage r:
+//! (p-r) M_B + r M_W.
+
+use super::hand::{self, Backward};
+use super::{About, Chunks, LimitUse};
+use crate::fault::Fault;
+use crate::problem::Problem;
+use crate::schedule::Schedule;
+
+pub(super) const ABOUT: About = About {
+    name: "zb-h1",
+    source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241), section 2.1",
+    needs: "any p, any m (the paper's figures: m >= 2p)",
+    chunks: Chunks::Exactly(1),
+    limit: LimitUse::Checked,
+    bubble: "(p-1)(F+B-W)",
+    memory: "p M_B",
+};
+
+pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
+    hand::schedule(problem, 1, Backward::Split)
+}

@@ -1,0 +1,205 @@
+//! Everything that can be wrong with a pipeline, as values that name stages and passes.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::pass::Pass;
+use crate::shape::{MAX_CHUNKS, MAX_PASSES};
+use crate::units::Bytes;
+
+/// What is wrong with a shape, a schedule, its costs, or a question to a family.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Fault {
+    /// A pipeline with none of something.
+    #[error("{what} must be at least 1")]
+    Zero {
+        /// What there is none of.
+        what: &'static str,
+    },
+    /// More chunks than [`MAX_CHUNKS`].
+    #[error("{chunks} chunks (stages x chunks per stage): at most {MAX_CHUNKS}")]
+    TooManyChunks {
+        /// How many were asked for.
+        chunks: u128,
+    },
+    /// More passes than [`MAX_PASSES`].
+    #[error(
+        "{passes} passes (3 x stages x chunks per stage x microbatches): at most {MAX_PASSES}; \
+         use fewer microbatches or stages"
+    )]
+    TooManyPasses {
+        /// How many were asked for.
+        passes: u128,
+    },
+    /// Not one order for each stage.
+    #[error("{orders} orders for {stages} stages: each stage needs one")]
+    OrderCount {
+        /// How many stages the shape has.
+        stages: usize,
+        /// How many orders were given.
+        orders: usize,
+    },
+    /// A chunk or a microbatch that the shape does not have.
+    #[error(
+        "{pass} on stage {stage}: there are only {chunks} chunks and {microbatches} microbatches, counted from 0"
+    )]
+    UnknownPass {
+        /// The pass.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+        /// Chunks of the model.
+        chunks: u16,
+        /// Microbatches.
+        microbatches: u32,
+    },
+    /// A pass on a stage that does not hold its chunk.
+    #[error("{pass} stands on stage {stage}, but its chunk lives on stage {home}")]
+    WrongStage {
+        /// The pass.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+        /// Where it belongs.
+        home: usize,
+    },
+    /// Work done twice.
+    #[error("{pass} on stage {stage} does work that was already done there")]
+    Duplicate {
+        /// The second of the two.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+    },
+    /// Work never done.
+    #[error("{pass} is missing from stage {stage}{}", more(*.others))]
+    Missing {
+        /// The first missing pass; `BW` where neither it nor `B` and `W` are there.
+        pass: Pass,
+        /// Where it belongs.
+        stage: usize,
+        /// How many other chunks and microbatches lack something too.
+        others: usize,
+    },
+    /// Passes that wait for each other.
+    #[error("deadlock: {0}")]
+    Deadlock(Cycle),
+    /// Costs or footprints made for another pipeline.
+    #[error("{what} for {given} chunks, but the schedule has {chunks}")]
+    ChunkCount {
+        /// Costs or footprints.
+        what: &'static str,
+        /// Chunks they were made for.
+        given: usize,
+        /// Chunks of the schedule.
+        chunks: u16,
+    },
+    /// Neither one value, nor one per stage, nor one per chunk.
+    #[error(
+        "{what} has {given} values: give 1 (all stages alike), {stages} (one per stage){}",
+        per_chunk(*.stages, *.chunks)
+    )]
+    ValueCount {
+        /// Which quantity.
+        what: &'static str,
+        /// How many values were given.
+        given: usize,
+        /// Number of stages.
+        stages: usize,
+        /// Number of chunks.
+        chunks: u16,
+    },
+    /// A step so long, or activations so large, that the numbers overflow.
+    #[error("{what} of the whole step add up to more than a 64-bit number can hold")]
+    Overflow {
+        /// What adds up.
+        what: &'static str,
+    },
+    /// A family that cannot be built for this shape.
+    #[error("{family} needs {what}")]
+    Needs {
+        /// Name of the family.
+        family: &'static str,
+        /// What it needs, with what was given.
+        what: String,
+    },
+    /// A limit under which not even one microbatch fits.
+    #[error("stage {stage} needs {needs} for a single microbatch, but the memory limit is {limit}")]
+    BelowOneMicrobatch {
+        /// The stage that needs most.
+        stage: usize,
+        /// What one microbatch takes there.
+        needs: Bytes,
+        /// The limit.
+        limit: Bytes,
+    },
+    /// A limit under which the family finds no order.
+    #[error(
+        "{family} finds no order under the memory limit: stage {stage} would need {needs} to run \
+         {pass}, but the limit is {limit}"
+    )]
+    Infeasible {
+        /// Name of the family.
+        family: &'static str,
+        /// The stage that got stuck.
+        stage: usize,
+        /// The pass it could not run.
+        pass: Pass,
+        /// What it would hold then.
+        needs: Bytes,
+        /// The limit.
+        limit: Bytes,
+    },
+}
+
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(" (and work for {n} more chunks and microbatches)"),
+    }
+}
+
+fn per_chunk(stages: usize, chunks: u16) -> String {
+    if usize::from(chunks) == stages {
+        return String::new();
+    }
+    format!(" or {chunks} (one per chunk, in model order)")
+}
+
+/// A pass that cannot start, and the pass it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// The stage that stands still.
+    pub stage: usize,
+    /// The pass it cannot start.
+    pub pass: Pass,
+    /// The pass whose value it needs.
+    pub needs: Pass,
+    /// The stage where that pass stands, behind the next wait of the cycle.
+    pub on: usize,
+}
+
+/// Passes that wait for each other in a ring: each needs one that stands behind the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cycle(pub Vec<Wait>);
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        for (i, wait) in self.0.iter().take(SHOWN).enumerate() {
+            let Wait { stage, pass, needs, on } = wait;
+            let behind = self.0[(i + 1) % self.0.len()].pass;
+            let sep = if i > 0 { "; " } else { "" };
+            write!(f, "{sep}{pass} on stage {stage} waits for {needs} on stage {on}")?;
+            match behind == *needs {
+                true => write!(f, " in the same slot")?,
+                false => write!(f, ", which stands behind {behind}")?,
+            }
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            rest => write!(f, "; and {rest} more passes in the same ring"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a pipeline is: the contract that the simulator predicts by and the executor obeys.
+//!
+//! A [`Pass`] says *what*, a [`Placement`] *where*, a [`Schedule`] *in which order*, a [`Timeline`]
+//! *when*. No clock, no chance, no thread and no file in here.
+//!
+//! ```
+//! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let ms = Nanos(1_000_000);
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
+//! let schedule = Family::ZbH1.schedule(&problem)?;
+//! assert!(schedule.to_string().starts_with("F0.0 F0.1 F0.2 F0.3 B0.0 W0.0 F0.4"));
+//! # Ok::<(), pipeline::Fault>(())
+//! ```
+#![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
+
+mod costs;
+mod family;
+mod fault;
+mod memory;
+mod pass;
+mod problem;
+mod schedule;
+mod shape;
+mod text;
+mod timeline;
+mod units;
+mod walk;
+
+pub mod closed_form;
+
+pub use costs::{Change, Costs, Footprint, Footprints, PassTimes};
+pub use family::{About, Family};
+pub use fault::{Cycle, Fault, Wait};
+pub use memory::{Ledger, Memory, peak_in_flight};
+pub use pass::{Kind, Needs, Pass, Slot, Value};
+pub use problem::{Limit, Problem};
+pub use schedule::{Order, Schedule};
+pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape};
+pub use text::TextError;
+pub use timeline::{Metrics, Span, StageTimes, Timeline};
+pub use units::{Bytes, Nanos, UnitError};
+pub use walk::Run;

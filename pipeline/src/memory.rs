@@ -1,0 +1,86 @@
+//! Activation memory along the order of a schedule: no clock is needed for the peak.
+
+use crate::costs::Footprints;
+use crate::fault::Fault;
+use crate::pass::{Kind, Slot};
+use crate::schedule::{Order, Schedule};
+use crate::units::Bytes;
+
+/// The most each stage holds while it works through its order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// Peak activation bytes per stage.
+    pub peak: Vec<Bytes>,
+}
+
+impl Memory {
+    /// Follows `footprints` along the order of every stage.
+    ///
+    /// # Errors
+    /// If the footprints are those of another pipeline.
+    pub fn of(schedule: &Schedule, footprints: &Footprints) -> Result<Self, Fault> {
+        footprints.check(schedule.shape())?;
+        let peak = schedule.orders().iter().map(|order| peak(order, footprints)).collect();
+        Ok(Self { peak })
+    }
+
+    /// The first stage that would need more than `limit`, and how much.
+    #[must_use]
+    pub fn over(&self, limit: Bytes) -> Option<(usize, Bytes)> {
+        let mut stages = self.peak.iter().copied().enumerate();
+        stages.find(|&(_, peak)| peak > limit)
+    }
+}
+
+fn peak(order: &Order, footprints: &Footprints) -> Bytes {
+    let mut ledger = Ledger::default();
+    order.slots().for_each(|slot| ledger.run(slot, footprints));
+    ledger.peak
+}
+
+/// The bytes a stage holds, slot after slot.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Ledger {
+    /// Held now.
+    pub held: Bytes,
+    /// The most held so far.
+    pub peak: Bytes,
+}
+
+impl Ledger {
+    /// Does `slot`: what it takes is there from its start, what it frees is there until its end,
+    /// and what it keeps longer is taken before that is freed only if it is larger.
+    #[inline]
+    pub fn run(&mut self, slot: impl Into<Slot>, footprints: &Footprints) {
+        let slot = slot.into();
+        for pass in slot.passes() {
+            self.held += footprints.change(pass).taken_at_start;
+        }
+        self.peak = self.peak.max(self.held);
+        for pass in slot.passes() {
+            let change = footprints.change(pass);
+            self.held = self.held + change.taken_at_end - change.freed_at_end;
+        }
+        self.peak = self.peak.max(self.held);
+    }
+}
+
+/// The most chunk activations each stage holds at once: a microbatch is in flight in a chunk from
+/// the start of its F to the end of its W or BW.
+#[must_use]
+pub fn peak_in_flight(schedule: &Schedule) -> Vec<u32> {
+    let most = |order: &Order| {
+        let (mut now, mut peak) = (0u32, 0u32);
+        for slot in order.slots() {
+            let count = |wanted: fn(Kind) -> bool| {
+                u32::from(slot.passes().next().is_some_and(|pass| wanted(pass.kind)))
+                    + u32::from(slot.passes().nth(1).is_some_and(|pass| wanted(pass.kind)))
+            };
+            now += count(|kind| kind == Kind::F);
+            peak = peak.max(now);
+            now -= count(|kind| matches!(kind, Kind::W | Kind::BW));
+        }
+        peak
+    };
+    schedule.orders().iter().map(most).collect()
+}

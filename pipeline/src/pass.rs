@@ -1,0 +1,229 @@
+//! What a stage does: passes, the values they exchange, and the slots they are done in.
+//!
+//! "May this run yet?" is answered here and nowhere else:
+//!
+//! | pass | needs | makes |
+//! |---|---|---|
+//! | F(c, m) | Output(c-1, m) | Output(c, m) |
+//! | B(c, m), BW(c, m) | Output(c, m), Gradient(c+1, m) | Gradient(c, m) |
+//! | W(c, m) | Gradient(c, m) | nothing |
+//!
+//! Chunks are numbered in model order over the whole model. A need with no such chunk falls away.
+
+use std::fmt;
+
+/// What kind of work a pass is (Zero Bubble, section 2: the backward split into B and W).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Forward.
+    F,
+    /// Backward for the input: the gradient the previous chunk waits for.
+    B,
+    /// Backward for the weights: nobody waits for it.
+    W,
+    /// Both backward parts in one pass.
+    BW,
+}
+
+impl Kind {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Self; 4] = [Self::F, Self::B, Self::W, Self::BW];
+
+    /// The name in the text form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F => "F",
+            Self::B => "B",
+            Self::W => "W",
+            Self::BW => "BW",
+        }
+    }
+}
+
+/// One piece of work: what is done to which microbatch in which chunk of the model.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Pass {
+    /// Forward, backward for the input, for the weights, or both.
+    pub kind: Kind,
+    /// Slice of the model, from 0, in model order.
+    pub chunk: u16,
+    /// Slice of the batch, from 0.
+    pub microbatch: u32,
+}
+
+/// What passes hand on and links carry. Each is made by exactly one pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Value {
+    /// What the forward of a chunk hands to the next chunk.
+    Output {
+        /// The chunk that made it.
+        chunk: u16,
+        /// The microbatch.
+        microbatch: u32,
+    },
+    /// What the backward of a chunk hands to the previous chunk.
+    Gradient {
+        /// The chunk that made it.
+        chunk: u16,
+        /// The microbatch.
+        microbatch: u32,
+    },
+}
+
+/// The values a pass waits for: none, one or two.
+pub type Needs = std::iter::Flatten<std::array::IntoIter<Option<Value>, 2>>;
+
+impl Pass {
+    /// The forward of `chunk` for `microbatch`.
+    #[must_use]
+    pub const fn f(chunk: u16, microbatch: u32) -> Self {
+        Self { kind: Kind::F, chunk, microbatch }
+    }
+
+    /// The input gradient of `chunk` for `microbatch`.
+    #[must_use]
+    pub const fn b(chunk: u16, microbatch: u32) -> Self {
+        Self { kind: Kind::B, chunk, microbatch }
+    }
+
+    /// The weight gradient of `chunk` for `microbatch`.
+    #[must_use]
+    pub const fn w(chunk: u16, microbatch: u32) -> Self {
+        Self { kind: Kind::W, chunk, microbatch }
+    }
+
+    /// The whole backward of `chunk` for `microbatch` in one pass.
+    #[must_use]
+    pub const fn bw(chunk: u16, microbatch: u32) -> Self {
+        Self { kind: Kind::BW, chunk, microbatch }
+    }
+
+    /// The values that must be at hand before this pass starts, in a model of `chunks` chunks.
+    #[inline]
+    #[must_use]
+    pub fn needs(self, chunks: u16) -> Needs {
+        let Self { kind, chunk, microbatch } = self;
+        let output = |chunk| Some(Value::Output { chunk, microbatch });
+        let gradient = |chunk| Some(Value::Gradient { chunk, microbatch });
+        let needs = match kind {
+            Kind::F if chunk == 0 => [None, None],
+            Kind::F => [output(chunk - 1), None],
+            Kind::B | Kind::BW if chunk + 1 == chunks => [output(chunk), None],
+            Kind::B | Kind::BW => [output(chunk), gradient(chunk + 1)],
+            Kind::W => [gradient(chunk), None],
+        };
+        needs.into_iter().flatten()
+    }
+
+    /// The value this pass makes, if any.
+    #[inline]
+    #[must_use]
+    pub const fn makes(self) -> Option<Value> {
+        let Self { kind, chunk, microbatch } = self;
+        match kind {
+            Kind::F => Some(Value::Output { chunk, microbatch }),
+            Kind::B | Kind::BW => Some(Value::Gradient { chunk, microbatch }),
+            Kind::W => None,
+        }
+    }
+}
+
+impl Value {
+    /// The chunk whose pass makes this value.
+    #[must_use]
+    pub const fn chunk(self) -> u16 {
+        match self {
+            Self::Output { chunk, .. } | Self::Gradient { chunk, .. } => chunk,
+        }
+    }
+
+    /// The row of this value in a table of `2 * chunks` rows with one column per microbatch:
+    /// outputs by chunk, then gradients by chunk.
+    #[inline]
+    #[must_use]
+    pub const fn row(self, chunks: u16) -> usize {
+        match self {
+            Self::Output { chunk, .. } => chunk as usize,
+            Self::Gradient { chunk, .. } => chunks as usize + chunk as usize,
+        }
+    }
+
+    /// The microbatch this value belongs to.
+    #[inline]
+    #[must_use]
+    pub const fn microbatch(self) -> u32 {
+        match self {
+            Self::Output { microbatch, .. } | Self::Gradient { microbatch, .. } => microbatch,
+        }
+    }
+}
+
+/// What a stage does at once. Both values of a pair leave when the pair ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Slot {
+    /// One pass.
+    One(Pass),
+    /// Two passes run together: they start when all needs of both are at hand.
+    Pair(Pass, Pass),
+}
+
+impl Slot {
+    /// The passes of the slot, one or two.
+    pub fn passes(self) -> impl Iterator<Item = Pass> {
+        let (first, second) = match self {
+            Self::One(pass) => (pass, None),
+            Self::Pair(first, second) => (first, Some(second)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
+impl From<Pass> for Slot {
+    fn from(pass: Pass) -> Self {
+        Self::One(pass)
+    }
+}
+
+impl fmt::Display for Pass {
+    /// Kind, chunk and microbatch: `F0.3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}.{}", self.kind.name(), self.chunk, self.microbatch)
+    }
+}
+
+impl fmt::Display for Slot {
+    /// A pass, `F0.3`, or a pair of them, `F1.4&BW0.2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(pass) => pass.fmt(f),
+            Self::Pair(first, second) => write!(f, "{first}&{second}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dependency_table() {
+        let needs = |pass: Pass| pass.needs(3).collect::<Vec<_>>();
+        let output = |chunk| Value::Output { chunk, microbatch: 7 };
+        let gradient = |chunk| Value::Gradient { chunk, microbatch: 7 };
+        assert_eq!(needs(Pass::f(0, 7)), []);
+        assert_eq!(needs(Pass::f(2, 7)), [output(1)]);
+        assert_eq!(needs(Pass::b(1, 7)), [output(1), gradient(2)]);
+        assert_eq!(needs(Pass::bw(2, 7)), [output(2)]);
+        assert_eq!(needs(Pass::w(1, 7)), [gradient(1)]);
+        assert_eq!(Pass::f(1, 7).makes(), Some(output(1)));
+        assert_eq!(Pass::bw(1, 7).makes(), Some(gradient(1)));
+        assert_eq!(Pass::w(1, 7).makes(), None);
+    }
+
+    #[test]
+    fn a_pass_is_packed() {
+        assert_eq!(size_of::<Pass>(), 8);
+    }
+}

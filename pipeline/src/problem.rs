@@ -1,0 +1,190 @@
+//! What a family is asked: a pipeline, its costs, and how much memory it may use.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::costs::{Costs, Footprint, Footprints};
+use crate::fault::Fault;
+use crate::shape::{Placement, Shape};
+use crate::units::{Bytes, UnitError};
+
+/// How much activation memory each stage may use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Limit {
+    /// A multiple of p times what one microbatch holds on one stage (the paper's unit), in
+    /// millionths.
+    TimesP {
+        /// A million stands for 1p.
+        millionths: u64,
+    },
+    /// A number of bytes.
+    Bytes(Bytes),
+}
+
+impl Limit {
+    /// `multiple` times p times what one microbatch holds on one stage.
+    #[must_use]
+    pub const fn times_p(multiple: u64) -> Self {
+        Self::TimesP { millionths: multiple * 1_000_000 }
+    }
+
+    /// This limit in bytes, rounded down, where one microbatch holds `microbatch` on the stage
+    /// that holds most.
+    #[must_use]
+    pub fn bytes(self, shape: Shape, microbatch: Bytes) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::TimesP { millionths } => {
+                let unit = u128::from(microbatch.0) * shape.stages() as u128;
+                let bytes = unit * u128::from(millionths) / 1_000_000;
+                Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = UnitError;
+
+    /// Reads `1.5p` (at most six decimals) or a size, `38GiB`.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let Some(number) = text.strip_suffix('p') else {
+            return text.parse().map(Self::Bytes).map_err(|error| match error {
+                UnitError::Missing { text, example, .. } => {
+                    let units =
+                        "p (times the activations of p microbatches) or B kB MB GB KiB MiB GiB";
+                    UnitError::Missing {
+                        text,
+                        units,
+                        example: format!("{}p or {example}", number(&example)),
+                    }
+                }
+                other => other,
+            });
+        };
+        // Thousandths of a unit of 1,000,000: the same exact decimal reading as for sizes.
+        match format!("{number}MB").parse() {
+            Ok(Bytes(millionths)) => Ok(Self::TimesP { millionths }),
+            Err(UnitError::Negative { .. }) => Err(UnitError::Negative { text: text.to_owned() }),
+            Err(_) => Err(UnitError::NotANumber { text: text.to_owned(), example: "1.5p" }),
+        }
+    }
+}
+
+/// The digits an example begins with.
+fn number(example: &str) -> &str {
+    example.trim_end_matches(|c: char| c.is_ascii_alphabetic())
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::TimesP { millionths } => {
+                let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
+                let decimals = format!("{whole}.{rest:06}");
+                f.pad(&format!("{}p", decimals.trim_end_matches('0').trim_end_matches('.')))
+            }
+        }
+    }
+}
+
+/// A pipeline, what its passes cost and hold, and the memory limit, for a family to order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    shape: Shape,
+    costs: Costs,
+    footprints: Footprints,
+    limit: Option<Limit>,
+}
+
+impl Problem {
+    /// A problem without footprints or limit. Activations are then counted, one unit for each
+    /// chunk and microbatch from the start of F to the end of W: M_W = M_B, which no model
+    /// exceeds, so that limits in multiples of p are kept whatever the true footprints.
+    ///
+    /// # Errors
+    /// If the costs are those of another pipeline, or overflow.
+    pub fn new(shape: Shape, costs: Costs) -> Result<Self, Fault> {
+        costs.check(shape)?;
+        let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
+        let footprints = Footprints::uniform(shape, unit);
+        Ok(Self { shape, costs, footprints, limit: None })
+    }
+
+    /// The same with `footprints`.
+    ///
+    /// # Errors
+    /// If they are those of another pipeline, or overflow.
+    pub fn with_footprints(self, footprints: Footprints) -> Result<Self, Fault> {
+        footprints.check(self.shape)?;
+        Ok(Self { footprints, ..self })
+    }
+
+    /// The same under `limit`.
+    #[must_use]
+    pub fn with_limit(self, limit: Limit) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// Stages, chunks and microbatches.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How long passes take.
+    #[must_use]
+    pub const fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// What one microbatch holds in each chunk.
+    #[must_use]
+    pub const fn footprints(&self) -> &Footprints {
+        &self.footprints
+    }
+
+    /// Whether there is a memory limit.
+    #[must_use]
+    pub const fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// The limit in bytes for each stage, where a multiple of p counts the activations of the
+    /// stage that holds most; `None` if memory is not limited.
+    ///
+    /// # Errors
+    /// [`Fault::BelowOneMicrobatch`] if a stage cannot hold even one.
+    pub fn limit(&self, placement: Placement) -> Result<Option<Bytes>, Fault> {
+        let on_stage = |stage| (self.footprints.of_stage(self.shape, placement, stage), stage);
+        let (most, stage) = (0..self.shape.stages())
+            .map(on_stage)
+            .max_by_key(|&(bytes, stage)| (bytes, std::cmp::Reverse(stage)))
+            .unwrap_or_default();
+        let Some(limit) = self.limit else { return Ok(None) };
+        let limit = limit.bytes(self.shape, most);
+        if limit < most {
+            return Err(Fault::BelowOneMicrobatch { stage, needs: most, limit });
+        }
+        Ok(Some(limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_and_printed() {
+        let read = |text: &str| text.parse::<Limit>();
+        assert_eq!(read("1.125p"), Ok(Limit::TimesP { millionths: 1_125_000 }));
+        assert_eq!(read("38GiB"), Ok(Limit::Bytes(Bytes(38 << 30))));
+        for text in ["2p", "1.125p", "0.5p", "38GiB"] {
+            assert_eq!(read(text).unwrap().to_string(), text);
+        }
+        assert!(read("2").unwrap_err().to_string().contains("2p or 2MB"));
+        assert!(read("-1p").unwrap_err().to_string().contains("negative"));
+        assert!(read("NaNp").unwrap_err().to_string().contains("1.5p"));
+    }
+}

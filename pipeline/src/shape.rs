@@ -1,0 +1,159 @@
+//! How big a pipeline is, and which stage holds which chunk.
+
+use crate::fault::Fault;
+
+/// The most passes a schedule may have. Bounds the memory a hostile input can ask for.
+pub const MAX_PASSES: u64 = 100_000_000;
+
+/// The most chunks a model may be cut into (stages times chunks per stage).
+pub const MAX_CHUNKS: u64 = u16::MAX as u64;
+
+/// Stages (p), chunks per stage (v) and microbatches (m): all at least one, and small enough.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Shape {
+    stages: u16,
+    chunks_per_stage: u16,
+    microbatches: u32,
+}
+
+impl Shape {
+    /// A pipeline of `stages` with `chunks_per_stage` chunks on each, run over `microbatches`.
+    ///
+    /// # Errors
+    /// A zero, more than [`MAX_CHUNKS`] chunks, or more than [`MAX_PASSES`] passes (three per
+    /// chunk and microbatch).
+    pub fn new(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Result<Self, Fault> {
+        let parts = [
+            ("stages", stages),
+            ("chunks per stage", chunks_per_stage),
+            ("microbatches", microbatches),
+        ];
+        if let Some((what, _)) = parts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(Fault::Zero { what });
+        }
+        let chunks = u128::from(stages) * u128::from(chunks_per_stage);
+        if chunks > u128::from(MAX_CHUNKS) {
+            return Err(Fault::TooManyChunks { chunks });
+        }
+        let passes = 3 * chunks * u128::from(microbatches);
+        if passes > u128::from(MAX_PASSES) {
+            return Err(Fault::TooManyPasses { passes });
+        }
+        let fits = |count: u64| u16::try_from(count).unwrap_or(u16::MAX);
+        Ok(Self {
+            stages: fits(stages),
+            chunks_per_stage: fits(chunks_per_stage),
+            microbatches: u32::try_from(microbatches).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Number of stages, p.
+    #[must_use]
+    pub const fn stages(self) -> usize {
+        self.stages as usize
+    }
+
+    /// Number of chunks on each stage, v.
+    #[must_use]
+    pub const fn chunks_per_stage(self) -> u16 {
+        self.chunks_per_stage
+    }
+
+    /// Number of chunks of the whole model, p v.
+    #[must_use]
+    pub const fn chunks(self) -> u16 {
+        self.stages * self.chunks_per_stage
+    }
+
+    /// Number of microbatches, m.
+    #[must_use]
+    pub const fn microbatches(self) -> u32 {
+        self.microbatches
+    }
+
+    /// Chunks times microbatches: the cells of a table with one entry for each.
+    #[must_use]
+    pub const fn cells(self) -> usize {
+        self.chunks() as usize * self.microbatches as usize
+    }
+
+    /// The cell of `chunk` and `microbatch`, row by row in model order.
+    #[inline]
+    #[must_use]
+    pub const fn cell(self, chunk: u16, microbatch: u32) -> usize {
+        chunk as usize * self.microbatches as usize + microbatch as usize
+    }
+}
+
+/// Which stage holds a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Placement {
+    /// Chunk c on stage c mod p: one chunk per stage, or the loops of interleaved 1F1B.
+    Looped,
+    /// Down and up again: stages 0..p-1, then p-1..0, and so on (ZB-V; torch's style `v`).
+    Vee,
+    /// One chunk per stage and direction: the first half of the microbatches goes down, the
+    /// others go up (DualPipe, Chimera). Every stage holds two chunks of the model.
+    Mirrored,
+}
+
+impl Placement {
+    /// The stage that runs `chunk` for `microbatch`.
+    #[inline]
+    #[must_use]
+    pub const fn stage(self, shape: Shape, chunk: u16, microbatch: u32) -> usize {
+        let lap = (chunk / shape.stages) % 2;
+        let step = chunk % shape.stages;
+        let up = match self {
+            Self::Looped => false,
+            Self::Vee => lap == 1,
+            Self::Mirrored => microbatch >= shape.microbatches.div_ceil(2),
+        };
+        (if up { shape.stages - 1 - step } else { step }) as usize
+    }
+
+    /// Whether what `chunk` hands to `chunk + 1` crosses from one stage to another.
+    #[must_use]
+    pub const fn crosses(self, shape: Shape, chunk: u16) -> bool {
+        self.stage(shape, chunk, 0) != self.stage(shape, chunk + 1, 0)
+    }
+
+    /// The chunks of the model that `stage` holds, ascending.
+    pub fn chunks_of(self, shape: Shape, stage: usize) -> impl Iterator<Item = u16> {
+        let last = shape.microbatches - 1;
+        (0..shape.chunks()).filter(move |&chunk| {
+            self.stage(shape, chunk, 0) == stage || self.stage(shape, chunk, last) == stage
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages_of(placement: Placement, shape: Shape, microbatch: u32) -> Vec<usize> {
+        (0..shape.chunks()).map(|chunk| placement.stage(shape, chunk, microbatch)).collect()
+    }
+
+    #[test]
+    fn placements() {
+        let shape = Shape::new(3, 3, 4).unwrap();
+        assert_eq!(stages_of(Placement::Looped, shape, 0), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(stages_of(Placement::Vee, shape, 0), [0, 1, 2, 2, 1, 0, 0, 1, 2]);
+        let single = Shape::new(3, 1, 4).unwrap();
+        assert_eq!(stages_of(Placement::Mirrored, single, 1), [0, 1, 2]);
+        assert_eq!(stages_of(Placement::Mirrored, single, 2), [2, 1, 0]);
+        assert!(!Placement::Vee.crosses(shape, 2) && Placement::Looped.crosses(shape, 2));
+        assert_eq!(Placement::Mirrored.chunks_of(single, 0).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(Placement::Vee.chunks_of(shape, 1).collect::<Vec<_>>(), [1, 4, 7]);
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        assert_eq!(Shape::new(0, 1, 1), Err(Fault::Zero { what: "stages" }));
+        assert_eq!(Shape::new(1, 1, 0), Err(Fault::Zero { what: "microbatches" }));
+        assert!(matches!(Shape::new(70_000, 1, 1), Err(Fault::TooManyChunks { .. })));
+        assert!(matches!(Shape::new(8, 1, 1 << 40), Err(Fault::TooManyPasses { .. })));
+        assert!(matches!(Shape::new(u64::MAX, u64::MAX, 1), Err(Fault::TooManyChunks { .. })));
+    }
+}

@@ -1,0 +1,143 @@
+//! The text form of a schedule: one line per stage, `F0.3 B2.1 F1.4&BW0.2 W0.0`.
+//!
+//! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. The shape is read
+//! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
+//! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee),
+//! whichever fits more passes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::fault::Fault;
+use crate::pass::{Kind, Pass, Slot};
+use crate::schedule::{Order, Schedule};
+use crate::shape::{Placement, Shape};
+
+/// Why a text is not a schedule.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TextError {
+    /// A word that is no slot.
+    #[error(
+        "line {line}, column {column}: `{word}` is not a pass; \
+         write kind, chunk and microbatch, such as F0.3, B0.3, W0.3, BW0.3 or a pair F1.4&BW0.2"
+    )]
+    Word {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What stands there, shortened.
+        word: String,
+    },
+    /// A line without passes.
+    #[error("line {line} is empty: stage {} has no passes", .line - 1)]
+    EmptyLine {
+        /// Line, from 1.
+        line: usize,
+    },
+    /// No lines at all.
+    #[error("the schedule is empty: write one line per stage")]
+    Empty,
+    /// More chunks than can be spread evenly.
+    #[error("{chunks} chunks cannot be spread evenly over {stages} stages (lines)")]
+    Uneven {
+        /// One more than the highest chunk.
+        chunks: u64,
+        /// Number of lines.
+        stages: usize,
+    },
+    /// Well-formed, but not a schedule. Line 1 is stage 0.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for order in self.orders() {
+            for (i, slot) in order.slots().enumerate() {
+                let sep = if i > 0 { " " } else { "" };
+                write!(f, "{sep}{slot}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let lines = text.strip_suffix('\n').unwrap_or(text);
+        if lines.trim().is_empty() {
+            return Err(TextError::Empty);
+        }
+        let orders = lines.split('\n').enumerate().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        let stages = orders.len();
+        let passes = || orders.iter().flat_map(Order::passes);
+        let chunks = passes().map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(0);
+        let microbatches = passes().map(|pass| u64::from(pass.microbatch) + 1).max().unwrap_or(0);
+        if chunks % stages as u64 != 0 {
+            return Err(TextError::Uneven { chunks, stages });
+        }
+        let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?;
+        let placement = likeliest_placement(shape, &orders);
+        Ok(Self::new(shape, placement, orders)?)
+    }
+}
+
+/// The placement under which fewer passes stand on a wrong stage.
+fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
+    let strays = |placement: Placement| {
+        let stages = orders.iter().enumerate();
+        let strays = stages.map(|(stage, order)| {
+            let home = |pass: &&Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+            order.passes().iter().filter(|pass| home(pass) != stage).count()
+        });
+        strays.sum::<usize>()
+    };
+    let candidates = [Placement::Looped, Placement::Vee, Placement::Mirrored];
+    // Only a one-chunk schedule can be mirrored; `min_by_key` keeps the first of equals.
+    let allowed = if shape.chunks_per_stage() == 1 { &candidates[..] } else { &candidates[..2] };
+    allowed.iter().copied().min_by_key(|&one| strays(one)).unwrap_or(Placement::Looped)
+}
+
+fn read_line((number, line): (usize, &str)) -> Result<Order, TextError> {
+    let mut order = Order::default();
+    for word in line.split_ascii_whitespace() {
+        let slot = read_slot(word).ok_or_else(|| {
+            let offset = word.as_ptr() as usize - line.as_ptr() as usize;
+            TextError::Word {
+                line: number + 1,
+                column: line[..offset].chars().count() + 1,
+                word: word.chars().take(40).collect(),
+            }
+        })?;
+        order.push(slot);
+    }
+    if order.passes().is_empty() {
+        return Err(TextError::EmptyLine { line: number + 1 });
+    }
+    Ok(order)
+}
+
+fn read_slot(word: &str) -> Option<Slot> {
+    match word.split_once('&') {
+        None => read_pass(word).map(Slot::One),
+        Some((first, second)) => Some(Slot::Pair(read_pass(first)?, read_pass(second)?)),
+    }
+}
+
+fn read_pass(word: &str) -> Option<Pass> {
+    let numbers = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
+    let name = &word[..word.len() - numbers.len()];
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let (chunk, microbatch) = numbers.split_once('.')?;
+    let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    if !plain(chunk) || !plain(microbatch) {
+        return None;
+    }
+    Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
+}

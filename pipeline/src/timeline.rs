@@ -1,0 +1,103 @@
+//! When passes ran, predicted or measured, and what can be said about it.
+
+use crate::pass::Slot;
+use crate::units::Nanos;
+
+/// One slot in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// What was done.
+    pub slot: Slot,
+    /// When it began.
+    pub start: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+}
+
+/// All slots of a step in time, by stage, each stage in order. Time 0 is the start of the step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Timeline {
+    /// The spans of each stage.
+    pub stages: Vec<Vec<Span>>,
+}
+
+/// When a stage worked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StageTimes {
+    /// Start of its first slot.
+    pub first_start: Nanos,
+    /// End of its last slot.
+    pub last_end: Nanos,
+    /// Sum of its slots.
+    pub busy: Nanos,
+}
+
+/// How long a step took and how much of it was bubble.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metrics {
+    /// When each stage worked.
+    pub stages: Vec<StageTimes>,
+}
+
+impl Metrics {
+    /// The metrics of a predicted or measured timeline; a stage without slots never worked.
+    #[must_use]
+    pub fn of(timeline: &Timeline) -> Self {
+        let stage = |spans: &Vec<Span>| StageTimes {
+            first_start: spans.first().map_or(Nanos(0), |span| span.start),
+            last_end: spans.last().map_or(Nanos(0), |span| span.end),
+            busy: spans.iter().map(|span| span.end - span.start).sum(),
+        };
+        Self { stages: timeline.stages.iter().map(stage).collect() }
+    }
+
+    /// Absolute end of the last slot of any stage.
+    #[must_use]
+    pub fn makespan(&self) -> Nanos {
+        self.stages.iter().map(|stage| stage.last_end).max().unwrap_or_default()
+    }
+
+    /// The longest time from the start of the first to the end of the last slot of one stage. With
+    /// a step boundary that does not synchronise the stages, this is the time per step.
+    #[must_use]
+    pub fn span(&self) -> Nanos {
+        let spans = self.stages.iter().map(|stage| stage.last_end - stage.first_start);
+        spans.max().unwrap_or_default()
+    }
+
+    /// Busy time of the average stage, rounded down; the same as that of any stage where all
+    /// stages are equal.
+    #[must_use]
+    pub fn work(&self) -> Nanos {
+        let stages = self.stages.len().max(1) as u64;
+        Nanos(self.total_busy() / stages)
+    }
+
+    /// Share of [`Self::span`] in which the average stage waits: (span - work) / span.
+    #[must_use]
+    pub fn bubble_rate(&self) -> f64 {
+        self.bubble_rate_of(self.span())
+    }
+
+    /// Share of [`Self::makespan`] in which the average stage waits: (makespan - work) / makespan.
+    #[must_use]
+    pub fn bubble_rate_makespan(&self) -> f64 {
+        self.bubble_rate_of(self.makespan())
+    }
+
+    /// Share of `cost` in which the average stage waits, (cost - work) / cost; 0 of nothing.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn bubble_rate_of(&self, cost: Nanos) -> f64 {
+        let available = u128::from(cost.0) * self.stages.len() as u128;
+        if available == 0 {
+            return 0.0;
+        }
+        let idle = available.saturating_sub(u128::from(self.total_busy()));
+        idle as f64 / available as f64
+    }
+
+    fn total_busy(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.busy.0).sum()
+    }
+}

@@ -1,0 +1,107 @@
+//! The dry run that proves a set of orders free of deadlock, or finds who waits for whom.
+
+use crate::fault::{Cycle, Fault, Wait};
+use crate::pass::{Slot, Value};
+use crate::schedule::Order;
+use crate::shape::{Placement, Shape};
+
+/// The next `passes` passes of `stage`, none of which needs a value that is not made by then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Which stage goes on.
+    pub stage: u32,
+    /// How many passes it does; a pair is never torn apart.
+    pub passes: u32,
+}
+
+/// State of a value that has been made; any other state is the last stage in line for it, plus 1,
+/// or 0 if nobody waits.
+const MADE: u32 = u32::MAX;
+
+/// Lets every stage run as far as it can, until all are done or none can go on.
+///
+/// Linear in the number of passes: a stage that must wait stands in line for the value it lacks and
+/// is called when that value is made.
+pub(crate) fn walk(
+    shape: Shape,
+    placement: Placement,
+    orders: &[Order],
+) -> Result<Vec<Run>, Fault> {
+    let chunks = shape.chunks();
+    let index = |value: Value| {
+        value.row(chunks) * shape.microbatches() as usize + value.microbatch() as usize
+    };
+    let mut values = vec![0u32; 2 * shape.cells()];
+    let mut next_in_line = vec![0u32; orders.len()];
+    let mut at = vec![0usize; orders.len()];
+    let mut ready: Vec<u32> = (0..u32::from(u16::MAX)).take(orders.len()).rev().collect();
+    let mut runs = Vec::new();
+    while let Some(stage) = ready.pop() {
+        let here = stage as usize;
+        let order = &orders[here];
+        let begin = at[here];
+        while at[here] < order.passes().len() {
+            let slot = order.slot_at(at[here]);
+            if let Some(value) = first_lacking(slot, chunks, |value| values[index(value)] == MADE) {
+                let line = &mut values[index(value)];
+                next_in_line[here] = std::mem::replace(line, stage + 1);
+                break;
+            }
+            for pass in slot.passes() {
+                at[here] += 1;
+                let Some(value) = pass.makes() else { continue };
+                let mut waiting = std::mem::replace(&mut values[index(value)], MADE);
+                while waiting != 0 {
+                    ready.push(waiting - 1);
+                    waiting = next_in_line[waiting as usize - 1];
+                }
+            }
+        }
+        let passes = u32::try_from(at[here] - begin).unwrap_or(u32::MAX);
+        if passes > 0 {
+            runs.push(Run { stage, passes });
+        }
+    }
+    match (0..orders.len()).find(|&stage| at[stage] < orders[stage].passes().len()) {
+        None => Ok(runs),
+        Some(stuck) => {
+            let made = |value: Value| values[index(value)] == MADE;
+            let home = |value: Value| placement.stage(shape, value.chunk(), value.microbatch());
+            Err(Fault::Deadlock(cycle(shape.chunks(), orders, &at, made, home, stuck)))
+        }
+    }
+}
+
+fn first_lacking(slot: Slot, chunks: u16, made: impl Fn(Value) -> bool) -> Option<Value> {
+    slot.passes().flat_map(|pass| pass.needs(chunks)).find(|&value| !made(value))
+}
+
+/// Follows "waits for a pass that stands behind" from the stage `stuck` until it closes a ring.
+fn cycle(
+    chunks: u16,
+    orders: &[Order],
+    at: &[usize],
+    made: impl Fn(Value) -> bool,
+    home: impl Fn(Value) -> usize,
+    stuck: usize,
+) -> Cycle {
+    let mut waits: Vec<Wait> = Vec::new();
+    let mut place = vec![None; orders.len()];
+    let mut stage = stuck;
+    while place[stage].is_none() {
+        let slot = orders[stage].slot_at(at[stage]);
+        let lacking = slot.passes().find_map(|pass| {
+            let value = pass.needs(chunks).find(|&value| !made(value))?;
+            let on = home(value);
+            let to_come = orders[on].passes()[at[on]..].iter();
+            let needs = to_come.copied().find(|other| other.makes() == Some(value))?;
+            Some(Wait { stage, pass, needs, on })
+        });
+        // Every value has a maker and a stage stops only where it lacks one, so there is a wait.
+        let Some(wait) = lacking else { break };
+        place[stage] = Some(waits.len());
+        waits.push(wait);
+        stage = wait.on;
+    }
+    Cycle(waits.split_off(place[stage].unwrap_or(0)))
+}
