@@ -14,6 +14,7 @@ pub(super) const ABOUT: About = About {
     source: "GPipe (Huang et al. 2019)",
     needs: "any p, any m",
     chunks: Chunks::Exactly(1),
+    placement: Placement::Looped,
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)",
     memory: "m M_B",

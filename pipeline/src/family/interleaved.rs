@@ -22,6 +22,7 @@ pub(super) const ABOUT: About = About {
     source: "Interleaved 1F1B (Narayanan et al. 2021, arXiv 2104.04473; torch Interleaved1F1B)",
     needs: "m a multiple of p, or of floor(m/p)",
     chunks: Chunks::Any { default: 2 },
+    placement: Placement::Looped,
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)/v",
     memory: "(p + (p-1)/v) M_B",

@@ -12,6 +12,7 @@ mod zb_v;
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
 use crate::schedule::Schedule;
+use crate::shape::Placement;
 
 /// A rule that makes schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,6 +74,8 @@ pub struct About {
     pub needs: &'static str,
     /// Chunks per stage.
     pub chunks: Chunks,
+    /// Where the chunks lie.
+    pub placement: Placement,
     /// What a memory limit does.
     pub limit: LimitUse,
     /// Bubble per step without communication, F, B and W per stage and microbatch.

@@ -8,12 +8,14 @@ use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::shape::Placement;
 
 pub(super) const ABOUT: About = About {
     name: "1f1b",
     source: "PipeDream-Flush (Narayanan et al. 2021, arXiv 2104.04473)",
     needs: "any p, any m",
     chunks: Chunks::Exactly(1),
+    placement: Placement::Looped,
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)",
     memory: "p M_B",

@@ -8,12 +8,14 @@ use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::shape::Placement;
 
 pub(super) const ABOUT: About = About {
     name: "zb-h1",
     source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241), section 2.1",
     needs: "any p, any m (the paper's figures: m >= 2p)",
     chunks: Chunks::Exactly(1),
+    placement: Placement::Looped,
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B-W)",
     memory: "p M_B",

@@ -9,12 +9,14 @@ use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
+use crate::shape::Placement;
 
 pub(super) const ABOUT: About = About {
     name: "zb-h2",
     source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241), section 2.2",
     needs: "any p, any m (the paper's figures: m >= 2p); optimizer without a barrier",
     chunks: Chunks::Exactly(1),
+    placement: Placement::Looped,
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B-2W)",
     memory: "(2p-1) M_B",

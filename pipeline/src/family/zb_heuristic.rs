@@ -32,6 +32,7 @@ pub(super) const ABOUT_1P: About = About {
     source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241), section 3.1",
     needs: "any p, any m; optimizer without a barrier",
     chunks: Chunks::Exactly(1),
+    placement: Placement::Looped,
     limit: LimitUse::Own(Limit::times_p(1)),
     bubble: "that of zb-h1",
     memory: "p M_B",

@@ -30,6 +30,7 @@ pub(super) const ABOUT: About = About {
     source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241v1), section 6",
     needs: "any p, any m; optimizer without a barrier",
     chunks: Chunks::Exactly(2),
+    placement: Placement::Vee,
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
     bubble: "0 where F = B = W",
     memory: "p M_B, or the limit",
