@@ -1,1 +1,102 @@
-fn main() {}
+//! debubble: which pipeline-parallel schedule wins for a model, its memory and its links, and how
+//! much of the step is bubble.
+#![allow(unreachable_pub)] // A binary exports nothing.
+
+mod commands;
+mod draw;
+mod error;
+mod files;
+mod format;
+mod keys;
+mod outcome;
+mod progress;
+mod question;
+mod scenario;
+mod trace;
+
+use std::io::{BufWriter, Write, stdout};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use crate::commands::Verdict;
+use crate::commands::export::Export;
+use crate::commands::reproduce::Reproduce;
+use crate::commands::schedules::Schedules;
+use crate::commands::simulate::Simulate;
+use crate::error::Error;
+
+const ABOUT: &str = "\
+Which pipeline-parallel schedule wins for a model, its memory and its links, and how much of the \
+step is bubble.";
+
+const EXAMPLES: &str = "\
+A first question:
+  debubble simulate --schedule 1f1b,zb-h1,zb-2p --stages 8 --microbatches 24 \\
+    --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --hop 527us \\
+    --hidden 4096 --heads 32 --seq 1024
+
+Exit codes: 0 done, 1 a check failed, 2 bad input.";
+
+#[derive(Parser)]
+#[command(name = "debubble", version, about = ABOUT, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Simulate(Box<Simulate>),
+    Schedules(Schedules),
+    Reproduce(Reproduce),
+    Export(Box<Export>),
+    /// Print completions for a shell, to be sourced by it
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let mut out = BufWriter::new(stdout().lock());
+    let verdict = run(Cli::parse().command, &mut out).and_then(|verdict| {
+        out.flush()?;
+        Ok(verdict)
+    });
+    match verdict {
+        Ok(Verdict::Done) => ExitCode::SUCCESS,
+        Ok(Verdict::Missed) => ExitCode::from(1),
+        Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
+    match command {
+        Command::Simulate(simulate) => simulate.run(out)?,
+        Command::Schedules(schedules) => schedules.run(out)?,
+        Command::Reproduce(reproduce) => return reproduce.run(out),
+        Command::Export(export) => export.run(out)?,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);
+            out.write_all(&script)?;
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+/// Prints the error with the line of the file it is about.
+fn report(error: &Error) {
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor());
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = handler.render_report(&mut text, error);
+    eprint!("error: {}", text.trim_start());
+}

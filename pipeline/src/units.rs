@@ -248,7 +248,8 @@ impl fmt::Display for Bytes {
     /// Prints exactly where a binary unit divides the size, else in bytes: `38GiB`, `1500B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = SIZES[5..].iter().rev();
-        let exact = binary.into_iter().find(|(_, scale)| self.0 > 0 && self.0.is_multiple_of(*scale));
+        let exact =
+            binary.into_iter().find(|(_, scale)| self.0 > 0 && self.0.is_multiple_of(*scale));
         let (name, scale) = exact.copied().unwrap_or(("B", 1));
         f.pad(&format!("{}{name}", self.0 / scale))
     }

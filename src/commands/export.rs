@@ -1,0 +1,75 @@
+//! `debubble export`: a schedule or its timeline, for other tools.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use sim::Replay;
+
+use super::{Asked, note};
+use crate::error::Error;
+use crate::question;
+use crate::trace;
+
+const EXAMPLES: &str = "\
+Examples:
+  debubble export --schedule zb-h1 --stages 4 --microbatches 8 \\
+    --forward 1ms --backward-input 1ms --backward-weight 1ms > zb-h1.txt
+  debubble simulate --schedule zb-h1.txt \\
+    --forward 1ms --backward-input 1ms --backward-weight 1ms
+  debubble export --format chrome --schedule zb-v --stages 4 --microbatches 8 \\
+    --forward 1ms --backward-input 1ms --backward-weight 1ms > zb-v.json   # ui.perfetto.dev
+
+The text form has one line per stage; a pass is its kind (F, B, W or BW), chunk and microbatch,
+as in F0.3; two passes run together are joined, as in F1.4&BW0.2. Chunks are numbered in model
+order over the whole model. Times are needed only where the order depends on them.";
+
+/// Print one schedule in the text form, or its timeline
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Export {
+    #[command(flatten)]
+    asked: Asked,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// The order of passes, one line per stage
+    Text,
+    /// The simulated timeline as trace events for Perfetto or chrome://tracing
+    Chrome,
+}
+
+impl Export {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let mut scenario = self.asked.read()?;
+        if let (Format::Text, [setting]) = (self.format, &mut scenario.settings[..]) {
+            question::allow_without_times(setting);
+        }
+        let [setting] = &scenario.settings[..] else {
+            let count = scenario.settings.len();
+            return Err(Error::question(format!(
+                "export takes one setting, but the scenario has {count}"
+            )));
+        };
+        let rules = question::rules(&scenario, setting)?;
+        let [rule] = &rules[..] else {
+            let message = format!("export takes one schedule, not {}", rules.len());
+            return Err(scenario.error(setting, Some("schedule"), message));
+        };
+        let case = question::case(&scenario, setting, rule)?;
+        question::ignored(setting, rule).iter().for_each(|text| note(text));
+        match self.format {
+            Format::Text => write!(out, "{}", case.schedule)?,
+            Format::Chrome => {
+                let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
+                let timeline = timeline.map_err(|fault| Error::question(fault.to_string()))?;
+                trace::write(out, &case.name, &timeline)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! One file per command. Each reads its question, answers on `out`, and says what it noted on
+//! stderr.
+
+pub mod export;
+pub mod reproduce;
+pub mod schedules;
+pub mod simulate;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::keys::Keys;
+use crate::scenario::Scenario;
+
+/// How a command that found nothing wrong with its input ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Done.
+    Done,
+    /// A check failed.
+    Missed,
+}
+
+/// A scenario file, and keys that go before what it says.
+#[derive(Args)]
+pub struct Asked {
+    /// Scenario file; flags go before what it says
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+impl Asked {
+    /// The scenario with the flags over it.
+    pub fn read(&self) -> Result<Scenario, Error> {
+        let mut scenario = match &self.scenario {
+            Some(file) => Scenario::read(file)?,
+            None => Scenario::none(),
+        };
+        for setting in &mut scenario.settings {
+            setting.overrule(self.keys.clone());
+        }
+        Ok(scenario)
+    }
+}
+
+/// Says something on stderr that is neither result nor error.
+pub fn note(text: &str) {
+    eprintln!("note: {text}");
+}
+
+/// Prints one JSON object.
+pub fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Error> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
+}

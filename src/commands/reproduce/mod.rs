@@ -1,0 +1,169 @@
+//! `debubble reproduce`: published figures beside ours, cell by cell.
+
+mod cell;
+mod closed_forms;
+mod fig9;
+mod pictures;
+mod rates;
+mod sources;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use self::cell::Cell;
+use self::sources::Sources;
+use super::{Verdict, note, print_json};
+use crate::error::Error;
+use crate::files;
+
+const EXAMPLES: &str = "\
+Examples:
+  debubble reproduce                       # everything, into results/
+  debubble reproduce table5 table8 --check # exit code 1 if a cell differs
+  debubble reproduce fig9 --json --no-files
+
+A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
+was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.";
+
+/// Print published tables beside ours, cell by cell
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Reproduce {
+    /// Which tables
+    #[arg(value_name = "TABLE", default_value = ALL, value_parser = table_names())]
+    tables: Vec<String>,
+    /// End with exit code 1 if any cell misses its published figure
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Folder for the tables as CSV and the pictures as SVG
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    out: PathBuf,
+    /// Write no files
+    #[arg(long)]
+    no_files: bool,
+    /// Folder of the paper's settings [default: scenarios/paper, or what was built in]
+    #[arg(long, value_name = "FOLDER")]
+    paper: Option<PathBuf>,
+}
+
+/// A table that can be reproduced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Table {
+    Table2,
+    Table5,
+    Table8,
+    Fig9,
+    Interleave,
+}
+
+impl Table {
+    const ALL: [Self; 5] = [Self::Table2, Self::Table5, Self::Table8, Self::Fig9, Self::Interleave];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Table2 => "table2",
+            Self::Table5 => "table5",
+            Self::Table8 => "table8",
+            Self::Fig9 => "fig9",
+            Self::Interleave => "interleave",
+        }
+    }
+
+    const fn help(self) -> &'static str {
+        match self {
+            Self::Table2 => "closed forms of bubble and memory, without and with communication",
+            Self::Table5 => "bubble rates, 12 settings x 6 schedules",
+            Self::Table8 => "bubble rates with ZB-V, 9 settings x 5 schedules",
+            Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
+            Self::Interleave => "profiled interleaved 1F1B, 12 settings",
+        }
+    }
+}
+
+/// The word for every table.
+const ALL: &str = "all";
+
+fn table_names() -> PossibleValuesParser {
+    let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).help(table.help()));
+    PossibleValuesParser::new(
+        tables.into_iter().chain([PossibleValue::new(ALL).help("every table")]),
+    )
+}
+
+/// A table with all its cells.
+struct Reproduced {
+    table: Table,
+    title: String,
+    cells: Vec<Cell>,
+    /// What a person reads.
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    cells: Vec<&'a Cell>,
+}
+
+impl Reproduce {
+    /// Answers on `out`; the verdict is a miss only under `--check`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let sources = Sources::find(self.paper)?;
+        note(&format!("the paper's settings are from {}", sources.name()));
+        let is_chosen =
+            |table: &Table| self.tables.iter().any(|name| name == table.name() || name == ALL);
+        let chosen: Vec<Table> = Table::ALL.into_iter().filter(is_chosen).collect();
+        let reproduced = chosen
+            .into_par_iter()
+            .map(|table| reproduce(table, &sources))
+            .collect::<Result<Vec<_>, _>>()?;
+        if !self.no_files {
+            for one in &reproduced {
+                let path = self.out.join(format!("{}.csv", one.table.name()));
+                files::write(&path, cell::csv(&one.cells)?)?;
+                if let Some(picture) = pictures::of(one)? {
+                    files::write(&path.with_extension("svg"), picture)?;
+                }
+            }
+        }
+        if self.json {
+            let cells = reproduced.iter().flat_map(|one| &one.cells).collect();
+            print_json(out, &Json { cells })?;
+        } else {
+            for one in &reproduced {
+                writeln!(out, "{}\n\n{}", one.title, one.text)?;
+            }
+        }
+        Ok(verdict(&reproduced, self.check))
+    }
+}
+
+fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
+    match table {
+        Table::Table2 => closed_forms::reproduce(sources),
+        Table::Fig9 => fig9::reproduce(sources),
+        Table::Table5 | Table::Table8 | Table::Interleave => rates::reproduce(table, sources),
+    }
+}
+
+/// Names the misses on stderr. A table without cells proves nothing, so it is a miss.
+fn verdict(reproduced: &[Reproduced], check: bool) -> Verdict {
+    let mut missed = false;
+    for Reproduced { table, cells, .. } in reproduced {
+        let misses: Vec<&Cell> = cells.iter().filter(|cell| !cell.matches).collect();
+        missed |= !misses.is_empty() || cells.is_empty();
+        for cell in &misses {
+            note(&format!("{}: miss: {cell}", table.name()));
+        }
+        let matched = cells.len() - misses.len();
+        note(&format!("{}: {matched} of {} cells match", table.name(), cells.len()));
+    }
+    if missed && check { Verdict::Missed } else { Verdict::Done }
+}

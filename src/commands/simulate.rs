@@ -1,0 +1,264 @@
+//! `debubble simulate`: schedules side by side.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use pipeline::Timeline;
+use serde::Serialize;
+use sim::Replay;
+
+use super::{Asked, note, print_json};
+use crate::draw::{gantt, terminal};
+use crate::error::Error;
+use crate::files;
+use crate::format;
+use crate::outcome::{Json, Outcome};
+use crate::progress;
+use crate::question;
+use crate::scenario::Scenario;
+use crate::trace;
+
+const EXAMPLES: &str = "\
+Examples:
+  A question without a file:
+    debubble simulate --stages 8 --microbatches 24 --schedule 1f1b,zb-h1,zb-2p \\
+      --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms \\
+      --hop 527us --hidden 4096 --heads 32 --seq 1024
+  The paper's settings, for machines:
+    debubble simulate scenarios/paper/table5.toml --json
+  A slow last stage, drawn:
+    debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
+      --forward 10ms,10ms,10ms,14ms --backward-input 10ms,10ms,10ms,14ms \\
+      --backward-weight 8ms --svg slow.svg";
+
+/// Simulate schedules side by side: step time, bubble, peak memory
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Simulate {
+    #[command(flatten)]
+    asked: Asked,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Draw the timelines in the terminal
+    #[arg(long, value_enum, default_value_t = Draw::Auto)]
+    gantt: Draw,
+    /// Write a picture of the timelines, on one time axis
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+}
+
+/// When to draw in the terminal.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Draw {
+    /// Where the pipeline is small enough.
+    Auto,
+    /// Always, or say why not.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Width of a drawing in the terminal, in columns.
+const COLUMNS: usize = 120;
+
+#[derive(Serialize)]
+struct Results<'a> {
+    results: Vec<Json<'a>>,
+}
+
+impl Simulate {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let scenario = self.asked.read()?;
+        let outcomes = outcomes(&scenario)?;
+        if self.trace.is_some() && outcomes.len() != 1 {
+            let message = format!("--trace takes one timeline, but there are {}", outcomes.len());
+            return Err(Error::question(message));
+        }
+        let drawn = self.svg.is_some() || self.trace.is_some();
+        let small = |outcome: &Outcome| outcome.case.schedule.passes() < COLUMNS * 16;
+        let in_terminal = |outcome: &Outcome| match self.gantt {
+            Draw::Always => true,
+            Draw::Auto => !self.json && small(outcome) && outcomes.len() <= 4,
+            Draw::Never => false,
+        };
+        let timelines = outcomes
+            .iter()
+            .map(|outcome| match drawn || in_terminal(outcome) {
+                true => timeline(outcome).map(Some),
+                false => Ok(None),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.write_files(&outcomes, &timelines)?;
+        if self.json {
+            let results = outcomes.iter().map(Outcome::json).collect();
+            print_json(out, &Results { results })?;
+        } else {
+            print_tables(out, &outcomes)?;
+        }
+        for (outcome, timeline) in outcomes.iter().zip(&timelines) {
+            if let Some(timeline) = timeline.as_ref().filter(|_| in_terminal(outcome)) {
+                self.draw(out, outcome, timeline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The picture and the trace, if asked for.
+    fn write_files(
+        &self,
+        outcomes: &[Outcome],
+        timelines: &[Option<Timeline>],
+    ) -> Result<(), Error> {
+        if let Some(path) = &self.svg {
+            let titles: Vec<String> = outcomes.iter().map(title).collect();
+            let charts = titles.iter().zip(timelines.iter().flatten());
+            let charts: Vec<_> =
+                charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
+            files::write(path, gantt::svg(&charts)?)?;
+        }
+        if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
+            let mut json = Vec::new();
+            trace::write(&mut json, &title(&outcomes[0]), timeline)?;
+            files::write(path, json)?;
+        }
+        Ok(())
+    }
+
+    fn draw(
+        &self,
+        out: &mut dyn Write,
+        outcome: &Outcome,
+        timeline: &Timeline,
+    ) -> Result<(), Error> {
+        match terminal::gantt(timeline, COLUMNS) {
+            // JSON on stdout must stay JSON.
+            Some(drawing) if self.json => eprintln!("{}\n{drawing}", title(outcome)),
+            Some(drawing) => writeln!(out, "\n{}\n{drawing}", title(outcome))?,
+            None if self.gantt == Draw::Always => {
+                note(&format!("{} is too large for the terminal: use --svg", title(outcome)));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// What to write over a drawing.
+fn title(outcome: &Outcome) -> String {
+    let name = &outcome.case.name;
+    match &outcome.case.setting {
+        Some(setting) => format!("{name}, {setting}"),
+        None => name.clone(),
+    }
+}
+
+fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
+    let costs = outcome.case.problem.costs();
+    let timeline = Replay::new().timeline(&outcome.case.schedule, costs);
+    timeline.map_err(|fault| Error::question(fault.to_string()))
+}
+
+/// Simulates every schedule of every setting, and notes what had no influence.
+fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
+    let mut questions = Vec::new();
+    let mut notes = BTreeSet::new();
+    for setting in &scenario.settings {
+        notes.extend(question::assumed(setting));
+        for rule in question::rules(scenario, setting)? {
+            notes.extend(question::ignored(setting, &rule));
+            questions.push((setting, rule));
+        }
+    }
+    let bar = progress::bar(questions.len(), "schedules");
+    let mut replay = Replay::new();
+    let mut outcomes = Vec::new();
+    for (setting, rule) in questions {
+        let case = question::case(scenario, setting, &rule)?;
+        let outcome = Outcome::of(case, &mut replay);
+        outcomes.push(outcome.map_err(|fault| Error::question(fault.to_string()))?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    notes.iter().for_each(|text| note(text));
+    Ok(outcomes)
+}
+
+fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+    let named = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
+    let limited = outcomes.iter().any(|outcome| outcome.case.limit.is_some());
+    let mut header = vec!["schedule", "p", "m", "v", "span", "bubble", "makespan", "bubble"];
+    header.extend(["peak/M_B", "on stage"]);
+    if outcomes.iter().any(|outcome| outcome.case.has_footprints) {
+        header.push("peak memory");
+    }
+    if limited {
+        header.push("fits");
+    }
+    if named {
+        header.insert(0, "setting");
+    }
+    let rows = outcomes.iter().map(|outcome| row(outcome, &header));
+    write!(out, "{}", format::table(&header, rows))?;
+    print_stages(out, outcomes)
+}
+
+fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
+    let (case, metrics) = (&outcome.case, &outcome.metrics);
+    let shape = case.schedule.shape();
+    let (stage, peak) = outcome.worst();
+    let mut row = Vec::new();
+    if header.contains(&"setting") {
+        row.push(case.setting.clone().unwrap_or_default());
+    }
+    row.extend([
+        case.name.clone(),
+        shape.stages().to_string(),
+        shape.microbatches().to_string(),
+        shape.chunks_per_stage().to_string(),
+        format::time(metrics.span()),
+        format::percent(metrics.bubble_rate()),
+        format::time(metrics.makespan()),
+        format::percent(metrics.bubble_rate_makespan()),
+        format!("{:.2}", outcome.in_microbatches(peak)),
+        stage.to_string(),
+    ]);
+    if header.contains(&"peak memory") {
+        row.push(if case.has_footprints { format::size(peak) } else { "-".to_owned() });
+    }
+    if header.contains(&"fits") {
+        row.push(match (outcome.fits(), case.limit) {
+            (Some(true), _) => "yes".to_owned(),
+            (Some(false), Some(limit)) => {
+                format!("no: limit {:.2} M_B", outcome.in_microbatches(limit))
+            }
+            _ => "-".to_owned(),
+        });
+    }
+    row
+}
+
+/// The peak of every stage, where they fit on a line.
+fn print_stages(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+    const MOST: usize = 16;
+    let stages = outcomes.iter().map(|outcome| outcome.memory.peak.len()).max().unwrap_or(0);
+    let settings = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
+    if stages > MOST || settings {
+        return Ok(());
+    }
+    let header = ["peak/M_B, stage".to_owned()].into_iter();
+    let header: Vec<String> = header.chain((0..stages).map(|stage| stage.to_string())).collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let rows = outcomes.iter().map(|outcome| {
+        let peaks = outcome.memory.peak.iter();
+        let peaks = peaks.map(|&peak| format!("{:.2}", outcome.in_microbatches(peak)));
+        std::iter::once(outcome.case.name.clone()).chain(peaks).collect()
+    });
+    Ok(write!(out, "\n{}", format::table(&header, rows))?)
+}

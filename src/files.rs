@@ -1,0 +1,43 @@
+//! Reading files of strangers: never more than a limit, and never a half-read one.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Reads a text file of at most `limit` bytes.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
+    let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
+    let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
+    let metadata = file.metadata().map_err(|cause| fail(cause.to_string()))?;
+    if metadata.is_dir() {
+        return Err(fail("it is a folder".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let read =
+        if metadata.len() > limit { Ok(0) } else { file.take(limit + 1).read_to_end(&mut bytes) };
+    read.map_err(|cause| fail(cause.to_string()))?;
+    if metadata.len().max(bytes.len() as u64) > limit {
+        return Err(fail(format!("it is larger than {limit} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| fail("it is not UTF-8 text".to_owned()))
+}
+
+/// Writes a whole file: readers see the old one or the new one, never half of it.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
+    let fail = |cause| Error::Write { path: path.to_owned(), cause };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(fail)?;
+    }
+    // A device or a pipe cannot be replaced by renaming.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(path, content).map_err(fail);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    fs::write(&partial, content)
+        .and_then(|()| fs::rename(&partial, path))
+        .inspect_err(|_| drop(fs::remove_file(&partial)))
+        .map_err(fail)
+}

@@ -1,0 +1,51 @@
+//! Numbers and tables as people read them.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use pipeline::{Bytes, Nanos};
+
+/// A table with a header, its columns lined up: the first to the left, the others to the right.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.iter().enumerate().map(aligned));
+    for row in rows {
+        table.add_row(row.iter().enumerate().map(aligned));
+    }
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.fold(String::new(), |text, line| text + line.strip_prefix(' ').unwrap_or(&line) + "\n")
+}
+
+fn aligned((column, text): (usize, impl ToString)) -> Cell {
+    let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(text.to_string()).set_alignment(alignment)
+}
+
+/// Milliseconds with three decimals, or more digits for less than a millisecond.
+pub fn time(nanos: Nanos) -> String {
+    let scaled = |unit: u64, name: &str| {
+        let thousandths = (u128::from(nanos.0) * 1000 + u128::from(unit) / 2) / u128::from(unit);
+        format!("{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
+    };
+    match nanos.0 {
+        0..1_000_000 => scaled(1_000, "us"),
+        1_000_000..10_000_000_000 => scaled(1_000_000, "ms"),
+        _ => scaled(1_000_000_000, "s"),
+    }
+}
+
+/// A size with three significant digits or more, in binary units.
+pub fn size(bytes: Bytes) -> String {
+    let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes.0 >= *unit) {
+        None => format!("{} B", bytes.0),
+        Some((name, unit)) => {
+            let hundredths = (u128::from(bytes.0) * 100 + u128::from(unit) / 2) / u128::from(unit);
+            format!("{}.{:02} {name}", hundredths / 100, hundredths % 100)
+        }
+    }
+}
+
+/// A rate in percent with two decimals.
+pub fn percent(rate: f64) -> String {
+    format!("{:.2} %", 100.0 * rate)
+}

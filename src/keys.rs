@@ -1,0 +1,212 @@
+//! The keys of a question: the same words as flags and in scenario files.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use clap::Args;
+use pipeline::{Bytes, Limit, Nanos};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+
+/// What a question may say. All keys are optional here; what is missing is said when it is needed.
+#[derive(Args, Deserialize, Clone, Default, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[command(next_help_heading = "The question")]
+pub struct Keys {
+    /// Schedules to compare: names (see `debubble schedules`) or files in the text form
+    #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
+    #[serde(deserialize_with = "list")]
+    pub schedule: Option<Vec<String>>,
+    /// Stages of the pipeline, p
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub stages: Option<u64>,
+    /// Microbatches per step, m
+    #[arg(long, value_name = "M", allow_negative_numbers = true)]
+    pub microbatches: Option<u64>,
+    /// Chunks per stage, v, for interleaved schedules
+    #[arg(long, value_name = "V", allow_negative_numbers = true)]
+    pub chunks: Option<u64>,
+    /// F: forward time of a stage and microbatch; or one per stage, or one per chunk
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub forward: Option<Vec<Nanos>>,
+    /// B: backward time for the input gradient; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub backward_input: Option<Vec<Nanos>>,
+    /// W: backward time for the weight gradient; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub backward_weight: Option<Vec<Nanos>>,
+    /// Latency of one transfer between two stages [default: 0ns]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "single")]
+    pub hop: Option<Nanos>,
+    /// Memory limit per stage: `1.5p` (times the activations of p microbatches) or `38GiB`
+    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "single")]
+    pub memory_limit: Option<Limit>,
+    /// Hidden size h; with --heads and --seq: 34h+5as bytes held between F and B, 32h between B
+    /// and W, per layer and token
+    #[arg(long, value_name = "H", help_heading = "Activation memory")]
+    pub hidden: Option<u64>,
+    /// Attention heads a
+    #[arg(long, value_name = "A", help_heading = "Activation memory")]
+    pub heads: Option<u64>,
+    /// Sequence length s
+    #[arg(long, value_name = "S", help_heading = "Activation memory")]
+    pub seq: Option<u64>,
+    /// Layers on one stage; with --microbatch-size, memory counts whole stages and microbatches
+    /// instead of one layer and token
+    #[arg(long, value_name = "L", help_heading = "Activation memory")]
+    pub layers_per_stage: Option<u64>,
+    /// Samples in one microbatch, b
+    #[arg(long, value_name = "B", help_heading = "Activation memory")]
+    pub microbatch_size: Option<u64>,
+    /// Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one
+    /// per stage, or one per chunk
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(help_heading = "Activation memory")]
+    #[serde(deserialize_with = "list")]
+    pub activation: Option<Vec<Bytes>>,
+    /// Bytes still held from B to W [default: as from F to B]
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(help_heading = "Activation memory")]
+    #[serde(deserialize_with = "list")]
+    pub activation_until_weight: Option<Vec<Bytes>>,
+}
+
+impl Keys {
+    /// The names of the keys that say something.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("schedule", self.schedule.is_some()),
+            ("stages", self.stages.is_some()),
+            ("microbatches", self.microbatches.is_some()),
+            ("chunks", self.chunks.is_some()),
+            ("forward", self.forward.is_some()),
+            ("backward-input", self.backward_input.is_some()),
+            ("backward-weight", self.backward_weight.is_some()),
+            ("hop", self.hop.is_some()),
+            ("memory-limit", self.memory_limit.is_some()),
+            ("hidden", self.hidden.is_some()),
+            ("heads", self.heads.is_some()),
+            ("seq", self.seq.is_some()),
+            ("layers-per-stage", self.layers_per_stage.is_some()),
+            ("microbatch-size", self.microbatch_size.is_some()),
+            ("activation", self.activation.is_some()),
+            ("activation-until-weight", self.activation_until_weight.is_some()),
+        ];
+        all.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
+    }
+
+    /// These keys, and those of `other` where these say nothing.
+    ///
+    /// The two ways to give footprints exclude each other: naming one here drops the other there.
+    #[must_use]
+    pub fn over(self, mut other: Self) -> Self {
+        if self.activation.is_some() {
+            (other.hidden, other.heads, other.seq) = (None, None, None);
+            (other.layers_per_stage, other.microbatch_size) = (None, None);
+        }
+        if self.hidden.or(self.heads).or(self.seq).is_some() {
+            (other.activation, other.activation_until_weight) = (None, None);
+        }
+        Self {
+            schedule: self.schedule.or(other.schedule),
+            stages: self.stages.or(other.stages),
+            microbatches: self.microbatches.or(other.microbatches),
+            chunks: self.chunks.or(other.chunks),
+            forward: self.forward.or(other.forward),
+            backward_input: self.backward_input.or(other.backward_input),
+            backward_weight: self.backward_weight.or(other.backward_weight),
+            hop: self.hop.or(other.hop),
+            memory_limit: self.memory_limit.or(other.memory_limit),
+            hidden: self.hidden.or(other.hidden),
+            heads: self.heads.or(other.heads),
+            seq: self.seq.or(other.seq),
+            layers_per_stage: self.layers_per_stage.or(other.layers_per_stage),
+            microbatch_size: self.microbatch_size.or(other.microbatch_size),
+            activation: self.activation.or(other.activation),
+            activation_until_weight: self.activation_until_weight.or(other.activation_until_weight),
+        }
+    }
+}
+
+/// Reads one value by its `FromStr`, also from a bare number, so that the missing unit is named.
+fn single<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    Text::<T>::read(deserializer).map(|mut values| values.pop())
+}
+
+/// Reads one value, or a list of them, by their `FromStr`.
+fn list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    Text::<T>::read_list(deserializer).map(Some)
+}
+
+/// Reads what `T` reads from text.
+struct Text<T> {
+    list: bool,
+    value: PhantomData<T>,
+}
+
+impl<T: FromStr<Err: fmt::Display>> Text<T> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_any(Self { list: false, value: PhantomData })
+    }
+
+    fn read_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_any(Self { list: true, value: PhantomData })
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for Text<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.list { "a text or a list of texts" } else { "a text" })
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        text.parse().map(|value| vec![value]).map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Vec<T>, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        if !self.list {
+            return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
+        }
+        let mut values = Vec::new();
+        while let Some(One(value)) = items.next_element::<One<T>>()? {
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// One element of a list.
+struct One<T>(T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for One<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Text::<T>::read(deserializer)?.pop();
+        value.map(One).ok_or_else(|| D::Error::custom("a text is missing"))
+    }
+}

@@ -1,0 +1,96 @@
+//! What a simulated case came to, for tables and machines.
+
+use pipeline::{Bytes, Fault, Memory, Metrics, peak_in_flight};
+use serde::Serialize;
+use sim::Replay;
+
+use crate::question::Case;
+
+/// A case and its result.
+pub struct Outcome {
+    /// What was simulated.
+    pub case: Case,
+    /// When each stage worked.
+    pub metrics: Metrics,
+    /// Peak activation bytes; counts units where no footprints were given.
+    pub memory: Memory,
+    /// Peak number of chunk activations per stage.
+    pub in_flight: Vec<u32>,
+}
+
+impl Outcome {
+    /// Simulates `case`.
+    pub fn of(case: Case, replay: &mut Replay) -> Result<Self, Fault> {
+        let metrics = replay.metrics(&case.schedule, case.problem.costs())?;
+        let memory = Memory::of(&case.schedule, case.problem.footprints())?;
+        let in_flight = peak_in_flight(&case.schedule);
+        Ok(Self { case, metrics, memory, in_flight })
+    }
+
+    /// The largest peak of any stage, and that stage.
+    pub fn worst(&self) -> (usize, Bytes) {
+        let stages = self.memory.peak.iter().copied().enumerate();
+        stages.rev().max_by_key(|&(_, peak)| peak).unwrap_or_default()
+    }
+
+    /// Whether every stage keeps the limit, if there is one.
+    pub fn fits(&self) -> Option<bool> {
+        self.case.limit.map(|limit| self.memory.over(limit).is_none())
+    }
+
+    /// A peak in multiples of what one microbatch holds on the stage that holds most.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn in_microbatches(&self, peak: Bytes) -> f64 {
+        peak.0 as f64 / self.case.microbatch_bytes().0.max(1) as f64
+    }
+
+    /// The result as JSON, with the keys that machines rely on.
+    pub fn json(&self) -> Json<'_> {
+        let shape = self.case.schedule.shape();
+        let sizes = self.case.has_footprints;
+        let peak = || self.memory.peak.iter().map(|bytes| bytes.0).collect();
+        Json {
+            setting: self.case.setting.as_deref(),
+            schedule: &self.case.name,
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            bubble_rate: self.metrics.bubble_rate(),
+            bubble_rate_makespan: self.metrics.bubble_rate_makespan(),
+            span_ns: self.metrics.span().0,
+            makespan_ns: self.metrics.makespan().0,
+            work_ns: self.metrics.work().0,
+            busy_ns: self.metrics.stages.iter().map(|stage| stage.busy.0).collect(),
+            peak_activation_bytes: sizes.then(peak),
+            peak_in_flight: &self.in_flight,
+            memory_limit_bytes: self.case.limit.filter(|_| sizes).map(|limit| limit.0),
+            fits: self.fits(),
+        }
+    }
+}
+
+/// One element of `results`.
+#[derive(Serialize)]
+pub struct Json<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    setting: Option<&'a str>,
+    schedule: &'a str,
+    stages: usize,
+    microbatches: u32,
+    chunks: u16,
+    /// (span - work) / span.
+    bubble_rate: f64,
+    /// (makespan - work) / makespan.
+    bubble_rate_makespan: f64,
+    span_ns: u64,
+    makespan_ns: u64,
+    /// Busy time of the average stage.
+    work_ns: u64,
+    busy_ns: Vec<u64>,
+    /// Null where no footprints were given.
+    peak_activation_bytes: Option<Vec<u64>>,
+    peak_in_flight: &'a [u32],
+    memory_limit_bytes: Option<u64>,
+    /// Null without a limit.
+    fits: Option<bool>,
+}

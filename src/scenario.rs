@@ -1,0 +1,229 @@
+//! Scenario files: questions in TOML.
+//!
+//! The keys stand at the top. A file may ask several questions that share them: each `[[setting]]`
+//! has a `name` and the keys in which it differs. Tables of a paper also carry `published` figures
+//! and the `convention` behind them; other commands pass over those.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer};
+
+use crate::error::Error;
+use crate::files;
+use crate::keys::Keys;
+
+/// The largest scenario file.
+const MAX_SCENARIO: u64 = 16 << 20;
+
+/// Where the keys of one table stand in the file.
+type Places = BTreeMap<String, Range<usize>>;
+
+/// One question of a scenario.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its own keys over those at the top of the file.
+    pub keys: Keys,
+    /// Published figures by schedule, as printed.
+    pub published: BTreeMap<String, String>,
+    /// The same with more digits, from the published code.
+    pub regenerated: BTreeMap<String, String>,
+    places: Places,
+}
+
+/// A file of questions; without a file, a single question with no keys.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What to call it.
+    pub title: Option<String>,
+    /// By schedule, how the published figures were measured.
+    pub convention: BTreeMap<String, Convention>,
+    /// The questions, at least one.
+    pub settings: Vec<Setting>,
+    file: PathBuf,
+    text: String,
+}
+
+/// What of a timeline a published bubble rate was computed from.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convention {
+    /// The longest time from the first to the last pass of one stage.
+    Span,
+    /// The absolute end of the last pass.
+    Makespan,
+    /// The absolute end of the last pass of interleaved 1F1B, where the hop from the last stage to
+    /// the first for the next chunk, and back, delays only the first microbatch of each group of
+    /// p. The published code leaves out the other ones, which shortens the step by p hops.
+    MakespanFirstWrap,
+}
+
+impl Convention {
+    /// The name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Span => "span",
+            Self::Makespan => "makespan",
+            Self::MakespanFirstWrap => "makespan-first-wrap",
+        }
+    }
+}
+
+/// What may stand at the top besides the keys.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Head {
+    title: Option<String>,
+    #[serde(rename = "source")]
+    _source: Option<String>,
+    convention: BTreeMap<String, Convention>,
+}
+
+/// What may stand in a setting besides the keys.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct SettingHead {
+    name: Option<String>,
+    published: BTreeMap<String, String>,
+    regenerated: BTreeMap<String, String>,
+}
+
+const HEAD: [&str; 3] = ["title", "source", "convention"];
+const SETTING_HEAD: [&str; 3] = ["name", "published", "regenerated"];
+
+impl Scenario {
+    /// No file: everything is said by flags.
+    #[must_use]
+    pub fn none() -> Self {
+        let setting = Setting {
+            name: None,
+            keys: Keys::default(),
+            published: BTreeMap::new(),
+            regenerated: BTreeMap::new(),
+            places: BTreeMap::new(),
+        };
+        Self {
+            title: None,
+            convention: BTreeMap::new(),
+            settings: vec![setting],
+            file: PathBuf::new(),
+            text: String::new(),
+        }
+    }
+
+    /// Reads a scenario file.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        Self::parse(file, files::read_text(file, MAX_SCENARIO)?)
+    }
+
+    /// Reads `text`, calling it `file` in errors.
+    pub fn parse(file: &Path, text: String) -> Result<Self, Error> {
+        let fail = |error: toml::de::Error| {
+            Error::scenario(file, &text, error.span(), error.message().to_owned())
+        };
+        let mut table = DeTable::parse(&text).map_err(fail)?;
+        let span = table.span();
+        let settings = table.get_mut().remove("setting");
+        let head: Head = take(&mut table, &HEAD).map_err(fail)?;
+        let shared_places = places(&table);
+        let shared: Keys = whole(table).map_err(fail)?;
+        let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
+        let only = &mut scenario.settings[0];
+        (only.keys, only.places) = (shared, shared_places);
+        if let Some(settings) = settings {
+            let place = settings.span();
+            let tables: Option<Vec<_>> = match settings.into_inner() {
+                toml::de::DeValue::Array(array) => array.into_iter().map(as_table).collect(),
+                _ => None,
+            };
+            let tables = tables.filter(|tables| !tables.is_empty()).ok_or_else(|| {
+                let message = "settings are tables: begin each with [[setting]]".to_owned();
+                Error::scenario(file, &text, Some(place), message)
+            })?;
+            let shared = &scenario.settings[0];
+            let settings = tables.into_iter().map(|table| setting(table, shared));
+            scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
+        }
+        debug_assert!(span.end <= text.len());
+        (scenario.file, scenario.text) = (file.to_owned(), text);
+        Ok(scenario)
+    }
+
+    /// An error about `key`, shown where `setting` or the top of the file says it; without such a
+    /// place, an error about the question.
+    #[must_use]
+    pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Error {
+        match key.and_then(|key| setting.places.get(key)) {
+            Some(place) => Error::scenario(&self.file, &self.text, Some(place.clone()), message),
+            None => Error::question(match (&setting.name, key) {
+                (Some(name), _) => format!("{name}: {message}"),
+                (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
+                (None, _) => message,
+            }),
+        }
+    }
+}
+
+fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
+    let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
+    let mut places = places(&table);
+    let keys: Keys = whole(table)?;
+    for (key, place) in &shared.places {
+        places.entry(key.clone()).or_insert_with(|| place.clone());
+    }
+    Ok(Setting {
+        name: head.name,
+        keys: keys.over(shared.keys.clone()),
+        published: head.published,
+        regenerated: head.regenerated,
+        places,
+    })
+}
+
+fn as_table(value: Spanned<toml::de::DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
+    let span = value.span();
+    match value.into_inner() {
+        toml::de::DeValue::Table(table) => Some(Spanned::new(span, table)),
+        _ => None,
+    }
+}
+
+/// Removes the entries `names` from `table` and reads them; errors know their places.
+fn take<T: DeserializeOwned>(
+    table: &mut Spanned<DeTable<'_>>,
+    names: &[&str],
+) -> Result<T, toml::de::Error> {
+    let span = table.span();
+    let mut taken = DeTable::new();
+    for name in names {
+        if let Some((key, value)) = table.get_mut().remove_entry(*name) {
+            taken.insert(key, value);
+        }
+    }
+    whole(Spanned::new(span, taken))
+}
+
+fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
+    T::deserialize(Deserializer::from(table))
+}
+
+fn places(table: &Spanned<DeTable<'_>>) -> Places {
+    let entries = table.get_ref().iter();
+    entries.map(|(key, value)| (key.get_ref().to_string(), value.span())).collect()
+}
+
+impl Setting {
+    /// Puts flags over what the file says; errors about them no longer point into the file.
+    pub fn overrule(&mut self, flags: Keys) {
+        for key in flags.given() {
+            self.places.remove(key);
+        }
+        self.keys = flags.over(std::mem::take(&mut self.keys));
+    }
+}
