@@ -51,10 +51,10 @@ pub enum Error {
         cause: io::Error,
     },
     /// Standard output is closed or full.
-    #[error("cannot write to standard output: {0}")]
+    #[error("cannot write to standard output")]
     Output(#[from] io::Error),
     /// A picture that cannot be drawn.
-    #[error("cannot draw: {0}")]
+    #[error("cannot draw the picture")]
     Draw(#[from] crate::draw::DrawError),
 }
 

@@ -94,9 +94,10 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
 
 /// Prints the error with the line of the file it is about.
 fn report(error: &Error) {
-    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor());
+    let mut theme = GraphicalTheme::unicode_nocolor();
+    theme.characters.error = "error:".to_owned();
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = handler.render_report(&mut text, error);
-    eprint!("error: {}", text.trim_start());
+    let _ = GraphicalReportHandler::new_themed(theme).render_report(&mut text, error);
+    eprint!("{}", text.trim_start());
 }

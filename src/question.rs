@@ -139,6 +139,11 @@ fn complete<'a>(
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
         return Err(scenario.error(setting, Some("activation"), message));
     }
+    if let (Some(Limit::Bytes(limit)), false) = (keys.memory_limit, has_footprints(keys)) {
+        let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
+        let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
+        return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
+    }
     let missing = missing(keys, matches!(rule, Rule::Family(_)));
     if let ([Some(f), Some(b), Some(w)], true) = (times, missing.is_empty()) {
         return Ok([f, b, w]);
@@ -287,11 +292,38 @@ fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -
         Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
         _ => None,
     };
-    let message = match fault {
-        Fault::Needs { .. } | Fault::Infeasible { .. } | Fault::Zero { .. } => fault.to_string(),
-        _ => format!("{}: {fault}", rule.name()),
+    let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {
+        true => bytes.to_string(),
+        false => format!("{} chunk activations", bytes.0),
     };
-    scenario.error(setting, key, message)
+    let name = rule.name();
+    let message = match fault {
+        Fault::BelowOneMicrobatch { stage, needs, limit } => format!(
+            "{name}: the memory limit is {}, but one microbatch alone takes {} on stage {stage}",
+            amount(limit),
+            amount(needs)
+        ),
+        Fault::Infeasible { stage, pass, needs, limit, .. } => format!(
+            "{name} finds no order under the memory limit: stage {stage} would need {} to run \
+             {pass}, but the limit is {}",
+            amount(needs),
+            amount(limit)
+        ),
+        Fault::Needs { .. } | Fault::Zero { .. } => fault.to_string(),
+        _ => format!("{name}: {fault}"),
+    };
+    let error = scenario.error(setting, key, message);
+    match (fault, setting.keys.stages) {
+        (Fault::BelowOneMicrobatch { needs, .. }, Some(stages)) => error.with_help(format!(
+            "the limit must be at least 1/{stages} p = {}",
+            amount(needs)
+        )),
+        _ => error,
+    }
+}
+
+fn has_footprints(keys: &Keys) -> bool {
+    keys.activation.is_some() || keys.hidden.is_some()
 }
 
 /// Lets `setting` do without times if no order it asks for depends on them.
@@ -334,23 +366,16 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
 /// What is taken for granted where the keys of `setting` leave it open, in words.
 pub fn assumed(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
-    let mut notes = Vec::new();
-    let bytes_limit = matches!(keys.memory_limit, Some(Limit::Bytes(_)));
-    if keys.activation.is_none() && keys.hidden.is_none() {
-        notes.push(
-            "no activation sizes are given (--hidden --heads --seq, or --activation): memory is \
-             counted in microbatches, each held whole until its W"
-                .to_owned(),
-        );
-        if bytes_limit {
-            notes.push("a memory limit in bytes then counts such units".to_owned());
-        }
-    } else if keys.hidden.is_some() && keys.layers_per_stage.is_none() && bytes_limit {
-        notes.push(
-            "activations are bytes per layer and token, and so is the memory limit: give \
-             --layers-per-stage and --microbatch-size to count whole stages"
-                .to_owned(),
-        );
+    if !has_footprints(keys) {
+        let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \
+                    memory is counted in chunk activations, each held whole until its W";
+        return vec![note.to_owned()];
     }
-    notes
+    let bytes_limit = matches!(keys.memory_limit, Some(Limit::Bytes(_)));
+    if bytes_limit && keys.activation.is_none() && keys.layers_per_stage.is_none() {
+        let note = "activations are bytes per layer and token, and so is the memory limit: give \
+                    --layers-per-stage and --microbatch-size to count whole stages";
+        return vec![note.to_owned()];
+    }
+    Vec::new()
 }

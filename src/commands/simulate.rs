@@ -193,7 +193,8 @@ fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
 fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
     let named = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
     let limited = outcomes.iter().any(|outcome| outcome.case.limit.is_some());
-    let mut header = vec!["schedule", "p", "m", "v", "span", "bubble", "makespan", "bubble"];
+    let mut header = vec!["schedule", "p", "m", "v", "span", "bubble"];
+    header.extend(["makespan", "bubble/makespan"]);
     header.extend(["peak/M_B", "on stage"]);
     if outcomes.iter().any(|outcome| outcome.case.has_footprints) {
         header.push("peak memory");

@@ -1,1 +1,4 @@
-fn main() {}
+//! One file per promise.
+
+mod cli;
+mod paper;

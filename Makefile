@@ -1,0 +1,35 @@
+# make        build debubble, reproduce the published tables and check every cell
+# make test   the tests
+# make lint   format, clippy and documentation, without a warning
+# make check  lint and test: what CI runs
+# make bench  the benches (criterion)
+
+.PHONY: all build reproduce test lint check bench cargo
+
+all: reproduce
+
+# Says what is missing before anything fails for lack of it.
+cargo:
+	@command -v cargo >/dev/null || { \
+	  echo "debubble is built with Rust, and there is no cargo on the PATH."; \
+	  echo "Install it from https://rustup.rs or with your package manager (Rust 1.88 or newer), then run make again."; \
+	  exit 1; }
+
+build: cargo
+	cargo build --release --locked
+
+reproduce: build
+	target/release/debubble reproduce all --check
+
+test: cargo
+	cargo test --workspace --exclude benches --locked
+
+lint: cargo
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+check: lint test
+
+bench: cargo
+	cargo bench --package benches --locked

@@ -1,0 +1,63 @@
+//! The published tables, cell by cell: what `make` checks, and the promise behind the README.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn cells(table: &str) -> Vec<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = command.args(["reproduce", table, "--check", "--json", "--no-files"]);
+    let output = output.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    json["cells"].as_array().unwrap().clone()
+}
+
+/// Checks the figures themselves, not what the program says of them.
+fn all_within(cells: &[Value], published: f64, regenerated: f64) {
+    for cell in cells {
+        let figure = |key: &str| cell[key].as_f64();
+        let ours = figure("ours").unwrap();
+        assert!((ours - figure("published").unwrap()).abs() <= published, "{cell}");
+        if let Some(more) = figure("regenerated") {
+            assert!((ours - more).abs() < regenerated, "{cell}");
+        }
+        assert_eq!(cell["match"], true, "{cell}");
+    }
+}
+
+#[test]
+fn table_2() {
+    let cells = cells("table2");
+    assert!(cells.len() >= 60);
+    all_within(&cells, 0.0, 0.0);
+}
+
+#[test]
+fn table_5() {
+    let cells = cells("table5");
+    assert_eq!(cells.len(), 12 * 6);
+    all_within(&cells, 0.5e-4, 1e-8);
+}
+
+#[test]
+fn table_8() {
+    let cells = cells("table8");
+    assert_eq!(cells.len(), 9 * 5);
+    all_within(&cells, 0.5e-4, 1e-8);
+}
+
+#[test]
+fn figure_9() {
+    let cells = cells("fig9");
+    assert_eq!(cells.len(), 17 * 9 * 2);
+    all_within(&cells, 1e-9, 0.0);
+}
+
+#[test]
+fn profiled_interleaved() {
+    let cells = cells("interleave");
+    assert_eq!(cells.len(), 12);
+    all_within(&cells, 0.5e-4, 1e-8);
+}
