@@ -314,10 +314,9 @@ fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -
     };
     let error = scenario.error(setting, key, message);
     match (fault, setting.keys.stages) {
-        (Fault::BelowOneMicrobatch { needs, .. }, Some(stages)) => error.with_help(format!(
-            "the limit must be at least 1/{stages} p = {}",
-            amount(needs)
-        )),
+        (Fault::BelowOneMicrobatch { needs, .. }, Some(stages)) => {
+            error.with_help(format!("the limit must be at least 1/{stages} p = {}", amount(needs)))
+        }
         _ => error,
     }
 }
@@ -348,7 +347,11 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
         (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
-            notes.push(format!("{} has {own} per stage, chunks = {told} is ignored", about.name));
+            notes.push(format!(
+                "{} has {own} chunk{} per stage: chunks = {told} is ignored",
+                about.name,
+                if own == 1 { "" } else { "s" }
+            ));
         }
         (Chunks::Any { default }, None) => {
             notes.push(format!("{} has chunks = {default}, since none are given", about.name));

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use sim::Replay;
 
-use super::{Asked, note};
+use super::{Asked, OUTPUT, note};
 use crate::error::Error;
 use crate::question;
 use crate::trace;
@@ -30,7 +30,7 @@ pub struct Export {
     #[command(flatten)]
     asked: Asked,
     /// What to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 

@@ -25,6 +25,9 @@ pub enum Verdict {
     Missed,
 }
 
+/// Heading in the help of what concerns the answer.
+const OUTPUT: &str = "The answer";
+
 /// A scenario file, and keys that go before what it says.
 #[derive(Args)]
 pub struct Asked {

@@ -9,7 +9,7 @@ use pipeline::Timeline;
 use serde::Serialize;
 use sim::Replay;
 
-use super::{Asked, note, print_json};
+use super::{Asked, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal};
 use crate::error::Error;
 use crate::files;
@@ -40,16 +40,16 @@ pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
     /// Print one JSON object instead of tables
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Draw the timelines in the terminal
-    #[arg(long, value_enum, default_value_t = Draw::Auto)]
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Draw::Auto)]
     gantt: Draw,
     /// Write a picture of the timelines, on one time axis
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     trace: Option<PathBuf>,
 }
 

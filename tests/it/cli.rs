@@ -203,9 +203,10 @@ fn bad_times() {
 
 #[test]
 fn an_incomplete_question_names_all_that_is_missing() {
-    refused(&run("simulate --schedule 1f1b --forward 1ms"), &[
-        "--stages, --microbatches, --backward-input, --backward-weight missing",
-    ]);
+    refused(
+        &run("simulate --schedule 1f1b --forward 1ms"),
+        &["--stages, --microbatches, --backward-input, --backward-weight missing"],
+    );
     refused(&small("--schedule 1f1b --hidden 4096"), &["--heads, --seq missing"]);
     refused(&small("--schedule 1f1b --activation-until-weight 1GiB"), &["--activation missing"]);
     let both = format!("--schedule 1f1b {SIZES} --activation 1GiB");
@@ -231,10 +232,13 @@ fn memory_limits_that_cannot_be_kept() {
     refused(&small("--schedule zb-v --memory-limit 1GiB"), &["needs the sizes of activations"]);
     // W holds more than B did: room for one microbatch is not room for the next.
     let growing = "--activation 1GiB --activation-until-weight 3GiB --memory-limit 2GiB";
-    refused(&small(&format!("--schedule zb-heuristic {growing}")), &[
-        "zb-heuristic finds no order",
-        "stage 3 would need 3GiB to run B3.0, but the limit is 2GiB",
-    ]);
+    refused(
+        &small(&format!("--schedule zb-heuristic {growing}")),
+        &[
+            "zb-heuristic finds no order",
+            "stage 3 would need 3GiB to run B3.0, but the limit is 2GiB",
+        ],
+    );
 }
 
 /// Simulates the schedule `text` under the name s.txt.
@@ -254,9 +258,10 @@ fn schedule_files_that_are_no_schedules() {
     refused(&written("F0.0 B0.0\nF1.0 BW1.0\n"), &["W0.0 is missing from stage 0"]);
     refused(&written("F0.0 F0.0 BW0.0\nF1.0 BW1.0\n"), &["F0.0 on stage 0", "already done"]);
     refused(&written("F0.0 BW0.0 F1.0\nBW1.0\n"), &["F1.0 stands on stage 0", "on stage 1"]);
-    refused(&written("F0.0 BW0.0\nBW1.0 F1.0\n"), &[
-        "deadlock: BW1.0 on stage 1 waits for F1.0 on stage 1",
-    ]);
+    refused(
+        &written("F0.0 BW0.0\nBW1.0 F1.0\n"),
+        &["deadlock: BW1.0 on stage 1 waits for F1.0 on stage 1"],
+    );
     let ring = "BW0.0 F0.0\nF1.0 BW1.0\n";
     refused(&written(ring), &["deadlock", "BW0.0 on stage 0 waits for"]);
     refused(&written("F0.0 BW0,0\nF1.0 BW1.0\n"), &["line 1, column 6", "`BW0,0`"]);
