@@ -1,1 +1,6 @@
+//! The command line.
+
+#[allow(dead_code)] // Until a command draws.
+mod draw;
+
 fn main() {}
