@@ -4,6 +4,7 @@
 
 mod canvas;
 pub(crate) mod gantt;
+pub(crate) mod terminal;
 
 use std::io;
 
