@@ -5,6 +5,7 @@
 mod canvas;
 pub(crate) mod gantt;
 pub(crate) mod terminal;
+pub(crate) mod trace;
 
 use std::io;
 
