@@ -12,7 +12,6 @@ mod outcome;
 mod progress;
 mod question;
 mod scenario;
-mod trace;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;

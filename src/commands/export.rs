@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use sim::Replay;
 
 use super::{Asked, OUTPUT, note};
+use crate::draw::trace;
 use crate::error::Error;
 use crate::question;
-use crate::trace;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sim::Replay;
 
 use super::{Asked, OUTPUT, note, print_json};
-use crate::draw::{gantt, terminal};
+use crate::draw::{gantt, terminal, trace};
 use crate::error::Error;
 use crate::files;
 use crate::format;
@@ -18,7 +18,6 @@ use crate::outcome::{Json, Outcome};
 use crate::progress;
 use crate::question;
 use crate::scenario::Scenario;
-use crate::trace;
 
 const EXAMPLES: &str = "\
 Examples:

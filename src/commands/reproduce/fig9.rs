@@ -19,7 +19,7 @@ use crate::scenario::{Convention, Scenario};
 /// How far ours may lie from the published figure of ten digits.
 const TOLERANCE: f64 = 1e-9;
 const FIGURES: &str = "fig9.csv";
-const METHODS: [&str; 2] = ["zb-heuristic", "zb-v"];
+pub(super) const METHODS: [&str; 2] = ["zb-heuristic", "zb-v"];
 
 /// A line of the published figures.
 #[derive(Deserialize)]
@@ -109,10 +109,6 @@ pub(super) fn settings(cells: &[Cell]) -> Vec<&str> {
         }
     }
     settings
-}
-
-pub(super) const fn methods() -> [&'static str; 2] {
-    METHODS
 }
 
 /// One line per setting and method: a few of the points, and how many match.

@@ -1,0 +1,386 @@
+//! Schedules in time, as SVG: a row per stage, a box per pass, several schedules on one time axis.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pipeline::{Kind, Nanos, Pass, Slot, Timeline};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::canvas::{self, Area, Lettering, Point, colours, extent, pixel};
+use super::{DrawError, is_later_chunk, later_chunk_means};
+
+/// One schedule of a picture.
+pub(crate) struct Chart<'a> {
+    /// What stands above it.
+    pub title: &'a str,
+    /// When its passes run.
+    pub timeline: &'a Timeline,
+}
+
+/// Draws `charts` one below the other, with the same scale and one legend.
+///
+/// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one
+/// kind and row become one shape, so that tens of thousands stay a small file.
+///
+/// # Errors
+/// If no pass takes any time.
+pub(crate) fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
+    let layout = Layout::of(charts)?;
+    canvas::picture((extent(layout.width()), extent(layout.height(charts))), |area| {
+        draw_legend(area, &layout, charts)?;
+        let mut top = layout.legend();
+        for chart in charts {
+            draw_chart(area, &layout, chart, top)?;
+            top += layout.chart(chart);
+        }
+        draw_axis(area, &layout, top)
+    })
+}
+
+/// The widest the time axis may be, in pixels.
+const MAX_PLOT: f64 = 2_400.0;
+/// The narrowest.
+const MIN_PLOT: f64 = 960.0;
+/// The width of a short pass if the axis allows.
+const PASS: f64 = 26.0;
+/// Boxes that are narrower than this have no edges of their own.
+const EDGED: i32 = 5;
+/// Font size of the numbers in boxes.
+const NUMBER: f64 = 11.0;
+
+/// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
+struct Layout {
+    plot: f64,
+    time: f64,
+    left: i32,
+    row: i32,
+    font: f64,
+    /// Whether boxes are separate shapes, with edges.
+    edged: bool,
+}
+
+impl Layout {
+    fn of(charts: &[Chart<'_>]) -> Result<Self, DrawError> {
+        let spans = || charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
+        let end = spans().map(|span| span.end.0).max().unwrap_or(0);
+        let durations = spans().map(|span| (span.end - span.start).0).filter(|&time| time > 0);
+        let passes = end as f64 / short_pass(durations.collect())? as f64;
+        // A whole number of pixels for a short pass keeps equal passes equally wide.
+        let narrowest = (MIN_PLOT / passes).ceil();
+        let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
+        let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
+        let stages = charts.iter().map(|chart| chart.timeline.stages.len()).max().unwrap_or(1);
+        let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
+        let tallest = if paired { 34 } else { 24 };
+        let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
+        // A wide picture is shown smaller than it is, so its text is larger.
+        let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
+        let left = pixel(canvas::width(&format!("stage {}", stages - 1), font) + 12.0);
+        Ok(Self { plot, time: end as f64, left, row, font, edged: pass >= f64::from(EDGED) })
+    }
+
+    fn x(&self, time: Nanos) -> i32 {
+        self.left + pixel(time.0 as f64 / self.time * self.plot)
+    }
+
+    /// Height of a line of text.
+    fn line(&self) -> i32 {
+        pixel(self.font * 1.7)
+    }
+
+    fn legend(&self) -> i32 {
+        self.line() + 6
+    }
+
+    fn chart(&self, chart: &Chart<'_>) -> i32 {
+        let stages = i32::try_from(chart.timeline.stages.len()).unwrap_or(i32::MAX);
+        self.line() + self.row.saturating_mul(stages) + 8
+    }
+
+    fn width(&self) -> i32 {
+        self.left + pixel(self.plot) + pixel(2.0 * self.font)
+    }
+
+    fn height(&self, charts: &[Chart<'_>]) -> i32 {
+        let charts = charts.iter().map(|chart| self.chart(chart));
+        charts.fold(self.legend() + 2 * self.line() + 6, i32::saturating_add)
+    }
+
+    /// Space between rows.
+    const fn gap(&self) -> i32 {
+        if self.row >= 14 { 2 } else { (self.row >= 6) as i32 }
+    }
+
+    fn letters(&self, anchor: HPos) -> Lettering {
+        Lettering::new(self.font, anchor)
+    }
+}
+
+/// The time that a quarter of all passes stay below: a few stragglers do not change it.
+fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
+    if durations.is_empty() {
+        return Err(DrawError::Empty { what: "no pass takes any time" });
+    }
+    let quarter = durations.len() / 4;
+    Ok(*durations.select_nth_unstable(quarter).1)
+}
+
+/// A box: what it stands for, and its corners.
+struct Patch {
+    pass: Pass,
+    later: bool,
+    from: Point,
+    to: Point,
+}
+
+fn draw_chart(
+    area: &Area<'_>,
+    layout: &Layout,
+    chart: &Chart<'_>,
+    top: i32,
+) -> Result<(), DrawError> {
+    let title = canvas::fit(chart.title, layout.font, layout.plot);
+    let at = (layout.left, top + layout.line() / 2);
+    Lettering { bold: true, ..layout.letters(HPos::Left) }.write(area, &title, at)?;
+    let stages = &chart.timeline.stages;
+    let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
+    let every = (pixel(layout.font * 1.1) / layout.row).max(1);
+    for (stage, number) in (0..stages.len()).zip(0..) {
+        let y = top + layout.line() + number * layout.row;
+        let bottom = y + layout.row - layout.gap();
+        canvas::fill(area, (layout.left, y), (layout.x(end), bottom), canvas::IDLE)?;
+        if number % every == 0 {
+            let at = (layout.left - 8, i32::midpoint(y, bottom));
+            layout.letters(HPos::Right).write(area, &format!("stage {stage}"), at)?;
+        }
+        let patches = patches(layout, chart.timeline, stage, [y, bottom]);
+        if layout.edged {
+            patches.iter().try_for_each(|patch| draw_patch(area, patch))?;
+        } else {
+            draw_merged(area, &patches)?;
+        }
+    }
+    Ok(())
+}
+
+/// The boxes of a stage between `top` and `bottom`; the two passes of a pair share the height.
+fn patches(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
+    let stages = timeline.stages.len();
+    let [top, bottom] = rows;
+    let middle = i32::midpoint(top, bottom);
+    let mut patches = Vec::with_capacity(timeline.stages[stage].len());
+    for span in &timeline.stages[stage] {
+        let (from, to) = (layout.x(span.start), layout.x(span.end));
+        let rows = match span.slot {
+            Slot::One(_) => [(top, bottom), (top, bottom)],
+            Slot::Pair(..) => [(top, middle), (middle, bottom)],
+        };
+        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
+            let later = is_later_chunk(stages, stage, pass);
+            patches.push(Patch { pass, later, from: (from, top), to: (to, bottom) });
+        }
+    }
+    patches
+}
+
+/// Draws a box with an edge on its right, and its microbatch if that fits.
+fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
+    let (width, height) = (patch.to.0 - patch.from.0, patch.to.1 - patch.from.1);
+    if width == 0 {
+        return Ok(());
+    }
+    let (fill, ink) = colours(patch.pass.kind, patch.later);
+    canvas::fill(area, patch.from, (patch.to.0 - i32::from(width >= 2), patch.to.1), fill)?;
+    let number = patch.pass.microbatch.to_string();
+    let size = NUMBER.min(f64::from(height - 2));
+    if size < 8.0 || canvas::width(&number, size) + 3.0 > f64::from(width) {
+        return Ok(());
+    }
+    let centre = (patch.from.0 + (width - 1) / 2, i32::midpoint(patch.from.1, patch.to.1));
+    let lettering = Lettering { colour: ink, ..Lettering::new(size, HPos::Center) };
+    lettering.write(area, &number, centre)
+}
+
+/// Draws all boxes of one kind, shade and height as one shape: a comb whose back has no height.
+fn draw_merged(area: &Area<'_>, patches: &[Patch]) -> Result<(), DrawError> {
+    let mut combs: BTreeMap<(Kind, bool, i32, i32), Vec<Point>> = BTreeMap::new();
+    for Patch { pass, later, from, to } in patches.iter().filter(|patch| patch.to.0 > patch.from.0)
+    {
+        let comb = combs.entry((pass.kind, *later, from.1, to.1)).or_default();
+        // A box that begins where the last one ended makes that one wider.
+        let keep = if comb.last() == Some(&(from.0, to.1)) { comb.len() - 2 } else { comb.len() };
+        comb.truncate(keep);
+        if keep % 4 == 0 {
+            comb.extend([(from.0, to.1), *from]);
+        }
+        comb.extend([(to.0, from.1), *to]);
+    }
+    for ((kind, later, _, _), comb) in combs {
+        area.draw(&Polygon::new(comb, colours(kind, later).0.filled()))?;
+    }
+    Ok(())
+}
+
+/// Draws a sample of every kind that occurs, in both shades where both occur.
+fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result<(), DrawError> {
+    let spans = charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
+    let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
+    let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
+    let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
+    let (side, middle) = (pixel(layout.font), layout.legend() / 2);
+    let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
+    let mut x = layout.left;
+    let mut item = |samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+        for &colour in samples {
+            canvas::fill(area, (x, top), (x + side, bottom), colour)?;
+            x += side;
+        }
+        x += 5;
+        layout.letters(HPos::Left).write(area, text, (x, middle))?;
+        x += pixel(canvas::width(text, layout.font) + layout.font);
+        Ok(())
+    };
+    let shades = if later.is_empty() { &[false][..] } else { &[false, true] };
+    for kind in kinds {
+        let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
+        item(&samples, kind_name(kind))?;
+    }
+    item(&[canvas::IDLE], "idle")?;
+    if later.is_empty() {
+        return Ok(());
+    }
+    item(&[], &format!("darker: {}", later.join(", ")))
+}
+
+const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::F => "F forward",
+        Kind::B => "B input gradient",
+        Kind::W => "W weight gradient",
+        Kind::BW => "BW both",
+    }
+}
+
+/// Draws the time axis with its top at `top`.
+fn draw_axis(area: &Area<'_>, layout: &Layout, top: i32) -> Result<(), DrawError> {
+    let right = layout.left + pixel(layout.plot);
+    canvas::line(area, [(layout.left, top), (right, top)], canvas::INK, 1)?;
+    let (unit, nanos) = unit(layout.time);
+    let step = step(layout.time / (layout.plot / (9.0 * layout.font)).floor());
+    let text = top + 5 + layout.line() / 2;
+    for tick in 0.. {
+        let time = step * f64::from(tick);
+        if time > layout.time {
+            break;
+        }
+        let x = layout.left + pixel(time / layout.time * layout.plot);
+        canvas::line(area, [(x, top), (x, top + 5)], canvas::INK, 1)?;
+        // Ticks are multiples of 1, 2 or 5: three decimals of a larger unit always suffice.
+        let label = (time / nanos * 1_000.0).round() / 1_000.0;
+        layout.letters(HPos::Center).write(area, &label.to_string(), (x, text))?;
+    }
+    let middle = i32::midpoint(layout.left, right);
+    layout.letters(HPos::Center).write(
+        area,
+        &format!("time ({unit})"),
+        (middle, text + layout.line()),
+    )
+}
+
+/// The largest unit of which `time` nanoseconds is at least one, and its nanoseconds.
+fn unit(time: f64) -> (&'static str, f64) {
+    let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
+    units.into_iter().find(|(_, nanos)| time >= *nanos).unwrap_or(("ns", 1.0))
+}
+
+/// The smallest of 1, 2, 5, 10, 20, ... nanoseconds that is not below `least`.
+fn step(least: f64) -> f64 {
+    let decade = 10f64.powf(least.max(1.0).log10().floor());
+    let steps = [decade, 2.0 * decade, 5.0 * decade];
+    steps.into_iter().find(|step| *step >= least).unwrap_or(10.0 * decade)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::samples::{self, check_svg, rectangles};
+    use pipeline::Family;
+
+    fn draw(timelines: &[&Timeline]) -> String {
+        let chart = |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline };
+        let charts: Vec<Chart<'_>> = timelines.iter().map(|one| chart(*one)).collect();
+        let svg = svg(&charts).unwrap();
+        check_svg(&svg);
+        svg
+    }
+
+    fn hex(RGBColor(r, g, b): RGBColor) -> String {
+        format!("#{r:02X}{g:02X}{b:02X}")
+    }
+
+    #[test]
+    fn every_pass_is_a_box_of_its_length() {
+        let zero_bubble = samples::timeline(Family::ZbH1, 4, 1, 8);
+        let baseline = samples::timeline(Family::OneFOneB, 4, 1, 8);
+        let svg = draw(&[&zero_bubble, &baseline]);
+        let sizes = |kind: Kind| {
+            let fill = hex(colours(kind, false).0);
+            let boxes = rectangles(&svg).into_iter().filter(|one| one.fill == fill);
+            // The first is the legend's.
+            boxes.skip(1).map(|one| one.size).collect::<Vec<_>>()
+        };
+        let [f, b, w, bw] = Kind::ALL.map(sizes);
+        assert_eq!([f.len(), b.len(), w.len(), bw.len()], [64, 32, 32, 32]);
+        assert!(f.iter().chain(&b).chain(&w).all(|one| *one == f[0]));
+        assert!(bw.iter().all(|one| one.0 + 1 == 2 * (f[0].0 + 1)));
+    }
+
+    #[test]
+    fn chunks_and_the_halves_of_pairs_are_told_apart() {
+        let svg = draw(&[&samples::timeline(Family::ZbV, 4, 2, 8)]);
+        let count = |colour| rectangles(&svg).iter().filter(|one| one.fill == colour).count();
+        for later in [false, true] {
+            assert_eq!(count(hex(colours(Kind::W, later).0)), 4 * 8 + 1);
+        }
+        let svg = draw(&[&samples::paired()]);
+        let later = hex(colours(Kind::BW, true).0);
+        let half = rectangles(&svg).into_iter().rfind(|one| one.fill == later).unwrap();
+        let full = rectangles(&svg).pop().unwrap();
+        assert_eq!(half.size.1, full.size.1 / 2);
+    }
+
+    #[test]
+    fn a_large_schedule_is_a_small_file() {
+        let svg = draw(&[&samples::timeline(Family::ZbH1, 32, 1, 256)]);
+        assert!(svg.len() < 1_000_000, "{}", svg.len());
+        assert_eq!(svg.matches("<polygon").count(), 32 * 3);
+    }
+
+    #[test]
+    fn boxes_that_touch_are_one() {
+        let patch = |from: i32, to: i32, microbatch: u32| Patch {
+            pass: Pass::f(0, microbatch),
+            later: false,
+            from: (from, 0),
+            to: (to, 9),
+        };
+        let svg = canvas::picture((20, 10), |area| {
+            draw_merged(area, &[patch(1, 3, 0), patch(3, 5, 1), patch(5, 5, 2), patch(8, 9, 3)])
+        });
+        assert!(svg.unwrap().contains("points=\"1,9 1,0 5,0 5,9 8,9 8,0 9,0 9,9 \""));
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!([0.0, 1.0, 3.0, 20.0, 51.0].map(step), [1.0, 1.0, 5.0, 20.0, 100.0]);
+        assert_eq!(unit(1.5e9), ("s", 1e9));
+        assert_eq!(unit(999.0), ("ns", 1.0));
+    }
+
+    #[test]
+    fn nothing_is_not_drawn() {
+        assert!(matches!(svg(&[]), Err(DrawError::Empty { .. })));
+        let timeline = Timeline { stages: vec![Vec::new()] };
+        assert!(svg(&[Chart { title: "", timeline: &timeline }]).is_err());
+    }
+}
