@@ -340,28 +340,25 @@ pub fn allow_without_times(setting: &mut Setting) {
     }
 }
 
-/// What of `setting` has no influence on `rule`, in words.
+/// What of `setting` has no influence on `rule`, or is settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
     let Rule::Family(family) = rule else { return Vec::new() };
     let (about, keys) = (family.about(), &setting.keys);
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
         (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
-            notes.push(format!(
-                "{} has {own} chunk{} per stage: chunks = {told} is ignored",
-                about.name,
-                if own == 1 { "" } else { "s" }
-            ));
+            let s = if own == 1 { "" } else { "s" };
+            notes.push(format!("always {own} chunk{s} per stage, chunks = {told} is ignored"));
         }
         (Chunks::Any { default }, None) => {
-            notes.push(format!("{} has chunks = {default}, since none are given", about.name));
+            notes.push(format!("{default} chunks per stage, since chunks are not given"));
         }
         _ => {}
     }
     if let (LimitUse::Own(own), Some(told)) = (about.limit, keys.memory_limit)
         && own != told
     {
-        notes.push(format!("{} is made for {own}; {told} is only checked", about.name));
+        notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
     }
     notes
 }

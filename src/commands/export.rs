@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use sim::Replay;
 
-use super::{Asked, OUTPUT, note};
+use super::{Asked, Notes, OUTPUT};
 use crate::draw::trace;
 use crate::error::Error;
 use crate::question;
@@ -61,7 +61,9 @@ impl Export {
             return Err(scenario.error(setting, Some("schedule"), message));
         };
         let case = question::case(&scenario, setting, rule)?;
-        question::ignored(setting, rule).iter().for_each(|text| note(text));
+        let mut notes = Notes::default();
+        notes.add_ignored(setting, rule);
+        notes.print();
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {

@@ -6,6 +6,7 @@ pub mod reproduce;
 pub mod schedules;
 pub mod simulate;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -14,7 +15,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::keys::Keys;
-use crate::scenario::Scenario;
+use crate::question::{self, Rule};
+use crate::scenario::{Scenario, Setting};
 
 /// How a command that found nothing wrong with its input ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,34 @@ impl Asked {
 /// Says something on stderr that is neither result nor error.
 pub fn note(text: &str) {
     eprintln!("note: {text}");
+}
+
+/// What is worth saying about the questions, each thing once.
+#[derive(Default)]
+struct Notes {
+    /// Schedules by what is said of them.
+    of_schedules: BTreeMap<String, BTreeSet<String>>,
+    of_settings: BTreeSet<String>,
+}
+
+impl Notes {
+    fn add_assumed(&mut self, setting: &Setting) {
+        self.of_settings.extend(question::assumed(setting));
+    }
+
+    fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {
+        for text in question::ignored(setting, rule) {
+            self.of_schedules.entry(text).or_default().insert(rule.name().to_owned());
+        }
+    }
+
+    fn print(&self) {
+        for (text, schedules) in &self.of_schedules {
+            let schedules: Vec<&str> = schedules.iter().map(String::as_str).collect();
+            note(&format!("{}: {text}", schedules.join(", ")));
+        }
+        self.of_settings.iter().for_each(|text| note(text));
+    }
 }
 
 /// Prints one JSON object.

@@ -1,6 +1,5 @@
 //! `debubble simulate`: schedules side by side.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use pipeline::Timeline;
 use serde::Serialize;
 use sim::Replay;
 
-use super::{Asked, OUTPUT, note, print_json};
+use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal, trace};
 use crate::error::Error;
 use crate::files;
@@ -167,11 +166,11 @@ fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
 /// Simulates every schedule of every setting, and notes what had no influence.
 fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
     let mut questions = Vec::new();
-    let mut notes = BTreeSet::new();
+    let mut notes = Notes::default();
     for setting in &scenario.settings {
-        notes.extend(question::assumed(setting));
+        notes.add_assumed(setting);
         for rule in question::rules(scenario, setting)? {
-            notes.extend(question::ignored(setting, &rule));
+            notes.add_ignored(setting, &rule);
             questions.push((setting, rule));
         }
     }
@@ -185,7 +184,7 @@ fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    notes.iter().for_each(|text| note(text));
+    notes.print();
     Ok(outcomes)
 }
 
