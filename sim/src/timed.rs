@@ -1,0 +1,80 @@
+//! Replay where every pass and every hop may take its own time: stragglers, jitter, the durations
+//! of a real run. Links are still never shared.
+
+use pipeline::{Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes, Timeline, Value};
+
+/// How long things take, one by one. Times in nanoseconds.
+pub trait Timing {
+    /// When `stage` may begin at the earliest.
+    fn begin(&self, stage: usize) -> u64 {
+        let _ = stage;
+        0
+    }
+
+    /// How long `pass` takes on `stage`, whose clock shows `start`. The passes of a pair share the
+    /// device: their times add up.
+    fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64;
+
+    /// How long `value` travels between two stages, from the end of the pass that makes it, at
+    /// `start`.
+    fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64;
+}
+
+/// When every slot of `schedule` runs under `timing`.
+#[must_use]
+pub fn timeline(schedule: &Schedule, timing: &impl Timing) -> Timeline {
+    let mut stages: Vec<Vec<Span>> = vec![Vec::new(); schedule.shape().stages()];
+    run(schedule, timing, |stage, slot, start, end| {
+        stages[stage].push(Span { slot, start: Nanos(start), end: Nanos(end) });
+    });
+    Timeline { stages }
+}
+
+/// How long `schedule` takes under `timing`, stage by stage.
+#[must_use]
+pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
+    let zero = Nanos(0);
+    let unused = StageTimes { first_start: zero, last_end: zero, busy: zero };
+    let mut stages = vec![None; schedule.shape().stages()];
+    run(schedule, timing, |stage, _, start, end| {
+        let times = stages[stage].get_or_insert(StageTimes { first_start: Nanos(start), ..unused });
+        times.last_end = Nanos(end);
+        times.busy += Nanos(end - start);
+    });
+    Metrics { stages: stages.into_iter().map(|stage| stage.unwrap_or(unused)).collect() }
+}
+
+/// Follows the schedule's walk, in which every value is made before it is used.
+fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, Slot, u64, u64)) {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let columns = shape.microbatches() as usize;
+    let cell = |value: Value| value.row(shape.chunks()) * columns + value.microbatch() as usize;
+    let mut made = vec![0u64; 2 * shape.cells()];
+    let mut at = vec![0usize; shape.stages()];
+    let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
+    for run in schedule.walk() {
+        let stage = run.stage as usize;
+        let order = &schedule.orders()[stage];
+        let end = at[stage] + run.passes as usize;
+        while at[stage] < end {
+            let slot = order.slot_at(at[stage]);
+            let mut start = free[stage];
+            for value in slot.passes().flat_map(|pass| pass.needs(shape.chunks())) {
+                let from = placement.stage(shape, value.chunk(), value.microbatch());
+                let made = made[cell(value)];
+                let hop = if from == stage { 0 } else { timing.hop(value, from, stage, made) };
+                start = start.max(made.saturating_add(hop));
+            }
+            let mut done = start;
+            for pass in slot.passes() {
+                done = done.saturating_add(timing.duration(stage, pass, done));
+                at[stage] += 1;
+            }
+            for value in slot.passes().filter_map(Pass::makes) {
+                made[cell(value)] = done;
+            }
+            free[stage] = done;
+            record(stage, slot, start, done);
+        }
+    }
+}
