@@ -124,7 +124,7 @@ pub enum Fault {
         /// What it needs, with what was given.
         what: String,
     },
-    /// A limit under which not even one microbatch fits.
+    /// A limit under which not even one microbatch alone fits.
     #[error("stage {stage} needs {needs} for a single microbatch, but the memory limit is {limit}")]
     BelowOneMicrobatch {
         /// The stage that needs most.
