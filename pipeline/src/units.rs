@@ -50,6 +50,9 @@ macro_rules! arithmetic {
             ///
             /// The boundaries are the rounded multiples of `self / shares`, so that no share is off
             /// by more than one.
+            ///
+            /// # Panics
+            /// If `shares` is 0.
             #[must_use]
             pub fn share(self, index: u64, shares: u64) -> Self {
                 let boundary = |k: u64| {
@@ -248,7 +251,8 @@ impl fmt::Display for Bytes {
     /// Prints exactly where a binary unit divides the size, else in bytes: `38GiB`, `1500B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = SIZES[5..].iter().rev();
-        let exact = binary.into_iter().find(|(_, scale)| self.0 > 0 && self.0 % scale == 0);
+        let exact =
+            binary.into_iter().find(|(_, scale)| self.0 > 0 && self.0.is_multiple_of(*scale));
         let (name, scale) = exact.copied().unwrap_or(("B", 1));
         f.pad(&format!("{}{name}", self.0 / scale))
     }
