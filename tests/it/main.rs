@@ -1,1 +1,9 @@
-fn main() {}
+//! One binary for all tests of the whole: one file per promise.
+
+#![allow(clippy::unwrap_used)] // A test may.
+
+mod closed_forms;
+mod draw;
+mod faults;
+mod golden;
+mod law;
