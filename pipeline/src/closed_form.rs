@@ -1,10 +1,12 @@
-//! Published and derived formulas for the cost of a step, each with the domain where it is exact.
+//! Published and derived formulas for the cost and the memory of a step, each with the domain where
+//! it is exact.
 //!
-//! All are for equal stages: F, B, W per stage and microbatch, c per hop, p stages, m microbatches.
-//! Each returns `None` outside its domain.
+//! All are for equal stages: F, B, W per stage and microbatch, c per hop, p stages, m microbatches,
+//! of a [`Shape`](crate::Shape) and [`Costs`](crate::Costs) that pass
+//! [`Costs::check`](crate::Costs::check). A formula with a domain returns `None` outside it.
 
-use crate::costs::PassTimes;
-use crate::units::Nanos;
+use crate::costs::{Footprint, PassTimes};
+use crate::units::{Bytes, Nanos};
 
 /// Equal stages: what one does per microbatch, and the latency of a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,37 +42,47 @@ impl Uniform {
         Nanos((self.microbatches + self.stages - 1) * (f + b + w) + 2 * (self.stages - 1) * c)
     }
 
-    /// 1F1B, makespan: (m+p-1)(F+B+W) + K c (Zero Bubble, table 2, and its latency derived).
+    /// 1F1B, makespan: (m+p-1)(F+B+W) + K c (Zero Bubble, table 2, and its latency derived). Exact
+    /// everywhere.
     ///
-    /// With m = q p + r: K = 2(p-1)q + 2(p-2) for r = 0. Exact for p >= 2, where p divides m and
-    /// where 2 c is at most F and at most B+W, and everywhere for c = 0.
+    /// With m = q p + r, K = 2(p-1)q + 2(p-2), and where p does not divide m another 2 max(1, r-1).
     #[must_use]
-    pub fn one_f_one_b(&self) -> Option<Nanos> {
+    pub fn one_f_one_b(&self) -> Nanos {
         let [f, b, w, c] = self.parts();
         let (p, m) = (self.stages, self.microbatches);
         let base = (m + p - 1) * (f + b + w);
-        if c == 0 || p == 1 {
-            return Some(Nanos(base));
+        if p == 1 {
+            return Nanos(base);
         }
-        let small_hop = 2 * c <= f && 2 * c <= b + w;
-        (m.is_multiple_of(p) && small_hop)
-            .then(|| Nanos(base + (2 * (p - 1) * (m / p) + 2 * p - 4) * c))
+        let rest = match m % p {
+            0 => 0,
+            r => 2 * (r - 1).max(1),
+        };
+        Nanos(base + (2 * (p - 1) * (m / p) + 2 * (p - 2) + rest) * c)
     }
 
     /// Interleaved 1F1B with `chunks` per stage (v), makespan, every dependency enforced:
-    /// m(F+B+W) + (p-1)(F+B+W)/v + (2vp-2)c. Exact where p divides m, v >= 2 divides F and B+W and
-    /// ... small hops.
+    /// m(F+B+W) + (p-1)(F+B+W)/v + (2vp-2)c.
+    ///
+    /// Exact where p divides m, v >= 2 divides F and B+W, and no hop is longer than the forward or
+    /// the backward of a chunk: v c <= F and v c <= B+W. For p = 1 there are no hops: m(F+B+W).
     #[must_use]
     pub fn interleaved(&self, chunks: u64) -> Option<Nanos> {
         let [f, b, w, c] = self.parts();
         let (p, v) = (self.stages, chunks);
-        let whole = f.is_multiple_of(v) && (b + w).is_multiple_of(v);
-        let in_domain = self.microbatches.is_multiple_of(p) && v >= 2 && whole;
+        if p == 1 {
+            return (v >= 1).then(|| self.work());
+        }
+        let whole = v >= 2 && f.is_multiple_of(v) && (b + w).is_multiple_of(v);
+        let in_domain =
+            whole && self.microbatches.is_multiple_of(p) && c <= (f / v).min((b + w) / v);
         in_domain.then(|| Nanos(self.work().0 + (p - 1) * (f + b + w) / v + (2 * v * p - 2) * c))
     }
 
     /// ZB-H1, makespan: m(F+B+W) + (p-1)(F+B-W) + 4(p-1)c (Zero Bubble, table 2; latency derived).
-    /// Exact for m >= 2p where 2c <= W <= F, B.
+    ///
+    /// Exact for m >= 2p where 2c <= W <= F, B: then the round trip of a microbatch to the next
+    /// stage and back fits into two periods F+B+W.
     #[must_use]
     pub fn zb_h1(&self) -> Option<Nanos> {
         let [f, b, w, c] = self.parts();
@@ -79,12 +91,53 @@ impl Uniform {
     }
 
     /// ZB-H2, longest span: m(F+B+W) + (p-1)(F+B+2c-2W) (Zero Bubble, table 2; latency derived).
-    /// Exact for m >= 2p where W <= F, B.
+    ///
+    /// Exact for m >= 2p where W <= F, B and 2c <= F+B; a longer hop is not hidden by the second
+    /// forward of head start.
     #[must_use]
     pub fn zb_h2(&self) -> Option<Nanos> {
         let [f, b, w, c] = self.parts();
-        let in_domain = self.is_long() && w <= f.min(b);
+        let in_domain = self.is_long() && w <= f.min(b) && 2 * c <= f + b;
         in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * (f + b + 2 * c - 2 * w)))
+    }
+
+    /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
+    #[must_use]
+    pub const fn gpipe_in_flight(&self) -> u64 {
+        self.microbatches
+    }
+
+    /// 1F1B, most microbatches in flight on `stage` (from 0): min(m, p-r). Exact everywhere.
+    #[must_use]
+    pub fn one_f_one_b_in_flight(&self, stage: u64) -> u64 {
+        self.microbatches.min(self.stages - stage)
+    }
+
+    /// Interleaved 1F1B with `chunks` per stage (v), most chunk activations in flight on `stage`:
+    /// one more than the warm-up, 2(p-r-1) + (v-1)p + 1, or all v m. Exact where p divides m.
+    #[must_use]
+    pub fn interleaved_in_flight(&self, chunks: u64, stage: u64) -> Option<u64> {
+        let (p, m) = (self.stages, self.microbatches);
+        let warm_up = 2 * (p - stage - 1) + (chunks.saturating_sub(1)) * p;
+        (chunks >= 1 && m.is_multiple_of(p)).then(|| (warm_up + 1).min(chunks * m))
+    }
+
+    /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
+    /// 2.1). Exact for m >= 2p where M_W <= M_B.
+    #[must_use]
+    pub fn zb_h1_peak(&self, held: Footprint, stage: u64) -> Option<Bytes> {
+        let in_domain = self.is_long() && held.until_weight <= held.until_backward;
+        let delayed = held.until_weight * stage;
+        in_domain.then(|| held.until_backward * (self.stages - stage) + delayed)
+    }
+
+    /// ZB-H2, peak activation memory of `stage` (from 0): (2p-2r-1) M_B + 2r M_W (Zero Bubble,
+    /// section 2.2). Exact for m >= 2p where M_W <= M_B.
+    #[must_use]
+    pub fn zb_h2_peak(&self, held: Footprint, stage: u64) -> Option<Bytes> {
+        let in_domain = self.is_long() && held.until_weight <= held.until_backward;
+        let delayed = held.until_weight * (2 * stage);
+        in_domain.then(|| held.until_backward * (2 * (self.stages - stage) - 1) + delayed)
     }
 
     const fn is_long(&self) -> bool {

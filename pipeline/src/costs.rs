@@ -72,16 +72,18 @@ impl Costs {
         slot.passes().map(|pass| self.of(pass)).sum()
     }
 
-    /// The same pipeline on a clock that ticks `factor` times as often. Rates do not change; shares
-    /// of times that `factor` divides become whole.
+    /// The same pipeline on a clock that ticks `factor` times as often, so that 1/`factor` of any
+    /// time is whole. Rates do not change. What grows past the clock stays at its end, which
+    /// [`Self::check`] refuses.
     #[must_use]
     pub fn scaled(&self, factor: u64) -> Self {
+        let scaled = |time: Nanos| Nanos(time.0.saturating_mul(factor));
         let scale = |times: &PassTimes| PassTimes {
-            forward: times.forward * factor,
-            backward_input: times.backward_input * factor,
-            backward_weight: times.backward_weight * factor,
+            forward: scaled(times.forward),
+            backward_input: scaled(times.backward_input),
+            backward_weight: scaled(times.backward_weight),
         };
-        Self::new(self.chunks.iter().map(scale).collect(), self.hop * factor)
+        Self::new(self.chunks.iter().map(scale).collect(), scaled(self.hop))
     }
 
     /// Checks that these are the costs of a pipeline of `shape`, and that no step under them can
@@ -166,7 +168,7 @@ impl Footprints {
         Change { taken_at_start, taken_at_end, freed_at_end }
     }
 
-    /// What one microbatch holds on `stage` between F and B, over all chunks of the stage: the
+    /// What the first microbatch holds on `stage` between F and B, over all its chunks there: the
     /// paper's unit for memory limits.
     #[must_use]
     pub fn of_stage(&self, shape: Shape, placement: Placement, stage: usize) -> Bytes {

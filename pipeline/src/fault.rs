@@ -124,7 +124,7 @@ pub enum Fault {
         /// What it needs, with what was given.
         what: String,
     },
-    /// A limit under which not even one microbatch fits.
+    /// A limit under which not even one microbatch alone fits.
     #[error("stage {stage} needs {needs} for a single microbatch, but the memory limit is {limit}")]
     BelowOneMicrobatch {
         /// The stage that needs most.
@@ -176,11 +176,11 @@ pub struct Wait {
     pub pass: Pass,
     /// The pass whose value it needs.
     pub needs: Pass,
-    /// The stage where that pass stands, behind the next wait of the cycle.
+    /// The stage where that pass stands, no sooner than the pass of the next wait of the cycle.
     pub on: usize,
 }
 
-/// Passes that wait for each other in a ring: each needs one that stands behind the next.
+/// Passes that wait for each other in a ring: each needs the next one, or one that starts no sooner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cycle(pub Vec<Wait>);
 
@@ -192,9 +192,9 @@ impl fmt::Display for Cycle {
             let behind = self.0[(i + 1) % self.0.len()].pass;
             let sep = if i > 0 { "; " } else { "" };
             write!(f, "{sep}{pass} on stage {stage} waits for {needs} on stage {on}")?;
-            match behind == *needs {
-                true => write!(f, " in the same slot")?,
-                false => write!(f, ", which stands behind {behind}")?,
+            // The needed pass may itself stand still; if not, it is behind or paired with one.
+            if behind != *needs {
+                write!(f, ", which starts no sooner than {behind}")?;
             }
         }
         match self.0.len().saturating_sub(SHOWN) {

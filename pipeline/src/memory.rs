@@ -48,8 +48,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Does `slot`: what it takes is there from its start, what it frees is there until its end,
-    /// and what it keeps longer is taken before that is freed only if it is larger.
+    /// Does `slot`: while it runs the stage holds all that both passes take at their start; at its
+    /// end it holds what they leave. What a B turns M_B into is not counted beside M_B, for it is a
+    /// part of the same activations.
+    ///
+    /// # Panics
+    /// With overflow checks, if it frees what was never taken; the orders of a [`Schedule`] do not.
     #[inline]
     pub fn run(&mut self, slot: impl Into<Slot>, footprints: &Footprints) {
         let slot = slot.into();
@@ -73,8 +77,7 @@ pub fn peak_in_flight(schedule: &Schedule) -> Vec<u32> {
         let (mut now, mut peak) = (0u32, 0u32);
         for slot in order.slots() {
             let count = |wanted: fn(Kind) -> bool| {
-                u32::from(slot.passes().next().is_some_and(|pass| wanted(pass.kind)))
-                    + u32::from(slot.passes().nth(1).is_some_and(|pass| wanted(pass.kind)))
+                slot.passes().map(|pass| u32::from(wanted(pass.kind))).sum::<u32>()
             };
             now += count(|kind| kind == Kind::F);
             peak = peak.max(now);

@@ -102,7 +102,6 @@ impl Pass {
 
     /// The values that must be at hand before this pass starts, in a model of `chunks` chunks.
     #[inline]
-    #[must_use]
     pub fn needs(self, chunks: u16) -> Needs {
         let Self { kind, chunk, microbatch } = self;
         let output = |chunk| Some(Value::Output { chunk, microbatch });

@@ -25,7 +25,7 @@ impl Limit {
     /// `multiple` times p times what one microbatch holds on one stage.
     #[must_use]
     pub const fn times_p(multiple: u64) -> Self {
-        Self::TimesP { millionths: multiple * 1_000_000 }
+        Self::TimesP { millionths: multiple.saturating_mul(1_000_000) }
     }
 
     /// This limit in bytes, rounded down, where one microbatch holds `microbatch` on the stage
@@ -36,7 +36,7 @@ impl Limit {
             Self::Bytes(bytes) => bytes,
             Self::TimesP { millionths } => {
                 let unit = u128::from(microbatch.0) * shape.stages() as u128;
-                let bytes = unit * u128::from(millionths) / 1_000_000;
+                let bytes = unit.saturating_mul(u128::from(millionths)) / 1_000_000;
                 Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
             }
         }
@@ -62,7 +62,7 @@ impl FromStr for Limit {
                 other => other,
             });
         };
-        // Thousandths of a unit of 1,000,000: the same exact decimal reading as for sizes.
+        // A million millionths make 1p as a million bytes make 1 MB: read exactly, like a size.
         match format!("{number}MB").parse() {
             Ok(Bytes(millionths)) => Ok(Self::TimesP { millionths }),
             Err(UnitError::Negative { .. }) => Err(UnitError::Negative { text: text.to_owned() }),
@@ -100,8 +100,8 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without footprints or limit. Activations are then counted, one unit for each
-    /// chunk and microbatch from the start of F to the end of W: M_W = M_B, which no model
-    /// exceeds, so that limits in multiples of p are kept whatever the true footprints.
+    /// chunk and microbatch from the start of F to the end of W: M_W = M_B, so that limits in
+    /// multiples of p are kept for all equal footprints with M_W <= M_B.
     ///
     /// # Errors
     /// If the costs are those of another pipeline, or overflow.
@@ -155,19 +155,40 @@ impl Problem {
     /// stage that holds most; `None` if memory is not limited.
     ///
     /// # Errors
-    /// [`Fault::BelowOneMicrobatch`] if a stage cannot hold even one.
+    /// [`Fault::BelowOneMicrobatch`] if a stage cannot do even one alone, in any order.
     pub fn limit(&self, placement: Placement) -> Result<Option<Bytes>, Fault> {
-        let on_stage = |stage| (self.footprints.of_stage(self.shape, placement, stage), stage);
-        let (most, stage) = (0..self.shape.stages())
-            .map(on_stage)
-            .max_by_key(|&(bytes, stage)| (bytes, std::cmp::Reverse(stage)))
-            .unwrap_or_default();
         let Some(limit) = self.limit else { return Ok(None) };
+        let (unit, peak) = self.one_microbatch(placement);
+        let most = unit.into_iter().max().unwrap_or_default();
         let limit = limit.bytes(self.shape, most);
-        if limit < most {
-            return Err(Fault::BelowOneMicrobatch { stage, needs: most, limit });
+        let peaks = peak.into_iter().enumerate();
+        let highest = peaks.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage)));
+        match highest {
+            Some((stage, needs)) if needs > limit => {
+                Err(Fault::BelowOneMicrobatch { stage, needs, limit })
+            }
+            _ => Ok(Some(limit)),
         }
-        Ok(Some(limit))
+    }
+
+    /// What one microbatch holds on each stage between F and B, over all its chunks, and the least
+    /// peak it causes there alone: its chunks run forward in model order and backward against it,
+    /// so one in its B or W holds M_B of those before it.
+    fn one_microbatch(&self, placement: Placement) -> (Vec<Bytes>, Vec<Bytes>) {
+        let mut units = vec![Bytes(0); self.shape.stages()];
+        let mut peaks = units.clone();
+        // The first and the last microbatch stand for both directions of a mirrored placement.
+        for microbatch in [0, self.shape.microbatches() - 1] {
+            let mut held = vec![Bytes(0); self.shape.stages()];
+            for chunk in 0..self.shape.chunks() {
+                let stage = placement.stage(self.shape, chunk, microbatch);
+                let Footprint { until_backward, until_weight } = self.footprints.of(chunk);
+                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
+                held[stage] += until_backward;
+                units[stage] = units[stage].max(held[stage]);
+            }
+        }
+        (units, peaks)
     }
 }
 

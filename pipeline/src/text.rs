@@ -2,8 +2,10 @@
 //!
 //! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. The shape is read
 //! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
-//! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee),
-//! whichever fits more passes.
+//! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee), one
+//! chunk per stage `Looped` or [`Mirrored`](Placement::Mirrored), whichever fits more passes, the
+//! first where they are the same. Lines end in `\n` or `\r\n`; white space behind the last pass,
+//! blank lines included, says nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,8 +22,10 @@ use crate::shape::{Placement, Shape};
 pub enum TextError {
     /// A word that is no slot.
     #[error(
-        "line {line}, column {column}: `{word}` is not a pass; \
-         write kind, chunk and microbatch, such as F0.3, B0.3, W0.3, BW0.3 or a pair F1.4&BW0.2"
+        "line {line}, column {column}: `{word}` is not a pass; write kind, chunk (at most {}) and \
+         microbatch (at most {}), such as F0.3, B0.3, W0.3, BW0.3 or a pair F1.4&BW0.2",
+        u16::MAX,
+        u32::MAX
     )]
     Word {
         /// Line, from 1.
@@ -70,8 +74,8 @@ impl FromStr for Schedule {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let lines = text.strip_suffix('\n').unwrap_or(text);
-        if lines.trim().is_empty() {
+        let lines = text.trim_ascii_end();
+        if lines.is_empty() {
             return Err(TextError::Empty);
         }
         let orders = lines.split('\n').enumerate().map(read_line).collect::<Result<Vec<_>, _>>()?;

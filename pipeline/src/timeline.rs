@@ -65,8 +65,7 @@ impl Metrics {
         spans.max().unwrap_or_default()
     }
 
-    /// Busy time of the average stage, rounded down; the same as that of any stage where all
-    /// stages are equal.
+    /// Busy time of the average stage, rounded down.
     #[must_use]
     pub fn work(&self) -> Nanos {
         let stages = self.stages.len().max(1) as u64;

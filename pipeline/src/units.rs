@@ -50,6 +50,9 @@ macro_rules! arithmetic {
             ///
             /// The boundaries are the rounded multiples of `self / shares`, so that no share is off
             /// by more than one.
+            ///
+            /// # Panics
+            /// If `shares` is 0.
             #[must_use]
             pub fn share(self, index: u64, shares: u64) -> Self {
                 let boundary = |k: u64| {

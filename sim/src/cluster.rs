@@ -248,11 +248,10 @@ fn wires(spec: &ClusterSpec) -> Vec<Wire> {
     let both = |name: String, bandwidth: Bandwidth| {
         ["out", "in"].map(|way| Wire { name: format!("{name}, {way}"), bandwidth })
     };
-    let ports =
-        (0..nodes * devices_per_node).flat_map(|d| both(format!("port of device {d}"), intra.bandwidth));
-    let nics = (0..nodes).flat_map(|node| {
-        (0..inter.nics).map(move |nic| format!("nic {nic} of node {node}"))
-    });
+    let ports = (0..nodes * devices_per_node)
+        .flat_map(|d| both(format!("port of device {d}"), intra.bandwidth));
+    let nics = (0..nodes)
+        .flat_map(|node| (0..inter.nics).map(move |nic| format!("nic {nic} of node {node}")));
     let nics = nics.flat_map(|name| both(name, inter.bandwidth));
     let core = u128::from(inter.bandwidth.0) * u128::from(inter.nics) * 100
         / u128::from(inter.oversubscription_percent);
@@ -302,9 +301,7 @@ impl Seats {
         };
         match seats.iter().position(|&device| device >= devices) {
             None => Ok(Self(seats)),
-            Some(stage) => {
-                Err(ClusterError::NoSuchDevice { stage, device: seats[stage], devices })
-            }
+            Some(stage) => Err(ClusterError::NoSuchDevice { stage, device: seats[stage], devices }),
         }
     }
 

@@ -144,13 +144,7 @@ impl Network {
         }
     }
 
-    fn set_rate(
-        &mut self,
-        now: u64,
-        flow: usize,
-        rate: u64,
-        foretell: &mut impl FnMut(Foretold),
-    ) {
+    fn set_rate(&mut self, now: u64, flow: usize, rate: u64, foretell: &mut impl FnMut(Foretold)) {
         let entry = &mut self.flows[flow];
         let sent = u128::from(entry.rate) * u128::from(now - entry.since);
         entry.left = entry.left.saturating_sub(sent);
@@ -274,8 +268,7 @@ mod tests {
                 }
                 (_, Some(begin)) => {
                     let (_, wires, bytes) = &transfers[next];
-                    let flow =
-                        network.begin(begin, wires, *bytes, &mut |one| foretold.push(one));
+                    let flow = network.begin(begin, wires, *bytes, &mut |one| foretold.push(one));
                     who[flow] = next;
                     next += 1;
                 }

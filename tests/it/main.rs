@@ -1,4 +1,11 @@
-//! One file per promise.
+//! One binary for all tests of the whole: one file per promise.
+
+#![allow(clippy::unwrap_used)] // A test may.
 
 mod cli;
+mod closed_forms;
+mod draw;
+mod faults;
+mod golden;
+mod law;
 mod paper;

@@ -52,7 +52,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
     let mut best: Option<(u64, Vec<Vec<Kind>>)> = None;
     for flags in FLAGS {
         let mut build = Build::new(problem, limit, flags);
-        build.all()?;
+        build.all();
         let span = build.span();
         if best.as_ref().is_none_or(|(least, _)| span < *least) {
             best = Some((span, build.stages.into_iter().map(|stage| stage.order).collect()));
@@ -168,30 +168,30 @@ impl Build {
         self.stages.iter().map(|stage| stage.end - stage.start).max().unwrap_or(0)
     }
 
-    fn all(&mut self) -> Result<(), Fault> {
-        self.warm_up()?;
+    fn all(&mut self) {
+        self.warm_up();
         for _ in 1..self.shape.microbatches() {
             let wanted = self.wanted_forwards();
             for j in (0..self.stages.len()).filter(|&j| wanted[j]) {
-                self.make_room(j, Kind::F)?;
-                self.fill_gap(j, Kind::F)?;
-                self.put(j, Kind::F)?;
+                self.make_room(j, Kind::F);
+                self.fill_gap(j, Kind::F);
+                self.put(j, Kind::F);
             }
             for j in (0..self.stages.len()).rev() {
-                self.make_room(j, Kind::B)?;
-                self.fill_gap(j, Kind::B)?;
+                self.make_room(j, Kind::B);
+                self.fill_gap(j, Kind::B);
                 if j == 0 && self.stages[0].forwards == self.shape.microbatches() {
-                    self.put_waiting_weights(0)?;
+                    self.put_waiting_weights(0);
                 }
-                self.put(j, Kind::B)?;
+                self.put(j, Kind::B);
             }
         }
-        (0..self.stages.len()).try_for_each(|j| self.put_waiting_weights(j))
+        (0..self.stages.len()).for_each(|j| self.put_waiting_weights(j));
     }
 
     /// Phase 1.
-    fn warm_up(&mut self) -> Result<(), Fault> {
-        (0..self.stages.len()).try_for_each(|j| self.put(j, Kind::F))?;
+    fn warm_up(&mut self) {
+        (0..self.stages.len()).for_each(|j| self.put(j, Kind::F));
         let mut more = self.forwards_before_first_backward();
         for j in 1..more.len() {
             // A stage that has taken all forwards need not stay behind its predecessor.
@@ -204,13 +204,13 @@ impl Build {
             more[j] = more[j].min(more[j - 1]);
         }
         for (j, &count) in more.iter().enumerate() {
-            (0..count).try_for_each(|_| self.put(j, Kind::F))?;
+            (0..count).for_each(|_| self.put(j, Kind::F));
         }
-        (0..self.stages.len()).rev().try_for_each(|j| self.put(j, Kind::B))
+        (0..self.stages.len()).rev().for_each(|j| self.put(j, Kind::B));
     }
 
-    /// How many forwards beyond the first fit on each stage, in memory and in time, before the
-    /// gradient of microbatch 0 arrives.
+    /// How many forwards beyond the first fit on each stage, in memory (with the B that follows)
+    /// and in time, before the gradient of microbatch 0 arrives.
     fn forwards_before_first_backward(&self) -> Vec<u32> {
         let mut more = vec![0u32; self.stages.len()];
         let last = &self.stages[self.last()];
@@ -218,14 +218,16 @@ impl Build {
         for j in (0..self.last()).rev() {
             let stage = &self.stages[j];
             let forward = stage.times.forward.0;
+            let Footprint { until_backward, until_weight } = stage.footprint;
+            let growth = until_weight.0.saturating_sub(until_backward.0);
             let (mut end, mut held) = (stage.end, stage.held);
             while stage.forwards + more[j] < self.shape.microbatches() {
-                held += stage.footprint.until_backward.0;
+                held += until_backward.0;
                 let late = match self.flags.allow_bubble_before_first_b {
                     true => end + forward > arrival,
                     false => end >= arrival,
                 };
-                if held > self.limit || late {
+                if held + growth > self.limit || late {
                     break;
                 }
                 end += forward;
@@ -275,44 +277,39 @@ impl Build {
         u64::from(weights) * stage.times.backward_weight.0
     }
 
-    /// Runs waiting W passes until a pass of `kind` fits into memory.
-    fn make_room(&mut self, j: usize, kind: Kind) -> Result<(), Fault> {
-        while self.held_after(j, kind) > self.limit {
-            if self.stages[j].weights >= self.stages[j].backwards {
-                return Err(self.no_room(j, kind));
-            }
-            self.put(j, Kind::W)?;
+    /// Runs waiting W passes until a pass of `kind` fits into memory. It will: a stage never has
+    /// more microbatches between F and B than the warm-up found room for.
+    fn make_room(&mut self, j: usize, kind: Kind) {
+        while self.held_after(j, kind) > self.limit && self.has_waiting_weights(j) {
+            self.put(j, Kind::W);
         }
-        Ok(())
     }
 
     /// Runs waiting W passes until the input of the next pass of `kind` arrives; the last may end
     /// later, unless the stage can afford to wait and the flags prefer that.
-    fn fill_gap(&mut self, j: usize, kind: Kind) -> Result<(), Fault> {
-        let Some(arrival) = self.arrival(j, kind) else { return Ok(()) };
+    fn fill_gap(&mut self, j: usize, kind: Kind) {
+        let Some(arrival) = self.arrival(j, kind) else { return };
         let weight = self.stages[j].times.backward_weight.0;
         while self.has_waiting_weights(j) && self.stages[j].end + weight <= arrival {
-            self.put(j, Kind::W)?;
+            self.put(j, Kind::W);
         }
         let stage = &self.stages[j];
         if !self.has_waiting_weights(j) || stage.end >= arrival {
-            return Ok(());
+            return;
         }
         if self.flags.no_bubble_greedy || arrival - stage.end > self.max_idle - stage.idle {
-            self.put(j, Kind::W)?;
+            self.put(j, Kind::W);
         }
-        Ok(())
     }
 
     fn has_waiting_weights(&self, j: usize) -> bool {
         self.stages[j].weights < self.stages[j].backwards
     }
 
-    fn put_waiting_weights(&mut self, j: usize) -> Result<(), Fault> {
+    fn put_waiting_weights(&mut self, j: usize) {
         while self.has_waiting_weights(j) {
-            self.put(j, Kind::W)?;
+            self.put(j, Kind::W);
         }
-        Ok(())
     }
 
     /// When the input of the next pass of `kind` arrives from the neighbour, if it has one.
@@ -336,20 +333,9 @@ impl Build {
         }
     }
 
-    fn no_room(&self, j: usize, kind: Kind) -> Fault {
-        let stage = &self.stages[j];
-        let microbatch = if kind == Kind::F { stage.forwards } else { stage.backwards };
-        let pass = Pass { kind, chunk: u16::try_from(j).unwrap_or(u16::MAX), microbatch };
-        let (needs, limit) = (Bytes(self.held_after(j, kind)), Bytes(self.limit));
-        Fault::Infeasible { family: ABOUT.name, stage: j, pass, needs, limit }
-    }
-
     /// Runs the next pass of `kind` on stage `j`, as soon as its input is there.
-    fn put(&mut self, j: usize, kind: Kind) -> Result<(), Fault> {
+    fn put(&mut self, j: usize, kind: Kind) {
         let held = self.held_after(j, kind);
-        if held > self.limit {
-            return Err(self.no_room(j, kind));
-        }
         let arrival = self.arrival(j, kind);
         let (forwards, backwards) = (self.stages[j].forwards, self.stages[j].backwards);
         let (forward_cell, backward_cell) = (self.cell(j, forwards), self.cell(j, backwards));
@@ -378,6 +364,5 @@ impl Build {
             }
         }
         self.max_idle = self.max_idle.max(stage.idle);
-        Ok(())
     }
 }

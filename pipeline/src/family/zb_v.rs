@@ -8,17 +8,24 @@
 //! A stage works on a chunk on the way down (model chunks 0..p-1) and on one on the way up (p..2p-1):
 //!
 //! 1. Warm-up, until the first forward has come back up: forwards down while it is under way.
-//! 2. Warm-up, until every stage has as many forwards as the one before it.
+//! 2. Warm-up, until every stage has as many forwards as the one before it, and more of them on the
+//!    way up.
 //! 3. Steady and drain, 2m times: a backward on every stage, then a forward on every stage. A gap
 //!    before either is filled with waiting W, oldest first.
 //! 4. The W passes that are left.
+//!
+//! The published procedure gives up where the input of a pass it has chosen is not made yet, or
+//! memory is full. Here that pass waits for a later round, and a forward on the way down leaves
+//! room for one on the way up: where M_W <= M_B, every shape ends under every limit that holds one
+//! microbatch. In the published settings nothing waits, and the orders are the published ones.
+
+mod steps;
 
 use std::collections::VecDeque;
 
 use super::{About, Chunks, LimitUse};
 use crate::costs::{Costs, Footprints};
 use crate::fault::Fault;
-use crate::memory::Ledger;
 use crate::pass::{Kind, Pass};
 use crate::problem::{Limit, Problem};
 use crate::schedule::{Order, Schedule};
@@ -100,6 +107,15 @@ enum Way {
 }
 use Way::{Down, Up};
 
+impl Way {
+    const fn other(self) -> Self {
+        match self {
+            Down => Up,
+            Up => Down,
+        }
+    }
+}
+
 /// A stage while its order grows. Times in nanoseconds.
 #[derive(Default)]
 struct Stage {
@@ -108,7 +124,9 @@ struct Stage {
     backwards: [u32; 2],
     /// W passes whose B is done, oldest first.
     waiting: VecDeque<Pass>,
-    memory: Ledger,
+    held: Bytes,
+    /// The part of `held` that the waiting W passes free.
+    held_by_waiting: Bytes,
     start: u64,
     end: u64,
     /// Time spent waiting since the first forward.
@@ -137,9 +155,11 @@ struct Build<'a> {
     allowance: &'a [u64],
     /// The most any stage has waited so far.
     max_idle: u64,
-    /// End of the pass that makes each value, by row and microbatch.
+    /// End of the pass that makes each value, by row and microbatch; [`NOT_MADE`] before.
     made: Vec<u64>,
 }
+
+const NOT_MADE: u64 = u64::MAX;
 
 impl<'a> Build<'a> {
     fn new(problem: &'a Problem, limit: Bytes, fill: Fill, allowance: &'a [u64]) -> Self {
@@ -155,17 +175,14 @@ impl<'a> Build<'a> {
             fill,
             allowance,
             max_idle: 0,
-            made: vec![0; 2 * shape.cells()],
+            made: vec![NOT_MADE; 2 * shape.cells()],
         }
     }
 
     fn all(mut self) -> Result<Built, Fault> {
         self.first_forward_round_trip()?;
-        self.even_out_forwards()?;
-        for _ in 0..2 * self.shape.microbatches() {
-            self.backward_everywhere()?;
-            self.forward_everywhere()?;
-        }
+        self.even_out_forwards();
+        while self.backward_everywhere() | self.forward_everywhere() {}
         for stage in 0..self.stages.len() {
             while self.put_weight(stage) {}
         }
@@ -175,57 +192,71 @@ impl<'a> Build<'a> {
         Ok(Built { orders, idle, span })
     }
 
-    /// Phase 1. Stage 0 must keep room for what its successors will need, hence 2 + 2 i.
+    /// Phase 1. Stage i keeps room for what phase 2 gives to the stages behind it, hence 2 + 2 i.
     fn first_forward_round_trip(&mut self) -> Result<(), Fault> {
         let last = self.stages.len() - 1;
-        (0..=last).try_for_each(|i| self.put(i, Kind::F, Down))?;
-        self.put(last, Kind::F, Up)?;
+        for i in 0..=last {
+            self.room_for(i, self.next(i, Kind::F, Down))?;
+            self.put(i, Kind::F, Down);
+        }
+        self.put(last, Kind::F, Up);
         for i in (0..last).rev() {
             let back = self.arrival(i, Kind::F, Up).unwrap_or(0);
             let [down, up] = [Down, Up].map(|way| self.chunk(i, way));
             let forward = self.costs.of(Pass::f(down, 0)).0;
-            let unit = [down, up].map(|chunk| self.footprints.of(chunk).until_backward).into_iter();
-            let room = unit.max().unwrap_or_default() * (2 + 2 * i as u64);
-            while self.stages[i].memory.held + room <= self.limit
+            let unit = self.until_backward(down).max(self.until_backward(up));
+            let room = unit.0.saturating_mul(2 + 2 * i as u64);
+            while self.stages[i].held.0.saturating_add(room) <= self.limit.0
                 && self.stages[i].end + forward <= back
                 && self.has_left(i, Kind::F, Down)
+                && (0..=i).all(|j| self.room_for(j, self.next(j, Kind::F, Down)).is_ok())
             {
-                (0..=i).try_for_each(|j| self.put(j, Kind::F, Down))?;
+                (0..=i).for_each(|j| self.put(j, Kind::F, Down));
             }
-            self.put(i, Kind::F, Up)?;
+            self.put(i, Kind::F, Up);
         }
         Ok(())
     }
 
-    /// Phase 2.
-    fn even_out_forwards(&mut self) -> Result<(), Fault> {
+    /// Phase 2. A stage must be ahead of the one before it on the way up, which waits for it.
+    fn even_out_forwards(&mut self) {
         let mut way = Down;
         for i in 1..self.stages.len() {
-            while self.stages[i].all_forwards() < self.stages[i - 1].all_forwards() {
+            let mut in_vain = 0;
+            while self.is_behind(i) && in_vain < 2 {
+                in_vain += 1;
                 for j in (i..self.stages.len()).rev() {
-                    if self.has_left(j, Kind::F, way) {
-                        self.put(j, Kind::F, way)?;
+                    if self.can_forward(j, way) {
+                        self.put(j, Kind::F, way);
+                        in_vain = 0;
                     }
                 }
-                way = if way == Down { Up } else { Down };
+                way = way.other();
             }
         }
-        Ok(())
+    }
+
+    fn is_behind(&self, i: usize) -> bool {
+        let [before, here] = [&self.stages[i - 1], &self.stages[i]];
+        let up = |stage: &Stage| stage.done(Kind::F, Up);
+        here.all_forwards() < before.all_forwards()
+            || (up(here) <= up(before) && up(before) < self.shape.microbatches())
     }
 
     /// Phase 3, backwards: on the way down the model they travel up the stages, last stage first.
-    fn backward_everywhere(&mut self) -> Result<(), Fault> {
+    fn backward_everywhere(&mut self) -> bool {
         let ways: Vec<Way> = (0..self.stages.len()).map(|i| self.way_of_backward(i)).collect();
-        let stages = 0..self.stages.len();
-        for i in stages.clone().rev().filter(|&i| ways[i] == Down) {
-            self.fill_gap(i, Kind::B, Down, true);
-            self.put(i, Kind::B, Down)?;
+        let down = (0..self.stages.len()).rev().filter(|&i| ways[i] == Down);
+        let up = (0..self.stages.len()).filter(|&i| ways[i] == Up);
+        let mut any = false;
+        for i in down.chain(up) {
+            let ready = |way: &Way| self.is_ready(i, Kind::B, *way);
+            let Some(way) = [ways[i], ways[i].other()].into_iter().find(ready) else { continue };
+            self.fill_gap(i, Kind::B, way, way == Down || self.fill.backward);
+            self.put(i, Kind::B, way);
+            any = true;
         }
-        for i in stages.filter(|&i| ways[i] == Up) {
-            self.fill_gap(i, Kind::B, Up, self.fill.backward);
-            self.put(i, Kind::B, Up)?;
-        }
-        Ok(())
+        any
     }
 
     fn way_of_backward(&self, i: usize) -> Way {
@@ -239,15 +270,17 @@ impl<'a> Build<'a> {
     }
 
     /// Phase 3, forwards.
-    fn forward_everywhere(&mut self) -> Result<(), Fault> {
+    fn forward_everywhere(&mut self) -> bool {
+        let mut any = false;
         for i in 0..self.stages.len() {
-            if let Some(way) = self.way_of_forward(i) {
-                self.make_room(i, Kind::F, way)?;
-                self.fill_gap(i, Kind::F, way, self.fill.forward);
-                self.put(i, Kind::F, way)?;
-            }
+            let way = self.way_of_forward(i).filter(|&way| self.can_forward(i, way));
+            let Some(way) = way else { continue };
+            self.make_room(i, self.next(i, Kind::F, way));
+            self.fill_gap(i, Kind::F, way, self.fill.forward);
+            self.put(i, Kind::F, way);
+            any = true;
         }
-        Ok(())
+        any
     }
 
     fn way_of_forward(&self, i: usize) -> Option<Way> {
@@ -262,126 +295,6 @@ impl<'a> Build<'a> {
         if self.is_ready(i, Kind::F, Up) {
             return Some(Up);
         }
-        (self.has_left(i, Kind::F, Down) && self.is_ready(i, Kind::F, Down)).then_some(Down)
-    }
-
-    fn chunk(&self, stage: usize, way: Way) -> u16 {
-        let stage = u16::try_from(stage).unwrap_or(u16::MAX);
-        if way == Down { stage } else { self.shape.chunks() - 1 - stage }
-    }
-
-    fn has_left(&self, stage: usize, kind: Kind, way: Way) -> bool {
-        self.stages[stage].done(kind, way) < self.shape.microbatches()
-    }
-
-    /// The neighbour that hands `stage` the input of its next pass, unless it does so itself.
-    fn source(&self, stage: usize, kind: Kind, way: Way) -> Option<usize> {
-        let last = self.stages.len() - 1;
-        match (kind, way) {
-            (Kind::F, Down) | (Kind::B, Up) => stage.checked_sub(1),
-            _ => (stage < last).then_some(stage + 1),
-        }
-    }
-
-    /// Whether the neighbour has done its part for the next pass, if there is one.
-    fn is_ready(&self, stage: usize, kind: Kind, way: Way) -> bool {
-        let next = self.stages[stage].done(kind, way);
-        self.source(stage, kind, way).is_none_or(|from| self.stages[from].done(kind, way) > next)
-    }
-
-    /// When the neighbour's part for the next pass arrives, if there is a neighbour.
-    fn arrival(&self, stage: usize, kind: Kind, way: Way) -> Option<u64> {
-        let from = self.source(stage, kind, way)?;
-        let microbatch = self.stages[stage].done(kind, way);
-        let theirs = Pass { kind, chunk: self.chunk(from, way), microbatch };
-        let row = theirs.makes()?.row(self.shape.chunks());
-        Some(self.made[self.cell(row, microbatch)] + self.costs.hop().0)
-    }
-
-    fn cell(&self, row: usize, microbatch: u32) -> usize {
-        row * self.shape.microbatches() as usize + microbatch as usize
-    }
-
-    /// Runs waiting W passes while they end before the next pass can begin; then, if `fill`, one
-    /// more if the gap is longer than this stage can afford to wait.
-    fn fill_gap(&mut self, i: usize, kind: Kind, way: Way, fill: bool) {
-        let Some(arrival) = self.arrival(i, kind, way) else { return };
-        while let Some(&weight) = self.stages[i].waiting.front()
-            && self.stages[i].end + self.costs.of(weight).0 <= arrival
-        {
-            self.put_weight(i);
-        }
-        let stage = &self.stages[i];
-        let may_wait = self.max_idle.max(self.allowance[i]) - stage.idle;
-        if fill && arrival > stage.end + may_wait {
-            self.put_weight(i);
-        }
-    }
-
-    /// Runs waiting W passes until the next pass fits into memory.
-    fn make_room(&mut self, i: usize, kind: Kind, way: Way) -> Result<(), Fault> {
-        while let Err(fault) = self.fits(i, self.next(i, kind, way)) {
-            if !self.put_weight(i) {
-                return Err(fault);
-            }
-        }
-        Ok(())
-    }
-
-    fn next(&self, stage: usize, kind: Kind, way: Way) -> Pass {
-        let microbatch = self.stages[stage].done(kind, way);
-        Pass { kind, chunk: self.chunk(stage, way), microbatch }
-    }
-
-    fn fits(&self, stage: usize, pass: Pass) -> Result<Ledger, Fault> {
-        let mut after = self.stages[stage].memory;
-        after.peak = Bytes(0);
-        after.run(pass, self.footprints);
-        let (needs, limit) = (after.peak, self.limit);
-        if needs <= limit {
-            return Ok(after);
-        }
-        Err(Fault::Infeasible { family: ABOUT.name, stage, pass, needs, limit })
-    }
-
-    /// Runs the oldest waiting W, if there is one.
-    fn put_weight(&mut self, i: usize) -> bool {
-        let stage = &mut self.stages[i];
-        let Some(weight) = stage.waiting.pop_front() else { return false };
-        stage.memory.run(weight, self.footprints);
-        stage.order.push(weight);
-        stage.end += self.costs.of(weight).0;
-        true
-    }
-
-    /// Runs the next pass of `kind` on `way` as soon as its input is there.
-    fn put(&mut self, i: usize, kind: Kind, way: Way) -> Result<(), Fault> {
-        if kind == Kind::B {
-            self.make_room(i, kind, way)?;
-        }
-        let pass = self.next(i, kind, way);
-        let memory = self.fits(i, pass)?;
-        let arrival = self.arrival(i, kind, way).unwrap_or(0);
-        let stage = &mut self.stages[i];
-        let begin = stage.end.max(arrival);
-        match stage.all_forwards() {
-            0 => stage.start = begin,
-            _ => stage.idle += begin - stage.end,
-        }
-        stage.memory = memory;
-        stage.end = begin + self.costs.of(pass).0;
-        stage.order.push(pass);
-        let count = if kind == Kind::F { &mut stage.forwards } else { &mut stage.backwards };
-        count[way as usize] += 1;
-        if kind == Kind::B {
-            stage.waiting.push_back(Pass { kind: Kind::W, ..pass });
-        }
-        self.max_idle = self.max_idle.max(stage.idle);
-        if let Some(value) = pass.makes() {
-            let end = self.stages[i].end;
-            let cell = self.cell(value.row(self.shape.chunks()), pass.microbatch);
-            self.made[cell] = end;
-        }
-        Ok(())
+        Some(Down)
     }
 }

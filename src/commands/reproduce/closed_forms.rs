@@ -89,7 +89,7 @@ impl Formula {
         let uniform = Uniform { stages, microbatches, times, hop: costs.hop() };
         let unit = case.microbatch_bytes();
         let (convention, cost, peak) = match case.name.as_str() {
-            "1f1b" => (Convention::Makespan, uniform.one_f_one_b(), Some(unit * stages)),
+            "1f1b" => (Convention::Makespan, Some(uniform.one_f_one_b()), Some(unit * stages)),
             "1f1b-i" => (Convention::Makespan, uniform.interleaved(chunks), None),
             "zb-h1" => (Convention::Makespan, uniform.zb_h1(), Some(unit * stages)),
             "zb-h2" => (Convention::Span, uniform.zb_h2(), Some(unit * (2 * stages - 1))),

@@ -1,0 +1,179 @@
+//! Published and derived formulas equal the replay to the nanosecond, in the domain each states.
+
+use pipeline::closed_form::Uniform;
+use pipeline::{
+    Costs, Family, Footprint, Footprints, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
+    Shape, peak_in_flight,
+};
+use proptest::prelude::*;
+use sim::Replay;
+
+use crate::draw::{cases, footprint};
+
+fn schedule(
+    family: Family,
+    one: &Uniform,
+    chunks: u64,
+    held: Option<Footprint>,
+) -> (Problem, Schedule) {
+    let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
+    let share = |time: Nanos| Nanos(time.0 / chunks);
+    let PassTimes { forward, backward_input, backward_weight } = one.times;
+    let times = PassTimes {
+        forward: share(forward),
+        backward_input: share(backward_input),
+        backward_weight: share(backward_weight),
+    };
+    let mut problem = Problem::new(shape, Costs::uniform(shape, times, one.hop)).unwrap();
+    if let Some(held) = held {
+        problem = problem.with_footprints(Footprints::uniform(shape, held)).unwrap();
+    }
+    let schedule = family.schedule(&problem).unwrap();
+    (problem, schedule)
+}
+
+fn replay(family: Family, one: &Uniform, chunks: u64) -> Metrics {
+    let (problem, schedule) = schedule(family, one, chunks, None);
+    Replay::new().metrics(&schedule, problem.costs()).unwrap()
+}
+
+fn peak(family: Family, one: &Uniform, held: Footprint) -> Vec<u64> {
+    let (problem, schedule) = schedule(family, one, 1, Some(held));
+    let memory = Memory::of(&schedule, problem.footprints()).unwrap();
+    memory.peak.into_iter().map(|bytes| bytes.0).collect()
+}
+
+fn in_flight(family: Family, one: &Uniform, chunks: u64) -> Vec<u64> {
+    let (_, schedule) = schedule(family, one, chunks, None);
+    peak_in_flight(&schedule).into_iter().map(u64::from).collect()
+}
+
+/// Any equal stages with p up to 12 and m up to 5p; every time is a multiple of `unit`.
+fn any_with(unit: u64) -> impl Strategy<Value = Uniform> {
+    let time = move || (0..40u64).prop_map(move |time| Nanos(unit * time));
+    (1..=12u64, 1..=60u64, [time(), time(), time()], 0..60u64).prop_map(
+        |(stages, microbatches, [forward, backward_input, backward_weight], hop)| Uniform {
+            stages,
+            microbatches: microbatches.min(5 * stages),
+            times: PassTimes { forward, backward_input, backward_weight },
+            hop: Nanos(hop),
+        },
+    )
+}
+
+/// Any with m >= 2p and W <= F, B, where 2c <= `longest`(F, B, W).
+fn zero_bubble(longest: fn(u64, u64, u64) -> u64) -> impl Strategy<Value = Uniform> {
+    let sizes = (1..=12u64, 0..20u64, 0..40u64, 0..40u64, 0..40u64, 0..=100u64);
+    sizes.prop_map(move |(stages, more, w, f, b, percent)| {
+        let (f, b) = (w + f, w + b);
+        Uniform {
+            stages,
+            microbatches: 2 * stages + more,
+            times: PassTimes {
+                forward: Nanos(f),
+                backward_input: Nanos(b),
+                backward_weight: Nanos(w),
+            },
+            hop: Nanos(longest(f, b, w) / 2 * percent / 100),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(4000))]
+
+    #[test]
+    fn gpipe(one in any_with(1)) {
+        prop_assert_eq!(replay(Family::GPipe, &one, 1).makespan(), one.gpipe());
+    }
+
+    #[test]
+    fn one_f_one_b(one in any_with(1)) {
+        prop_assert_eq!(replay(Family::OneFOneB, &one, 1).makespan(), one.one_f_one_b());
+    }
+
+    #[test]
+    fn interleaved(
+        any in any_with(12),
+        chunks in 2..=4u64,
+        rounds in 1..=5u64,
+        percent in 0..=100u64,
+    ) {
+        let PassTimes { forward, backward_input, backward_weight } = any.times;
+        let shortest = forward.min(backward_input + backward_weight);
+        let hop = Nanos(shortest.0 / chunks * percent / 100);
+        let one = Uniform { microbatches: any.stages * rounds, hop, ..any };
+        let makespan = replay(Family::Interleaved, &one, chunks).makespan();
+        prop_assert_eq!(Some(makespan), one.interleaved(chunks));
+    }
+
+    #[test]
+    fn zb_h1(one in zero_bubble(|_, _, w| w)) {
+        prop_assert_eq!(Some(replay(Family::ZbH1, &one, 1).makespan()), one.zb_h1());
+    }
+
+    #[test]
+    fn zb_h2(one in zero_bubble(|f, b, _| f + b)) {
+        prop_assert_eq!(Some(replay(Family::ZbH2, &one, 1).span()), one.zb_h2());
+    }
+
+    /// Where a formula states a domain, it says so outside and is right inside.
+    #[test]
+    fn a_formula_is_right_or_silent(one in any_with(1), chunks in 1..=4u64) {
+        let is = |formula: Option<Nanos>, cost: Nanos| formula.is_none_or(|nanos| nanos == cost);
+        prop_assert!(is(one.zb_h1(), replay(Family::ZbH1, &one, 1).makespan()));
+        prop_assert!(is(one.zb_h2(), replay(Family::ZbH2, &one, 1).span()));
+        let whole = |time: Nanos| time.0.is_multiple_of(chunks);
+        let PassTimes { forward, backward_input, backward_weight } = one.times;
+        if one.microbatches.is_multiple_of(one.stages)
+            && [forward, backward_input, backward_weight].into_iter().all(whole)
+        {
+            let makespan = replay(Family::Interleaved, &one, chunks).makespan();
+            prop_assert!(is(one.interleaved(chunks), makespan));
+        }
+    }
+
+    #[test]
+    fn microbatches_in_flight(one in any_with(1), chunks in 1..=4u64, rounds in 1..=5u64) {
+        let by_stage = |most: &dyn Fn(u64) -> u64| (0..one.stages).map(most).collect::<Vec<_>>();
+        let gpipe = by_stage(&|_| one.gpipe_in_flight());
+        prop_assert_eq!(in_flight(Family::GPipe, &one, 1), gpipe);
+        let one_f_one_b = by_stage(&|stage| one.one_f_one_b_in_flight(stage));
+        prop_assert_eq!(in_flight(Family::OneFOneB, &one, 1), one_f_one_b);
+        let even = Uniform { microbatches: one.stages * rounds, ..one };
+        let interleaved = by_stage(&|stage| even.interleaved_in_flight(chunks, stage).unwrap());
+        prop_assert_eq!(in_flight(Family::Interleaved, &even, chunks), interleaved);
+    }
+
+    #[test]
+    fn zero_bubble_peaks(one in zero_bubble(|_, _, w| w), held in footprint()) {
+        for stage in 0..one.stages {
+            let at = usize::try_from(stage).unwrap();
+            if let Some(bytes) = one.zb_h1_peak(held, stage) {
+                prop_assert_eq!(peak(Family::ZbH1, &one, held)[at], bytes.0);
+            }
+            if let Some(bytes) = one.zb_h2_peak(held, stage) {
+                prop_assert_eq!(peak(Family::ZbH2, &one, held)[at], bytes.0);
+            }
+        }
+    }
+
+    /// ZB-V has no bubble and holds at most 2p chunk activations where F = B = W and c = 0.
+    #[test]
+    fn zb_v(stages in 1..=12u64, more in 0..20u64, unit in 1..50u64) {
+        let pass = Nanos(2 * unit);
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let microbatches = 2 * stages + more;
+        let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
+        let metrics = replay(Family::ZbV, &one, 2);
+        prop_assert_eq!(metrics.span(), one.work());
+        let most = in_flight(Family::ZbV, &one, 2).into_iter().max().unwrap();
+        prop_assert!(most <= 2 * stages, "{} chunk activations", most);
+    }
+
+    /// With the same memory the heuristic is never worse than ZB-H1 where ZB-H1 is at its best.
+    #[test]
+    fn zb_1p_is_zb_h1(one in zero_bubble(|_, _, w| w)) {
+        prop_assert!(replay(Family::Zb1p, &one, 1).span() <= one.zb_h1().unwrap());
+    }
+}

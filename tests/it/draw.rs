@@ -1,0 +1,155 @@
+//! What the property tests draw: questions to families, and valid schedules of no family.
+
+use std::fmt::Debug;
+
+use pipeline::{
+    Bytes, Chunks, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
+    Placement, Problem, Schedule, Shape, Slot,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Settings for `cases` cases, without files of past failures.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+pub(crate) fn times() -> impl Strategy<Value = PassTimes> {
+    let nanos = || (0..30u64).prop_map(Nanos);
+    (nanos(), nanos(), nanos()).prop_map(|(forward, backward_input, backward_weight)| PassTimes {
+        forward,
+        backward_input,
+        backward_weight,
+    })
+}
+
+/// Any footprint; in half of the cases one that has M_W <= M_B, like those of models.
+pub(crate) fn footprint() -> impl Strategy<Value = Footprint> {
+    (0..20u64, 0..20u64, any::<bool>()).prop_map(|(a, b, any_order)| {
+        let (most, least) = if any_order { (a, b) } else { (a.max(b), a.min(b)) };
+        Footprint { until_backward: Bytes(most), until_weight: Bytes(least) }
+    })
+}
+
+/// One for each chunk, in half of the cases all alike.
+fn per_chunk<T: Copy + Debug>(
+    one: impl Strategy<Value = T>,
+    chunks: u16,
+) -> impl Strategy<Value = Vec<T>> {
+    let chunks = usize::from(chunks);
+    (proptest::collection::vec(one, chunks), any::<bool>())
+        .prop_map(move |(all, equal)| if equal { vec![all[0]; chunks] } else { all })
+}
+
+pub(crate) fn costs(chunks: u16) -> impl Strategy<Value = Costs> {
+    let hop = prop_oneof![Just(0), 0..40u64].prop_map(Nanos);
+    (per_chunk(times(), chunks), hop).prop_map(|(chunks, hop)| Costs::new(chunks, hop))
+}
+
+/// No limit, one from just above a microbatch to 3p, or one in bytes that may be too small.
+fn limit(stages: u64) -> impl Strategy<Value = Option<Limit>> {
+    let times_p = (1_000_000 / stages + 1)..3_000_000;
+    prop_oneof![
+        Just(None),
+        times_p.prop_map(|millionths| Some(Limit::TimesP { millionths })),
+        (0..40 * stages).prop_map(|bytes| Some(Limit::Bytes(Bytes(bytes)))),
+    ]
+}
+
+fn problem(shape: Shape) -> impl Strategy<Value = (Problem, Option<Limit>)> {
+    let footprints = proptest::option::of(per_chunk(footprint(), shape.chunks()));
+    let limit = limit(shape.stages() as u64);
+    (costs(shape.chunks()), footprints, limit).prop_map(move |(costs, footprints, limit)| {
+        let mut problem = Problem::new(shape, costs).unwrap();
+        if let Some(footprints) = footprints {
+            problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
+        }
+        match limit {
+            None => (problem, None),
+            Some(limit) => (problem.with_limit(limit), Some(limit)),
+        }
+    })
+}
+
+/// A family, a problem of a shape that it allows, and the memory limit given with it.
+pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Limit>)> {
+    let sizes = (select(&Family::ALL[..]), 1..=12u64, 1..=40u64, 1..=4u64);
+    sizes.prop_flat_map(|(family, stages, microbatches, any_chunks)| {
+        let chunks = match family.about().chunks {
+            Chunks::Exactly(chunks) => u64::from(chunks),
+            Chunks::Any { .. } => any_chunks,
+        };
+        let shape = Shape::new(stages, chunks, microbatches).unwrap();
+        problem(shape).prop_map(move |(problem, limit)| (family, problem, limit))
+    })
+}
+
+/// A valid schedule in no particular order, and costs for it: any order in which passes can be
+/// done, with fused and split backwards, passes in pairs, and all placements.
+pub(crate) fn schedule() -> impl Strategy<Value = (Schedule, Costs)> {
+    let placement = select(&[Placement::Looped, Placement::Vee, Placement::Mirrored][..]);
+    let pairs = any::<bool>();
+    let sizes = (placement, 1..=5u64, 1..=3u64, 1..=6u64, pairs, any::<u64>());
+    sizes.prop_flat_map(|(placement, stages, chunks, microbatches, pairs, seed)| {
+        let chunks = if placement == Placement::Mirrored { 1 } else { chunks };
+        let shape = Shape::new(stages, chunks, microbatches).unwrap();
+        let schedule = random_schedule(shape, placement, pairs, Random(seed | 1));
+        costs(shape.chunks()).prop_map(move |costs| (schedule.clone(), costs))
+    })
+}
+
+/// A small generator (xorshift): what matters here is variety, not quality.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from((self.0 >> 11) % bound as u64).unwrap()
+    }
+}
+
+/// Does passes at random, one of those whose needs are there, until all are done.
+fn random_schedule(
+    shape: Shape,
+    placement: Placement,
+    pairs: bool,
+    mut random: Random,
+) -> Schedule {
+    let mut to_do: Vec<Pass> = Vec::new();
+    for chunk in 0..shape.chunks() {
+        for i in 0..shape.microbatches() {
+            to_do.push(Pass::f(chunk, i));
+            match random.below(2) {
+                0 => to_do.push(Pass::bw(chunk, i)),
+                _ => to_do.extend([Pass::b(chunk, i), Pass::w(chunk, i)]),
+            }
+        }
+    }
+    let stage_of = |pass: &Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+    let mut made = std::collections::HashSet::new();
+    let mut orders = vec![Order::default(); shape.stages()];
+    while !to_do.is_empty() {
+        let ready = |pass: &Pass| pass.needs(shape.chunks()).all(|value| made.contains(&value));
+        let mut open: Vec<usize> = (0..to_do.len()).filter(|&i| ready(&to_do[i])).collect();
+        let first = open.swap_remove(random.below(open.len()));
+        let stage = stage_of(&to_do[first]);
+        open.retain(|&i| stage_of(&to_do[i]) == stage);
+        let mut chosen = vec![first];
+        if pairs && !open.is_empty() && random.below(2) == 0 {
+            chosen.push(open[random.below(open.len())]);
+        }
+        let slot = match chosen[..] {
+            [a, b] => Slot::Pair(to_do[a], to_do[b]),
+            _ => Slot::One(to_do[first]),
+        };
+        orders[stage].push(slot);
+        made.extend(slot.passes().filter_map(Pass::makes));
+        chosen.sort_unstable();
+        for i in chosen.into_iter().rev() {
+            to_do.swap_remove(i);
+        }
+    }
+    Schedule::new(shape, placement, orders).unwrap()
+}

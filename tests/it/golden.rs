@@ -1,0 +1,85 @@
+//! The exact pass orders of small published schedules, p = 4 and m = 8, in the text form.
+//!
+//! ZB-H1, ZB-H2, ZB-1p, ZB-2p and ZB-V were made by the authors' own schedulers
+//! (sail-sg/zero-bubble-pipeline-parallelism, branch `arxiv`: `efficiency.py`, `auto_schedule.py`,
+//! `v_schedule.py`) with F = B = W = 1 and no hops; 1F1B-I by Megatron's interleaved schedule.
+//! GPipe and 1F1B follow from their definitions.
+
+use pipeline::{
+    Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, PassTimes, Problem, Schedule,
+    Shape,
+};
+use sim::Replay;
+
+/// F = B = W = 1 per chunk, no hops, and the paper's footprints of a layer: 34h + 5as between F and
+/// B, 32h between B and W, with h = 4096, a = 32, s = 1024.
+fn question(chunks_per_stage: u64) -> Problem {
+    let shape = Shape::new(4, chunks_per_stage, 8).unwrap();
+    let one = Nanos(1);
+    let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+    let (h, a, s) = (4096, 32, 1024);
+    let held = Footprint { until_backward: Bytes(34 * h + 5 * a * s), until_weight: Bytes(32 * h) };
+    let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
+    problem.with_footprints(Footprints::uniform(shape, held)).unwrap()
+}
+
+/// Asserts that `family` makes the golden order, stage by stage, and returns how long it takes.
+fn check(family: Family, chunks_per_stage: u64, golden: &str) -> Metrics {
+    let problem = question(chunks_per_stage);
+    let schedule = family.schedule(&problem).unwrap();
+    let text = schedule.to_string();
+    for (stage, (ours, theirs)) in text.lines().zip(golden.lines()).enumerate() {
+        assert_eq!(ours, theirs, "{}, stage {stage}", family.name());
+    }
+    assert_eq!(text, golden, "{}", family.name());
+    assert_eq!(golden.parse::<Schedule>().unwrap(), schedule, "{}", family.name());
+    Replay::new().metrics(&schedule, problem.costs()).unwrap()
+}
+
+#[test]
+fn gpipe() {
+    let metrics = check(Family::GPipe, 1, include_str!("../golden/gpipe.txt"));
+    assert_eq!(metrics.makespan(), Nanos(33)); // (m+p-1)(F+B+W)
+}
+
+#[test]
+fn one_f_one_b() {
+    let metrics = check(Family::OneFOneB, 1, include_str!("../golden/1f1b.txt"));
+    assert_eq!(metrics.makespan(), Nanos(33)); // (m+p-1)(F+B+W)
+}
+
+#[test]
+fn interleaved() {
+    let metrics = check(Family::Interleaved, 2, include_str!("../golden/1f1b-i.txt"));
+    assert_eq!(metrics.makespan(), Nanos(57)); // (m + (p-1)/v)(F+B+W) of a stage
+}
+
+#[test]
+fn zb_h1() {
+    let metrics = check(Family::ZbH1, 1, include_str!("../golden/zb-h1.txt"));
+    assert_eq!((metrics.makespan(), metrics.span()), (Nanos(27), Nanos(27)));
+}
+
+#[test]
+fn zb_h2() {
+    let metrics = check(Family::ZbH2, 1, include_str!("../golden/zb-h2.txt"));
+    assert_eq!(metrics.span(), Nanos(24));
+}
+
+#[test]
+fn zb_1p() {
+    let metrics = check(Family::Zb1p, 1, include_str!("../golden/zb-1p.txt"));
+    assert_eq!(metrics.span(), Nanos(27));
+}
+
+#[test]
+fn zb_2p() {
+    let metrics = check(Family::Zb2p, 1, include_str!("../golden/zb-2p.txt"));
+    assert_eq!(metrics.span(), Nanos(24));
+}
+
+#[test]
+fn zb_v() {
+    let metrics = check(Family::ZbV, 2, include_str!("../golden/zb-v.txt"));
+    assert_eq!(metrics.span(), Nanos(48));
+}

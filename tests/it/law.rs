@@ -1,0 +1,278 @@
+//! The law that every schedule and every prediction obeys, written down a second time, from the
+//! definition: every pass once, on its stage, after all it needs, and not later than that.
+
+use std::collections::HashMap;
+
+use pipeline::{
+    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Memory, Metrics, Order, Pass,
+    Placement, Problem, Schedule, Shape, Timeline, peak_in_flight,
+};
+use proptest::prelude::*;
+use sim::Replay;
+
+use crate::draw;
+
+/// The stage of a chunk, from the words of the definition.
+fn home(schedule: &Schedule, chunk: usize, microbatch: usize) -> usize {
+    let shape = schedule.shape();
+    let (p, m) = (shape.stages(), shape.microbatches() as usize);
+    match schedule.placement() {
+        Placement::Looped => chunk % p,
+        Placement::Vee if (chunk / p).is_multiple_of(2) => chunk % p,
+        Placement::Mirrored if microbatch < m.div_ceil(2) => chunk % p,
+        Placement::Vee | Placement::Mirrored => p - 1 - chunk % p,
+    }
+}
+
+/// When something ended, by chunk and microbatch.
+type Ends = HashMap<(usize, usize), u64>;
+
+/// When each forward, input gradient and weight gradient ended. Asserts that each is done once, on
+/// its stage.
+fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 3] {
+    let mut ends = [Ends::new(), Ends::new(), Ends::new()];
+    for (stage, spans) in timeline.stages.iter().enumerate() {
+        for span in spans {
+            for pass in span.slot.passes() {
+                let cell = (usize::from(pass.chunk), pass.microbatch as usize);
+                assert_eq!(home(schedule, cell.0, cell.1), stage, "{pass}");
+                let parts: &[usize] = match pass.kind {
+                    Kind::F => &[0],
+                    Kind::B => &[1],
+                    Kind::W => &[2],
+                    Kind::BW => &[1, 2],
+                };
+                for &part in parts {
+                    let before = ends[part].insert(cell, span.end.0);
+                    assert_eq!(before, None, "{pass} is done twice");
+                }
+            }
+        }
+    }
+    let shape = schedule.shape();
+    let cells = usize::from(shape.chunks()) * shape.microbatches() as usize;
+    assert!(ends.iter().all(|part| part.len() == cells), "every cell has F, B and W");
+    ends
+}
+
+/// When all that `pass` needs is there, and how long it takes.
+fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 3], pass: Pass) -> (u64, u64) {
+    let [forward_ends, backward_ends, _] = ends;
+    let (c, i) = (usize::from(pass.chunk), pass.microbatch as usize);
+    let here = home(schedule, c, i);
+    let from = |ends: &Ends, chunk: usize| {
+        let hop = if home(schedule, chunk, i) == here { 0 } else { costs.hop().0 };
+        ends[&(chunk, i)] + hop
+    };
+    let times = costs.chunks()[c];
+    let (f, b, w) = (times.forward.0, times.backward_input.0, times.backward_weight.0);
+    let backward = || {
+        let last = c + 1 == usize::from(schedule.shape().chunks());
+        let gradient = if last { 0 } else { from(backward_ends, c + 1) };
+        gradient.max(from(forward_ends, c))
+    };
+    match pass.kind {
+        Kind::F if c == 0 => (0, f),
+        Kind::F => (from(forward_ends, c - 1), f),
+        Kind::B => (backward(), b),
+        Kind::BW => (backward(), b + w),
+        Kind::W => (from(backward_ends, c), w),
+    }
+}
+
+/// Asserts that `timeline` is what `schedule` takes under `costs`.
+fn check_timeline(schedule: &Schedule, costs: &Costs, timeline: &Timeline) {
+    let ends = ends(schedule, timeline);
+    for (order, spans) in schedule.orders().iter().zip(&timeline.stages) {
+        assert!(order.slots().eq(spans.iter().map(|span| span.slot)), "slots in order");
+        let mut free = 0;
+        for span in spans {
+            let passes = span.slot.passes().map(|pass| needs(schedule, costs, &ends, pass));
+            let (arrivals, durations): (Vec<u64>, Vec<u64>) = passes.unzip();
+            let ready = arrivals.into_iter().fold(free, u64::max);
+            assert_eq!(span.start.0, ready, "{} starts as soon as it may", span.slot);
+            free = span.end.0;
+            assert_eq!(free - ready, durations.iter().sum::<u64>(), "{}", span.slot);
+        }
+    }
+}
+
+/// Asserts that all that is said about the time of `schedule` is so.
+fn check_replay(schedule: &Schedule, costs: &Costs, replay: &mut Replay) {
+    let timeline = replay.timeline(schedule, costs).unwrap();
+    check_timeline(schedule, costs, &timeline);
+    let metrics = replay.metrics(schedule, costs).unwrap();
+    assert_eq!(metrics, Metrics::of(&timeline));
+    assert_eq!(Replay::new().metrics(schedule, costs).unwrap(), metrics);
+    assert_eq!(Replay::new().timeline(schedule, costs).unwrap(), timeline);
+    let busiest = metrics.stages.iter().map(|stage| stage.busy).max().unwrap();
+    assert!(busiest <= metrics.span() && metrics.span() <= metrics.makespan());
+    assert!((0.0..=1.0).contains(&metrics.bubble_rate()));
+}
+
+/// Asserts that the walk takes every stage to its end and never uses a value before it is made.
+fn check_walk(schedule: &Schedule) {
+    let mut at = vec![0usize; schedule.orders().len()];
+    let mut made = std::collections::HashSet::new();
+    for run in schedule.walk() {
+        let stage = run.stage as usize;
+        let end = at[stage] + run.passes as usize;
+        while at[stage] < end {
+            let slot = schedule.orders()[stage].slot_at(at[stage]);
+            for value in slot.passes().flat_map(|pass| pass.needs(schedule.shape().chunks())) {
+                assert!(made.contains(&value), "{slot} on stage {stage} needs {value:?}");
+            }
+            made.extend(slot.passes().filter_map(Pass::makes));
+            at[stage] += slot.passes().count();
+        }
+        assert_eq!(at[stage], end, "a pair is torn apart");
+    }
+    assert!(schedule.orders().iter().zip(at).all(|(order, at)| order.passes().len() == at));
+}
+
+/// Asserts that the text of `schedule` is read back as the same. A placement is read off the passes,
+/// so that one of two that are the same for this shape may become the other.
+fn check_text(schedule: &Schedule) {
+    let back: Schedule = schedule.to_string().parse().unwrap();
+    assert_eq!((back.shape(), back.orders()), (schedule.shape(), schedule.orders()));
+    for chunk in 0..usize::from(schedule.shape().chunks()) {
+        for microbatch in 0..schedule.shape().microbatches() as usize {
+            let homes = [&back, schedule].map(|one| home(one, chunk, microbatch));
+            assert_eq!(homes[0], homes[1]);
+        }
+    }
+}
+
+/// Peak bytes and peak chunk activations of each stage, from the definition: M_B from the start of F
+/// to the end of B, then M_W to the end of W.
+fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
+    let stage = |order: &Order| {
+        let (mut bytes, mut most_bytes, mut count, mut most) = (0i128, 0i128, 0i32, 0i32);
+        for slot in order.slots() {
+            for at_start in [true, false] {
+                for pass in slot.passes() {
+                    let held = footprints.of(pass.chunk);
+                    let [full, rest] =
+                        [held.until_backward, held.until_weight].map(|bytes| i128::from(bytes.0));
+                    let (change, activations) = match pass.kind {
+                        Kind::F if at_start => (full, 1),
+                        Kind::B if !at_start => (rest - full, 0),
+                        Kind::W if !at_start => (-rest, -1),
+                        Kind::BW if !at_start => (-full, -1),
+                        _ => (0, 0),
+                    };
+                    (bytes, count) = (bytes + change, count + activations);
+                }
+                (most_bytes, most) = (most_bytes.max(bytes), most.max(count));
+            }
+        }
+        assert_eq!((bytes, count), (0, 0), "everything is freed in the end");
+        (Bytes(most_bytes.try_into().unwrap()), most.try_into().unwrap())
+    };
+    schedule.orders().iter().map(stage).collect()
+}
+
+fn check_memory(schedule: &Schedule, footprints: &Footprints) {
+    let peaks = peaks(schedule, footprints);
+    let (bytes, in_flight): (Vec<_>, Vec<_>) = peaks.into_iter().unzip();
+    assert_eq!(Memory::of(schedule, footprints).unwrap().peak, bytes);
+    assert_eq!(peak_in_flight(schedule), in_flight);
+}
+
+/// The limit under which `family` makes its order, in bytes, and what one microbatch takes at least
+/// on the stage where it takes most.
+fn limit_in_force(family: Family, problem: &Problem, given: Option<Limit>) -> Option<(u64, u64)> {
+    let limit = match family.about().limit {
+        LimitUse::Checked => None,
+        LimitUse::Own(limit) => Some(limit),
+        LimitUse::Shapes { default } => given.or(default),
+    }?;
+    let (p, vee) = (problem.shape().stages(), problem.shape().chunks_per_stage() == 2);
+    let held = |chunk: usize| problem.footprints().of(u16::try_from(chunk).unwrap());
+    let full = |chunk: usize| held(chunk).until_backward.0;
+    let peak = |chunk: usize| full(chunk).max(held(chunk).until_weight.0);
+    let stage = |s: usize| match vee {
+        true => (full(s) + full(2 * p - 1 - s), peak(s).max(full(s) + peak(2 * p - 1 - s))),
+        false => (full(s), peak(s)),
+    };
+    let (units, peaks): (Vec<u64>, Vec<u64>) = (0..p).map(stage).unzip();
+    let unit = units.into_iter().max().unwrap();
+    Some((limit.bytes(problem.shape(), Bytes(unit)).0, peaks.into_iter().max().unwrap()))
+}
+
+/// Asserts that `fault` says truly why `family` has no order.
+fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fault: &Fault) {
+    let shape = problem.shape();
+    match *fault {
+        Fault::BelowOneMicrobatch { needs, limit, .. } => {
+            assert_eq!(Some((limit.0, needs.0)), limits);
+            assert!(needs > limit);
+        }
+        Fault::Needs { .. } => {
+            let (p, m) = (shape.stages(), shape.microbatches() as usize);
+            assert!(family == Family::Interleaved && !m.is_multiple_of((m / p).max(1)));
+        }
+        // Only activations that grow in B, which the published procedure does not know.
+        Fault::Infeasible { needs, limit, .. } => {
+            let grows = |chunk| {
+                let held = problem.footprints().of(chunk);
+                held.until_weight > held.until_backward
+            };
+            assert!(family == Family::ZbV && (0..shape.chunks()).any(grows) && needs > limit);
+        }
+        _ => panic!("{} on {problem:?}: {fault:?}", family.name()),
+    }
+}
+
+proptest! {
+    #![proptest_config(draw::cases(2000))]
+
+    #[test]
+    fn every_family_obeys((family, problem, limit) in draw::question()) {
+        let limits = limit_in_force(family, &problem, limit);
+        match family.schedule(&problem) {
+            Err(fault) => check_fault(family, &problem, limits, &fault),
+            Ok(schedule) => {
+                check_replay(&schedule, problem.costs(), &mut Replay::new());
+                check_walk(&schedule);
+                check_text(&schedule);
+                check_memory(&schedule, problem.footprints());
+                let memory = Memory::of(&schedule, problem.footprints()).unwrap();
+                let limit = limits.map_or(u64::MAX, |(limit, _)| limit);
+                prop_assert_eq!(memory.over(Bytes(limit)), None);
+            }
+        }
+    }
+
+    #[test]
+    fn every_order_that_can_be_done_is_a_schedule(
+        (schedule, costs) in draw::schedule(),
+        (other, other_costs) in draw::schedule(),
+        held in draw::footprint(),
+    ) {
+        let mut replay = Replay::new();
+        check_replay(&schedule, &costs, &mut replay);
+        check_replay(&other, &other_costs, &mut replay);
+        check_replay(&schedule, &costs, &mut replay);
+        check_walk(&schedule);
+        check_text(&schedule);
+        check_memory(&schedule, &Footprints::uniform(schedule.shape(), held));
+    }
+
+    /// A ZB-V with room for all it could ever hold is never refused.
+    #[test]
+    fn memory_enough_is_enough((_, problem, _) in draw::question()) {
+        let (p, m) = (problem.shape().stages() as u64, u64::from(problem.shape().microbatches()));
+        for family in [Family::ZbV, Family::ZbHeuristic] {
+            let chunks = if family == Family::ZbV { 2 } else { 1 };
+            let shape = Shape::new(p, chunks, m).unwrap();
+            let costs = Costs::uniform(shape, problem.costs().chunks()[0], problem.costs().hop());
+            let held = problem.footprints().of(0);
+            let all = 2 * m * held.until_backward.0.max(held.until_weight.0);
+            let problem = Problem::new(shape, costs).unwrap();
+            let problem = problem.with_footprints(Footprints::uniform(shape, held)).unwrap();
+            let schedule = family.schedule(&problem.with_limit(Limit::Bytes(Bytes(all))));
+            prop_assert!(schedule.is_ok(), "{:?}", schedule);
+        }
+    }
+}
