@@ -3,10 +3,7 @@
 //! [`Replay`] times an order under fixed costs and links that are never shared; [`timed`] does the
 //! same where every pass and hop takes its own time.
 
-pub mod cluster;
-mod network;
 mod replay;
 pub mod timed;
 
-pub use network::Sharing;
 pub use replay::Replay;
