@@ -313,9 +313,9 @@ fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -
         _ => format!("{name}: {fault}"),
     };
     let error = scenario.error(setting, key, message);
-    match (fault, setting.keys.stages) {
-        (Fault::BelowOneMicrobatch { needs, .. }, Some(stages)) => {
-            error.with_help(format!("the limit must be at least 1/{stages} p = {}", amount(needs)))
+    match fault {
+        Fault::BelowOneMicrobatch { needs, .. } => {
+            error.with_help(format!("the limit must be at least {}", amount(needs)))
         }
         _ => error,
     }

@@ -224,20 +224,21 @@ fn memory_limits_that_cannot_be_kept() {
     let limit = |limit: &str| {
         small(&format!("--schedule zb-heuristic --activation 1GiB --memory-limit {limit}"))
     };
-    refused(&limit("1023MiB"), &["limit is 1023MiB", "takes 1GiB on stage 0", "at least 1/4 p"]);
+    refused(&limit("1023MiB"), &["limit is 1023MiB", "takes 1GiB on stage 0", "at least 1GiB"]);
     refused(&limit("0.2p"), &["one microbatch alone takes 1GiB"]);
     refused(&limit("2"), &["--memory-limit", "`2` has no unit"]);
     refused(&limit("-1p"), &["negative"]);
     refused(&limit("NaNp"), &["not a number"]);
     refused(&small("--schedule zb-v --memory-limit 1GiB"), &["needs the sizes of activations"]);
-    // W holds more than B did: room for one microbatch is not room for the next.
+    // W holds more than B did, so that even one microbatch needs more than M_B.
     let growing = "--activation 1GiB --activation-until-weight 3GiB --memory-limit 2GiB";
+    refused(&small(&format!("--schedule zb-heuristic {growing}")), &["takes 3GiB on stage 0"]);
+    // One microbatch fits, but the first chunk grows in B, for which ZB-V leaves no room.
+    let uneven =
+        "--activation 1GiB --activation-until-weight 4GiB,1GiB,1GiB,1GiB,1GiB,1GiB,1GiB,1GiB";
     refused(
-        &small(&format!("--schedule zb-heuristic {growing}")),
-        &[
-            "zb-heuristic finds no order",
-            "stage 3 would need 3GiB to run B3.0, but the limit is 2GiB",
-        ],
+        &small(&format!("--schedule zb-v --chunks 2 {uneven} --memory-limit 4GiB")),
+        &["zb-v finds no order", "stage 0 would need 4608MiB to run F0.0, but the limit is 4GiB"],
     );
 }
 
@@ -301,7 +302,10 @@ fn scenarios_with_mistakes_show_the_line() {
     refused(&with("stages", "stagse"), &["q.toml:2:1", "unknown field `stagse`"]);
     refused(&with("1f1b", "1f2b"), &["q.toml:1:12", "did you mean `1f1b`"]);
     refused(&with("= 8", "= 1000000000000"), &["q.toml:3:16", "at most 100000000"]);
-    refused(&with("= 8\n", "= 8\nmemory-limit = \"0.1p\"\n"), &["q.toml:4:16", "1/4 p"]);
+    refused(
+        &with("= 8\n", "= 8\nmemory-limit = \"0.1p\"\n"),
+        &["q.toml:4:16", "at least 1 chunk activations"],
+    );
     refused(&with("= 8\n", "= "), &["q.toml:3"]);
     refused(&scenario(&whole[..60]), &["q.toml"]);
     refused(&scenario("setting = 3"), &["[[setting]]"]);
