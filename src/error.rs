@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use thiserror::Error;
@@ -17,7 +18,7 @@ pub enum Error {
         message: String,
         /// The whole file.
         #[source_code]
-        source_code: NamedSource<String>,
+        source_code: Arc<NamedSource<String>>,
         /// The place in it.
         #[label("here")]
         place: Option<SourceSpan>,
@@ -66,7 +67,7 @@ impl Error {
 
     /// An error at a place of a scenario file.
     pub fn scenario(file: &Path, text: &str, place: Option<Range<usize>>, message: String) -> Self {
-        let source_code = NamedSource::new(file.to_string_lossy(), text.to_owned());
+        let source_code = Arc::new(NamedSource::new(file.to_string_lossy(), text.to_owned()));
         Self::Scenario { message, source_code, place: place.map(SourceSpan::from), help: None }
     }
 
