@@ -20,7 +20,7 @@ build: cargo
 
 reproduce: build
 	target/release/debubble reproduce all --check
-	target/release/debubble simulate scenarios/gantt.toml --svg results/gantt.svg
+	target/release/debubble simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
 
 test: cargo
 	cargo test --workspace --exclude benches --locked
