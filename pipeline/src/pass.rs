@@ -149,6 +149,17 @@ impl Value {
         }
     }
 
+    /// The chunk next to the maker's that needs this value, in a model of `chunks` chunks: the
+    /// following one for an output, the preceding one for a gradient.
+    #[inline]
+    #[must_use]
+    pub fn taken_by(self, chunks: u16) -> Option<u16> {
+        match self {
+            Self::Output { chunk, .. } => Some(chunk + 1).filter(|&next| next < chunks),
+            Self::Gradient { chunk, .. } => chunk.checked_sub(1),
+        }
+    }
+
     /// The microbatch this value belongs to.
     #[inline]
     #[must_use]
@@ -219,6 +230,21 @@ mod tests {
         assert_eq!(Pass::f(1, 7).makes(), Some(output(1)));
         assert_eq!(Pass::bw(1, 7).makes(), Some(gradient(1)));
         assert_eq!(Pass::w(1, 7).makes(), None);
+    }
+
+    #[test]
+    fn what_one_chunk_makes_and_another_needs_is_taken_by_that_other() {
+        let passes = |kind| (0..3).map(move |chunk| Pass { kind, chunk, microbatch: 0 });
+        let mut taken = Vec::new();
+        for pass in Kind::ALL.into_iter().flat_map(passes) {
+            for value in pass.needs(3).filter(|value| value.chunk() != pass.chunk) {
+                assert_eq!(value.taken_by(3), Some(pass.chunk), "{value:?}");
+                taken.push(value);
+            }
+        }
+        for value in passes(Kind::F).chain(passes(Kind::B)).filter_map(Pass::makes) {
+            assert_eq!(value.taken_by(3).is_some(), taken.contains(&value), "{value:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod cli;
 mod closed_forms;
 mod draw;
+mod engine;
 mod faults;
 mod golden;
 mod law;

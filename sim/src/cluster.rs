@@ -1,0 +1,328 @@
+//! What a pipeline runs on: devices in nodes, the wires between them, and where stages sit.
+
+use pipeline::{Bytes, Nanos};
+use thiserror::Error;
+
+/// A data rate in bytes per second, at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Bandwidth(u64);
+
+impl Bandwidth {
+    /// `bytes_per_second`, which must be from 1 to 10^15.
+    ///
+    /// # Errors
+    /// [`ClusterError::Bandwidth`] otherwise.
+    pub const fn new(bytes_per_second: u64) -> Result<Self, ClusterError> {
+        match bytes_per_second {
+            1..=1_000_000_000_000_000 => Ok(Self(bytes_per_second)),
+            _ => Err(ClusterError::Bandwidth { bytes_per_second }),
+        }
+    }
+
+    /// Bytes per second.
+    #[must_use]
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0
+    }
+}
+
+/// Why a cluster is impossible.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ClusterError {
+    /// None, or more than any wire carries.
+    #[error("a bandwidth of {bytes_per_second} B/s: it must be from 1 B/s to 1000 TB/s")]
+    Bandwidth {
+        /// What was given.
+        bytes_per_second: u64,
+    },
+    /// A count of zero or too many.
+    #[error("{what} must be from 1 to {most}, not {given}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// What was given.
+        given: u64,
+        /// The most there may be.
+        most: u64,
+    },
+    /// Fewer devices than stages need.
+    #[error("stage {stage} sits on device {device}, but the cluster has only {devices} devices")]
+    NoSuchDevice {
+        /// The stage.
+        stage: usize,
+        /// Its device.
+        device: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// Not one device per stage.
+    #[error("{given} devices are named for {stages} stages")]
+    SeatCount {
+        /// How many were given.
+        given: usize,
+        /// How many stages there are.
+        stages: usize,
+    },
+    /// Less bandwidth into the core than none.
+    #[error("an oversubscription of {percent} %: it must be at least 100 %, all NICs at full rate")]
+    Oversubscription {
+        /// What was given.
+        percent: u64,
+    },
+}
+
+/// How two devices of one node reach each other: every device has one port out and one in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Intra {
+    /// Of each port.
+    pub bandwidth: Bandwidth,
+    /// From the last byte sent to its arrival.
+    pub latency: Nanos,
+}
+
+/// How nodes reach each other: NICs shared by neighbouring devices, and a core behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inter {
+    /// NICs per node; devices are spread over them evenly, neighbours together.
+    pub nics: u64,
+    /// Of each NIC, in each direction.
+    pub bandwidth: Bandwidth,
+    /// From the last byte sent to its arrival.
+    pub latency: Nanos,
+    /// What the NICs of a node can send over what the core takes from it, in percent; 100 is a full
+    /// fat tree.
+    pub oversubscription_percent: u64,
+}
+
+/// A cluster of equal nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClusterSpec {
+    /// Number of nodes.
+    pub nodes: u64,
+    /// Devices in each.
+    pub devices_per_node: u64,
+    /// Memory of a device.
+    pub memory: Option<Bytes>,
+    /// Within a node.
+    pub intra: Intra,
+    /// Between nodes.
+    pub inter: Inter,
+}
+
+/// The most devices of a cluster.
+const MAX_DEVICES: u64 = 1 << 20;
+
+/// One direction of a port, a NIC or an uplink: what transfers share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wire {
+    /// What it is, as in `nic 0 of node 1, out`.
+    pub name: String,
+    /// What it carries.
+    pub bandwidth: Bandwidth,
+}
+
+/// The way from one device to another.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Route {
+    /// The wires on it, as positions in [`Cluster::wires`].
+    pub wires: Vec<usize>,
+    /// From the last byte sent to its arrival.
+    pub latency: Nanos,
+}
+
+/// Devices, wires, and the way between any two devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cluster {
+    devices: usize,
+    wires: Vec<Wire>,
+    kind: Kind,
+    memory: Option<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Every device reaches every other after a fixed time, whatever the size and the traffic.
+    Ideal { hop: Nanos },
+    /// Ports, NICs and uplinks.
+    Nodes(ClusterSpec),
+}
+
+impl Cluster {
+    /// `devices` that reach each other after `hop`, however much they send: the paper's model.
+    #[must_use]
+    pub const fn ideal(devices: usize, hop: Nanos) -> Self {
+        Self { devices, wires: Vec::new(), kind: Kind::Ideal { hop }, memory: None }
+    }
+
+    /// The cluster that `spec` describes.
+    ///
+    /// # Errors
+    /// If it is impossible.
+    pub fn new(spec: ClusterSpec) -> Result<Self, ClusterError> {
+        let count = |what, given, most| match given {
+            1.. if given <= most => Ok(()),
+            _ => Err(ClusterError::Count { what, given, most }),
+        };
+        count("devices per node", spec.devices_per_node, MAX_DEVICES)?;
+        count("nodes", spec.nodes, MAX_DEVICES / spec.devices_per_node)?;
+        count("NICs per node", spec.inter.nics, spec.devices_per_node)?;
+        let percent = spec.inter.oversubscription_percent;
+        if !(100..=1_000_000).contains(&percent) {
+            return Err(ClusterError::Oversubscription { percent });
+        }
+        let devices = usize::try_from(spec.nodes * spec.devices_per_node).unwrap_or(usize::MAX);
+        let wires = wires(&spec);
+        Ok(Self { devices, wires, kind: Kind::Nodes(spec), memory: spec.memory })
+    }
+
+    /// Number of devices.
+    #[must_use]
+    pub const fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// Memory of each device, if it is known.
+    #[must_use]
+    pub const fn memory(&self) -> Option<Bytes> {
+        self.memory
+    }
+
+    /// All wires.
+    #[must_use]
+    pub fn wires(&self) -> &[Wire] {
+        &self.wires
+    }
+
+    /// The node of `device`; every device is its own where there are no nodes.
+    #[must_use]
+    pub const fn node_of(&self, device: usize) -> usize {
+        match &self.kind {
+            Kind::Ideal { .. } => device,
+            Kind::Nodes(spec) => device / whole(spec.devices_per_node),
+        }
+    }
+
+    /// The way from one device to another; a device reaches itself at once.
+    #[must_use]
+    pub fn route(&self, from: usize, to: usize) -> Route {
+        if from == to {
+            return Route::default();
+        }
+        match &self.kind {
+            Kind::Ideal { hop } => Route { wires: Vec::new(), latency: *hop },
+            Kind::Nodes(spec) if self.node_of(from) == self.node_of(to) => {
+                Route { wires: vec![2 * from, 2 * to + 1], latency: spec.intra.latency }
+            }
+            Kind::Nodes(spec) => {
+                let [nic_out, _] = nic(self.devices, spec, from);
+                let [_, nic_in] = nic(self.devices, spec, to);
+                let mut wires = vec![nic_out, nic_in];
+                if spec.inter.oversubscription_percent > 100 {
+                    let [up, _] = uplink(self.devices, spec, self.node_of(from));
+                    let [_, down] = uplink(self.devices, spec, self.node_of(to));
+                    wires.extend([up, down]);
+                }
+                Route { wires, latency: spec.inter.latency }
+            }
+        }
+    }
+}
+
+/// A count as an index; counts are at most [`MAX_DEVICES`].
+#[allow(clippy::cast_possible_truncation)]
+const fn whole(count: u64) -> usize {
+    count as usize
+}
+
+// Wires lie in this order: out and in of every device's port, of every NIC, of every node's uplink.
+
+fn nic(devices: usize, spec: &ClusterSpec, device: usize) -> [usize; 2] {
+    let (per_node, nics) = (whole(spec.devices_per_node), whole(spec.inter.nics));
+    let (node, local) = (device / per_node, device % per_node);
+    let number = node * nics + local * nics / per_node;
+    [2 * devices + 2 * number, 2 * devices + 2 * number + 1]
+}
+
+fn uplink(devices: usize, spec: &ClusterSpec, node: usize) -> [usize; 2] {
+    let nics = whole(spec.nodes * spec.inter.nics);
+    let first = 2 * devices + 2 * nics + 2 * node;
+    [first, first + 1]
+}
+
+fn wires(spec: &ClusterSpec) -> Vec<Wire> {
+    let ClusterSpec { nodes, devices_per_node, intra, inter, .. } = *spec;
+    let both = |name: String, bandwidth: Bandwidth| {
+        ["out", "in"].map(|way| Wire { name: format!("{name}, {way}"), bandwidth })
+    };
+    let ports = (0..nodes * devices_per_node)
+        .flat_map(|d| both(format!("port of device {d}"), intra.bandwidth));
+    let nics = (0..nodes)
+        .flat_map(|node| (0..inter.nics).map(move |nic| format!("nic {nic} of node {node}")));
+    let nics = nics.flat_map(|name| both(name, inter.bandwidth));
+    let core = u128::from(inter.bandwidth.0) * u128::from(inter.nics) * 100
+        / u128::from(inter.oversubscription_percent);
+    let core = Bandwidth(u64::try_from(core).unwrap_or(u64::MAX).max(1));
+    let uplinks = (0..nodes).flat_map(|node| both(format!("uplink of node {node}"), core));
+    ports.chain(nics).chain(uplinks).collect()
+}
+
+/// Which device each stage sits on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seats(Vec<usize>);
+
+/// How stages are spread over devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seating {
+    /// Stage i on device i: neighbours share a node.
+    Contiguous,
+    /// Neighbouring stages on different nodes, in turn.
+    AcrossNodes,
+    /// A device for each stage.
+    Explicit(Vec<usize>),
+}
+
+impl Seats {
+    /// Seats `stages` on `cluster`. Stages beyond the number of devices of a contiguous or
+    /// interleaved seating start again at the first device and share it.
+    ///
+    /// # Errors
+    /// An explicit seating with the wrong number of devices, or one that does not exist.
+    pub fn new(cluster: &Cluster, stages: usize, seating: &Seating) -> Result<Self, ClusterError> {
+        let devices = cluster.devices();
+        let seats: Vec<usize> = match seating {
+            Seating::Contiguous => (0..stages).map(|stage| stage % devices).collect(),
+            Seating::AcrossNodes => {
+                let mut by_turn: Vec<usize> = (0..devices.min(stages.max(1))).collect();
+                if let Kind::Nodes(spec) = &cluster.kind {
+                    let per_node = whole(spec.devices_per_node);
+                    by_turn = (0..devices).collect();
+                    by_turn.sort_by_key(|device| (device % per_node, device / per_node));
+                }
+                (0..stages).map(|stage| by_turn[stage % by_turn.len()]).collect()
+            }
+            Seating::Explicit(seats) if seats.len() != stages => {
+                return Err(ClusterError::SeatCount { given: seats.len(), stages });
+            }
+            Seating::Explicit(seats) => seats.clone(),
+        };
+        match seats.iter().position(|&device| device >= devices) {
+            None => Ok(Self(seats)),
+            Some(stage) => Err(ClusterError::NoSuchDevice { stage, device: seats[stage], devices }),
+        }
+    }
+
+    /// The device of `stage`.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    #[must_use]
+    pub fn device(&self, stage: usize) -> usize {
+        self.0[stage]
+    }
+
+    /// The device of each stage.
+    #[must_use]
+    pub fn devices(&self) -> &[usize] {
+        &self.0
+    }
+}

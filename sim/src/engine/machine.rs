@@ -1,0 +1,372 @@
+//! The loop: what is ready starts, what ends sets others going.
+
+use std::collections::VecDeque;
+
+use pipeline::{Kind, MAX_PASSES, Nanos, Pass, Slot, Span, Value};
+
+use super::queue::{Event, Queue};
+use super::{Conditions, EngineError, Room, Run, Setup, Transfer};
+use crate::boundary::Crossing;
+use crate::cluster::Route;
+use crate::network::Network;
+
+pub(super) fn run(setup: &Setup<'_>, conditions: &impl Conditions) -> Result<Run, EngineError> {
+    let passes = setup.schedule.passes() as u64 * u64::from(setup.steps);
+    if passes > MAX_PASSES {
+        return Err(EngineError::TooManySteps { steps: setup.steps, passes });
+    }
+    setup.costs.check(setup.schedule.shape())?;
+    if let Some(room) = setup.room {
+        room.footprints.check(setup.schedule.shape())?;
+    }
+    let mut machine = Machine::new(setup, conditions);
+    machine.begin();
+    while let Some((now, event)) = machine.queue.pop() {
+        machine.handle(now, event);
+    }
+    machine.finish()
+}
+
+/// What a stage is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: it may start its next slot once it can.
+    Free,
+    /// It runs a slot.
+    Running,
+    /// It has run a slot and holds its device until this many transfers have arrived.
+    Sending(u32),
+    /// It has ended a step and may not begin the next.
+    Crossing,
+    /// It has ended the last step.
+    Done,
+}
+
+pub(super) struct Stage {
+    pub(super) device: usize,
+    pub(super) state: State,
+    /// The next slot: position in the order, and step.
+    pub(super) at: usize,
+    pub(super) step: u32,
+    pub(super) since: u64,
+    /// Whether it waits for its device.
+    pub(super) in_line: bool,
+    /// Positions up to which it has asked for values, over all steps.
+    pub(super) asked: usize,
+    /// W or BW passes still to run in the current step, by chunk.
+    pub(super) weights_left: Vec<u32>,
+}
+
+#[derive(Default)]
+pub(super) struct Device {
+    pub(super) taken: bool,
+    /// Stages that were ready when it was taken or full, first come first.
+    pub(super) line: VecDeque<usize>,
+    pub(super) held: u64,
+}
+
+/// How far a value is on its way to another stage.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Progress {
+    pub(super) asked: bool,
+    pub(super) arrived: bool,
+}
+
+/// From one stage to another: values wait here until they may begin to move.
+pub(super) struct Channel {
+    pub(super) to: usize,
+    pub(super) route: Route,
+    pub(super) waiting: VecDeque<u32>,
+    pub(super) moving: u32,
+}
+
+pub(super) struct Machine<'a, C> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) conditions: &'a C,
+    pub(super) queue: Queue,
+    pub(super) network: Network,
+    pub(super) now: u64,
+    pub(super) stages: Vec<Stage>,
+    pub(super) devices: Vec<Device>,
+    /// By step, row and microbatch.
+    pub(super) progress: Vec<Progress>,
+    pub(super) channels: Vec<Channel>,
+    /// The channels from each stage.
+    pub(super) channels_of: Vec<Vec<usize>>,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) channel_of_transfer: Vec<u32>,
+    /// The transfer behind each flow of the network.
+    pub(super) transfer_of_flow: Vec<u32>,
+    pub(super) arrivals: Vec<u32>,
+    pub(super) crossings: Vec<Crossing>,
+    pub(super) releases: Vec<Vec<Nanos>>,
+    pub(super) timeline: Vec<Vec<Span>>,
+}
+
+pub(super) fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl<'a, C: Conditions> Machine<'a, C> {
+    fn new(setup: &'a Setup<'a>, conditions: &'a C) -> Self {
+        let shape = setup.schedule.shape();
+        let (stages, steps) = (shape.stages(), setup.steps as usize);
+        let mut devices: Vec<Device> = Vec::new();
+        devices.resize_with(setup.cluster.devices(), Device::default);
+        if let Some(room) = setup.room {
+            for stage in 0..stages {
+                devices[setup.seats.device(stage)].held += room.resident[stage].0;
+            }
+        }
+        let orders = setup.schedule.orders();
+        let slots = |stage: usize| orders[stage].passes().len() * steps;
+        Self {
+            setup,
+            conditions,
+            queue: Queue::default(),
+            network: Network::new(setup.cluster.wires(), setup.communication.sharing),
+            now: 0,
+            stages: (0..stages).map(|stage| new_stage(setup, stage)).collect(),
+            devices,
+            progress: vec![Progress::default(); 2 * shape.cells() * steps],
+            channels: Vec::new(),
+            channels_of: vec![Vec::new(); stages],
+            transfers: Vec::new(),
+            channel_of_transfer: Vec::new(),
+            transfer_of_flow: Vec::new(),
+            arrivals: Vec::new(),
+            crossings: (0..setup.steps).map(|step| Crossing::new(stages, step)).collect(),
+            releases: vec![vec![Nanos(0); stages]; steps],
+            timeline: (0..stages).map(|stage| Vec::with_capacity(slots(stage))).collect(),
+        }
+    }
+
+    fn begin(&mut self) {
+        for stage in 0..self.stages.len() {
+            self.ask(stage);
+        }
+        for stage in 0..self.stages.len() {
+            self.try_start(stage);
+        }
+    }
+
+    fn handle(&mut self, now: u64, event: Event) {
+        self.now = now;
+        match event {
+            Event::SlotEnd { stage } => self.end_slot(stage as usize),
+            Event::Sent { flow, version } => {
+                if self.network.holds(flow as usize, version) {
+                    self.end_flow(flow as usize);
+                }
+            }
+            Event::Arrival { transfer } => self.arrive(transfer),
+            Event::Release { stage } => self.release(stage as usize),
+        }
+    }
+
+    // Slots.
+
+    pub(super) fn next_slot(&self, stage: usize) -> Slot {
+        self.setup.schedule.orders()[stage].slot_at(self.stages[stage].at)
+    }
+
+    /// The values `slot` needs from other stages.
+    pub(super) fn remote_needs(
+        &self,
+        stage: usize,
+        slot: Slot,
+    ) -> impl Iterator<Item = Value> + use<'a, C> {
+        let setup = self.setup;
+        let chunks = setup.schedule.shape().chunks();
+        let needs = slot.passes().flat_map(move |pass| pass.needs(chunks));
+        needs.filter(move |&value| maker(setup, value) != stage)
+    }
+
+    pub(super) fn cell(&self, value: Value, step: u32) -> usize {
+        let shape = self.setup.schedule.shape();
+        let row = step as usize * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
+        row * shape.microbatches() as usize + value.microbatch() as usize
+    }
+
+    /// Starts the next slot of `stage` if all it needs is there.
+    pub(super) fn try_start(&mut self, stage: usize) {
+        if self.stages[stage].state != State::Free || self.stages[stage].in_line {
+            return;
+        }
+        let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
+        let lacks = |value| !self.progress[self.cell(value, step)].arrived;
+        if self.remote_needs(stage, slot).any(lacks) {
+            return;
+        }
+        let device = self.stages[stage].device;
+        if self.devices[device].taken || self.over(stage, slot).is_some() {
+            self.stages[stage].in_line = true;
+            self.devices[device].line.push_back(stage);
+            return;
+        }
+        self.start(stage, slot);
+    }
+
+    /// What the device would hold if `slot` ran, where that is more than it can.
+    pub(super) fn over(&self, stage: usize, slot: Slot) -> Option<u64> {
+        let room = self.setup.room?;
+        let held = self.devices[self.stages[stage].device].held;
+        let needs = held.saturating_add(peak(room, slot));
+        (needs > room.limit.0).then_some(needs)
+    }
+
+    fn start(&mut self, stage: usize, slot: Slot) {
+        let Stage { device, step, .. } = self.stages[stage];
+        if let Some(room) = self.setup.room {
+            self.devices[device].held += taken(room, slot);
+        }
+        self.devices[device].taken = true;
+        self.stages[stage].state = State::Running;
+        let mut end = self.now;
+        for pass in slot.passes() {
+            let nominal = self.setup.costs.of(pass).0;
+            let time = self.conditions.pass(nominal, stage, pass, step, end);
+            end = end.saturating_add(time);
+        }
+        self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
+        self.queue.push(end, Event::SlotEnd { stage: small(stage) });
+    }
+
+    fn end_slot(&mut self, stage: usize) {
+        let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
+        if let Some(room) = self.setup.room {
+            let device = &mut self.devices[self.stages[stage].device];
+            device.held = device.held + kept(room, slot) - freed(room, slot);
+        }
+        self.stages[stage].at += slot.passes().count();
+        self.stages[stage].since = self.now;
+        let mut sending = 0;
+        for pass in slot.passes() {
+            sending += u32::from(self.send(stage, pass, step));
+            self.end_weight(stage, pass, step);
+        }
+        if self.setup.communication.blocking && sending > 0 {
+            self.stages[stage].state = State::Sending(sending);
+        } else {
+            self.leave_device(stage);
+        }
+    }
+
+    /// `stage` has its slot behind it: the device is free, and the step may be over.
+    pub(super) fn leave_device(&mut self, stage: usize) {
+        let device = self.stages[stage].device;
+        self.devices[device].taken = false;
+        self.stages[stage].state = State::Free;
+        if self.stages[stage].at == self.setup.schedule.orders()[stage].passes().len() {
+            self.end_step(stage);
+        } else {
+            self.ask(stage);
+        }
+        self.call_next(device);
+        self.try_start(stage);
+    }
+
+    /// Lets the stages that wait for `device` try, first come first.
+    fn call_next(&mut self, device: usize) {
+        for _ in 0..self.devices[device].line.len() {
+            let Some(stage) = self.devices[device].line.pop_front() else { return };
+            self.stages[stage].in_line = false;
+            self.try_start(stage);
+        }
+    }
+
+    // Steps.
+
+    /// Counts W and BW passes; the last of a chunk sets off its gradient reduction.
+    fn end_weight(&mut self, stage: usize, pass: Pass, step: u32) {
+        if !matches!(pass.kind, Kind::W | Kind::BW) {
+            return;
+        }
+        let left = &mut self.stages[stage].weights_left[usize::from(pass.chunk)];
+        *left -= 1;
+        if *left == 0 {
+            self.crossings[step as usize].end_chunk(self.setup.boundary, stage, self.now);
+        }
+    }
+
+    fn end_step(&mut self, stage: usize) {
+        let step = self.stages[stage].step;
+        self.stages[stage].state = State::Crossing;
+        let (queue, releases) = (&mut self.queue, &mut self.releases[step as usize]);
+        let crossing = &mut self.crossings[step as usize];
+        crossing.end_stage(self.setup.boundary, stage, self.now, &mut |stage, time| {
+            releases[stage] = Nanos(time);
+            queue.push(time, Event::Release { stage: small(stage) });
+        });
+    }
+
+    fn release(&mut self, stage: usize) {
+        let next = &mut self.stages[stage];
+        next.step += 1;
+        next.since = self.now;
+        if next.step == self.setup.steps {
+            next.state = State::Done;
+            return;
+        }
+        next.at = 0;
+        next.state = State::Free;
+        next.weights_left = weights(self.setup, stage);
+        self.ask(stage);
+        self.try_start(stage);
+    }
+}
+
+fn new_stage(setup: &Setup<'_>, stage: usize) -> Stage {
+    Stage {
+        device: setup.seats.device(stage),
+        state: State::Free,
+        at: 0,
+        step: 0,
+        since: 0,
+        in_line: false,
+        asked: 0,
+        weights_left: weights(setup, stage),
+    }
+}
+
+/// How many W or BW passes `stage` has to run in a step, by chunk of the model.
+fn weights(setup: &Setup<'_>, stage: usize) -> Vec<u32> {
+    let mut weights = vec![0; usize::from(setup.schedule.shape().chunks())];
+    for pass in setup.schedule.orders()[stage].passes() {
+        weights[usize::from(pass.chunk)] += u32::from(matches!(pass.kind, Kind::W | Kind::BW));
+    }
+    weights
+}
+
+/// The stage that makes `value`.
+pub(super) fn maker(setup: &Setup<'_>, value: Value) -> usize {
+    let (shape, placement) = (setup.schedule.shape(), setup.schedule.placement());
+    placement.stage(shape, value.chunk(), value.microbatch())
+}
+
+/// The stage that takes `value`, if the model has a chunk that needs it.
+pub(super) fn taker(setup: &Setup<'_>, value: Value) -> Option<usize> {
+    let (shape, placement) = (setup.schedule.shape(), setup.schedule.placement());
+    let chunk = value.taken_by(shape.chunks())?;
+    Some(placement.stage(shape, chunk, value.microbatch()))
+}
+
+// Memory of a slot, as in `pipeline::Ledger`, but on a device that stages share.
+
+fn taken(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).taken_at_start.0).sum()
+}
+
+fn kept(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).taken_at_end.0).sum()
+}
+
+fn freed(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).freed_at_end.0).sum()
+}
+
+/// The most `slot` adds to what is held, while it runs or when it has ended.
+fn peak(room: Room<'_>, slot: Slot) -> u64 {
+    let taken = taken(room, slot);
+    taken.max((taken + kept(room, slot)).saturating_sub(freed(room, slot)))
+}

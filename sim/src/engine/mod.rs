@@ -1,0 +1,266 @@
+//! The event engine: a schedule on a cluster, with shared wires, memory, and steps in sequence.
+//!
+//! Where nothing is contended, nothing is random and memory suffices it agrees with
+//! [`crate::Replay`] to the nanosecond.
+
+mod machine;
+mod outcome;
+mod queue;
+mod transfers;
+
+use std::fmt;
+
+use pipeline::{Bytes, Costs, Fault, Footprints, Metrics, Nanos, Pass, Schedule, Timeline, Value};
+use thiserror::Error;
+
+use crate::boundary::Boundary;
+use crate::cluster::{Cluster, Seats};
+use crate::network::Sharing;
+
+/// When a transfer may begin.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Protocol {
+    /// When the value is made: the receiver has room for it.
+    #[default]
+    Eager,
+    /// When the value is made and the receiver has asked for it, one after the other between two
+    /// stages, in the order in which they were made (blocking receives, as over one NCCL
+    /// communicator). A stage asks for what a slot needs when it is `ahead` slots before it.
+    Rendezvous {
+        /// 0: when it comes to the slot; 1: while it runs the slot before; and so on.
+        ahead: u32,
+    },
+}
+
+/// How values travel.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Communication {
+    /// How transfers share a wire.
+    pub sharing: Sharing,
+    /// When a transfer may begin.
+    pub protocol: Protocol,
+    /// Whether a stage does nothing else, and its device with it, until what it has made has
+    /// arrived: communication on the compute stream.
+    pub blocking: bool,
+}
+
+/// How many bytes cross between chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Messages {
+    /// Of an output, and of a gradient, of one microbatch.
+    pub bytes: Bytes,
+}
+
+/// What stages hold, and what happens when a device cannot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room<'a> {
+    /// What each pass takes and frees.
+    pub footprints: &'a Footprints,
+    /// What each stage holds all the time: weights, gradients, optimizer state.
+    pub resident: &'a [Bytes],
+    /// What a device can hold. A pass waits until there is room for what it takes.
+    pub limit: Bytes,
+}
+
+/// Everything the engine needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The order of passes.
+    pub schedule: &'a Schedule,
+    /// How long passes take; the hop is not looked at, the cluster says what a transfer takes.
+    pub costs: &'a Costs,
+    /// Devices and wires.
+    pub cluster: &'a Cluster,
+    /// Which device each stage sits on. Stages that share a device take turns, the one first that
+    /// was ready first.
+    pub seats: &'a Seats,
+    /// How values travel.
+    pub communication: Communication,
+    /// How large they are.
+    pub messages: Messages,
+    /// If given, passes wait for memory.
+    pub room: Option<Room<'a>>,
+    /// How many steps are run in sequence.
+    pub steps: u32,
+    /// What lies between two steps.
+    pub boundary: &'a Boundary,
+}
+
+/// How long things take beside what the setup says: stragglers, jitter.
+pub trait Conditions {
+    /// The time of a pass of step `step` that takes `nominal` on a steady device.
+    fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64;
+
+    /// The latency, or the size, of a transfer of step `step` that has `nominal` on a steady link.
+    fn hop(&self, nominal: u64, value: Value, from: usize, to: usize, step: u32, start: u64)
+    -> u64;
+}
+
+/// Everything takes what the setup says.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Steady;
+
+impl Conditions for Steady {
+    fn pass(&self, nominal: u64, _: usize, _: Pass, _: u32, _: u64) -> u64 {
+        nominal
+    }
+
+    fn hop(&self, nominal: u64, _: Value, _: usize, _: usize, _: u32, _: u64) -> u64 {
+        nominal
+    }
+}
+
+/// One value on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// What was carried.
+    pub value: Value,
+    /// In which step, from 0.
+    pub step: u32,
+    /// The stage that made it.
+    pub from: usize,
+    /// The stage that needs it.
+    pub to: usize,
+    /// When it was made.
+    pub made: Nanos,
+    /// When it began to move.
+    pub begin: Nanos,
+    /// When it arrived.
+    pub end: Nanos,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// When each slot ran, over all steps.
+    pub timeline: Timeline,
+    /// Every value that crossed between stages, by arrival.
+    pub transfers: Vec<Transfer>,
+    /// For each step, when each stage could begin the next one.
+    pub releases: Vec<Vec<Nanos>>,
+    /// How many events it took.
+    pub events: u64,
+}
+
+impl Run {
+    /// The metrics of step `step` alone.
+    #[must_use]
+    pub fn metrics(&self, step: u32) -> Metrics {
+        let steps = self.releases.len().max(1);
+        let stages = self.timeline.stages.iter().map(|spans| {
+            let slots = spans.len() / steps;
+            spans[step as usize * slots..(step as usize + 1) * slots].to_vec()
+        });
+        Metrics::of(&Timeline { stages: stages.collect() })
+    }
+
+    /// The time per step once they follow each other: from the release of the first step to that
+    /// of the last, at the stage where that is longest; of a single step, until its last release.
+    #[must_use]
+    pub fn step_time(&self) -> Nanos {
+        let (Some(first), Some(last)) = (self.releases.first(), self.releases.last()) else {
+            return Nanos(0);
+        };
+        let steps = self.releases.len() as u64;
+        if steps == 1 {
+            return last.iter().copied().max().unwrap_or_default();
+        }
+        let longest = first.iter().zip(last).map(|(first, last)| last.0 - first.0).max();
+        Nanos(longest.unwrap_or(0).div_ceil(steps - 1))
+    }
+}
+
+/// Why a stage stands still when nothing happens any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A value is not there, and `on` has not come to make it or cannot send it.
+    Value {
+        /// Who makes it.
+        on: usize,
+    },
+    /// What it made cannot leave, because the receiver has not asked for it.
+    Unreceived {
+        /// The receiver.
+        by: usize,
+    },
+    /// There is no room.
+    Memory {
+        /// What the device would hold.
+        needs: Bytes,
+        /// What it can.
+        limit: Bytes,
+    },
+    /// Another stage has its device.
+    Device,
+    /// The step boundary.
+    Boundary,
+}
+
+/// A stage that stands still.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standstill {
+    /// Which stage.
+    pub stage: usize,
+    /// The pass it cannot run.
+    pub pass: Pass,
+    /// In which step.
+    pub step: u32,
+    /// Since when.
+    pub since: Nanos,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Standstill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, pass, since, cause, .. } = self;
+        write!(f, "stage {stage} stands before {pass} since {since}: ")?;
+        match cause {
+            Cause::Value { on } => write!(f, "it needs a value from stage {on}"),
+            Cause::Unreceived { by } => write!(f, "stage {by} has not asked for what it sends"),
+            Cause::Memory { needs, limit } => {
+                write!(f, "its device would hold {needs}, but has {limit}")
+            }
+            Cause::Device => write!(f, "its device is taken"),
+            Cause::Boundary => write!(f, "the step before has not ended"),
+        }
+    }
+}
+
+/// Why there is no result.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum EngineError {
+    /// Costs or footprints of another pipeline, or too large for the clock.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Nothing happens any more, but not all passes have run.
+    #[error("the pipeline is stuck: {}", list(.0))]
+    Stuck(Vec<Standstill>),
+    /// More passes in all steps than a schedule may have.
+    #[error("{passes} passes in {steps} steps: at most {}", pipeline::MAX_PASSES)]
+    TooManySteps {
+        /// Steps asked for.
+        steps: u32,
+        /// Passes in all of them.
+        passes: u64,
+    },
+}
+
+fn list(standstills: &[Standstill]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = standstills.iter().take(SHOWN).map(Standstill::to_string).collect();
+    let more = match standstills.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!("; and {n} more stages"),
+    };
+    shown.join("; ") + &more
+}
+
+/// Runs `setup` under `conditions`.
+///
+/// # Errors
+/// If the costs do not fit the schedule, or the pipeline gets stuck: for want of memory, or because
+/// sender and receiver wait for each other.
+pub fn run(setup: &Setup<'_>, conditions: &impl Conditions) -> Result<Run, EngineError> {
+    machine::run(setup, conditions)
+}

@@ -1,0 +1,52 @@
+//! The end: what happened, or why nothing happens any more.
+
+use pipeline::{Bytes, Nanos, Timeline, Value};
+
+use super::machine::{Machine, Stage, State, maker};
+use super::{Cause, Conditions, EngineError, Run, Standstill};
+
+impl<C: Conditions> Machine<'_, C> {
+    pub(super) fn finish(self) -> Result<Run, EngineError> {
+        if self.stages.iter().any(|stage| stage.state != State::Done) {
+            let stuck = (0..self.stages.len()).filter_map(|stage| self.standstill(stage));
+            return Err(EngineError::Stuck(stuck.collect()));
+        }
+        let transfers = self.arrivals.iter().map(|&one| self.transfers[one as usize]);
+        Ok(Run {
+            timeline: Timeline { stages: self.timeline },
+            transfers: transfers.collect(),
+            releases: self.releases,
+            events: self.queue.pushed(),
+        })
+    }
+
+    /// Why `stage` does not go on, now that nothing happens any more.
+    fn standstill(&self, stage: usize) -> Option<Standstill> {
+        let Stage { state, at, step, since, device, .. } = self.stages[stage];
+        let passes = self.setup.schedule.orders()[stage].passes();
+        let pass = passes[at.min(passes.len() - 1)];
+        let cause = match state {
+            State::Done => return None,
+            State::Crossing => Cause::Boundary,
+            State::Running | State::Sending(_) => Cause::Unreceived {
+                by: self.channels_of[stage]
+                    .iter()
+                    .find(|&&channel| !self.channels[channel].waiting.is_empty())
+                    .map_or(stage, |&channel| self.channels[channel].to),
+            },
+            State::Free => {
+                let slot = self.next_slot(stage);
+                let lacks = |value: &Value| !self.progress[self.cell(*value, step)].arrived;
+                match (self.remote_needs(stage, slot).find(lacks), self.setup.room) {
+                    (Some(value), _) => Cause::Value { on: maker(self.setup, value) },
+                    (None, Some(room)) if !self.devices[device].taken => {
+                        let needs = self.over(stage, slot).unwrap_or(room.limit.0);
+                        Cause::Memory { needs: Bytes(needs), limit: room.limit }
+                    }
+                    _ => Cause::Device,
+                }
+            }
+        };
+        Some(Standstill { stage, pass, step, since: Nanos(since), cause })
+    }
+}

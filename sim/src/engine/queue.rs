@@ -1,0 +1,41 @@
+//! What happens next. The whole of determinism: events come out by time, and in the order in which
+//! they went in where times are equal.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Event {
+    /// The slot that `stage` runs ends.
+    SlotEnd { stage: u32 },
+    /// A transfer has sent its last byte, if its rate has not changed since.
+    Sent { flow: u32, version: u32 },
+    /// What a transfer carries is there.
+    Arrival { transfer: u32 },
+    /// `stage` may begin its next step.
+    Release { stage: u32 },
+}
+
+/// Events to come. Pushing and popping take O(log n) of the events waiting, a few per stage.
+#[derive(Default)]
+pub(super) struct Queue {
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    pushed: u64,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, time: u64, event: Event) {
+        self.heap.push(Reverse((time, self.pushed, event)));
+        self.pushed += 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(u64, Event)> {
+        self.heap.pop().map(|Reverse((time, _, event))| (time, event))
+    }
+
+    /// How many events have been pushed so far.
+    pub(super) const fn pushed(&self) -> u64 {
+        self.pushed
+    }
+}

@@ -1,0 +1,142 @@
+//! How values travel: from the pass that makes them to the stage that needs them.
+
+use std::collections::VecDeque;
+
+use pipeline::{Nanos, Pass};
+
+use super::machine::{Channel, Machine, Stage, State, maker, small, taker};
+use super::queue::{Event, Queue};
+use super::{Conditions, Protocol, Transfer};
+use crate::network::Foretold;
+
+impl<C: Conditions> Machine<'_, C> {
+    /// Sets what `pass` has made on its way, if another stage needs it.
+    pub(super) fn send(&mut self, stage: usize, pass: Pass, step: u32) -> bool {
+        let Some(value) = pass.makes() else { return false };
+        let Some(to) = taker(self.setup, value) else { return false };
+        if to == stage {
+            return false;
+        }
+        let channel = self.channel(stage, to);
+        let (made, zero) = (Nanos(self.now), Nanos(0));
+        let transfer = small(self.transfers.len());
+        self.transfers.push(Transfer {
+            value,
+            step,
+            from: stage,
+            to,
+            made,
+            begin: zero,
+            end: zero,
+        });
+        self.channel_of_transfer.push(small(channel));
+        self.channels[channel].waiting.push_back(transfer);
+        self.move_on(channel);
+        true
+    }
+
+    fn channel(&mut self, from: usize, to: usize) -> usize {
+        let known = self.channels_of[from].iter().copied();
+        if let Some(channel) = known.into_iter().find(|&channel| self.channels[channel].to == to) {
+            return channel;
+        }
+        let seats = self.setup.seats;
+        let route = self.setup.cluster.route(seats.device(from), seats.device(to));
+        self.channels.push(Channel { to, route, waiting: VecDeque::new(), moving: 0 });
+        self.channels_of[from].push(self.channels.len() - 1);
+        self.channels.len() - 1
+    }
+
+    /// Begins the transfers of `channel` that may begin.
+    fn move_on(&mut self, channel: usize) {
+        let eager = self.setup.communication.protocol == Protocol::Eager;
+        while let Some(&transfer) = self.channels[channel].waiting.front() {
+            let Transfer { value, step, .. } = self.transfers[transfer as usize];
+            let asked = self.progress[self.cell(value, step)].asked;
+            if !eager && (self.channels[channel].moving > 0 || !asked) {
+                return;
+            }
+            self.channels[channel].waiting.pop_front();
+            self.channels[channel].moving += 1;
+            self.begin_transfer(channel, transfer);
+        }
+    }
+
+    fn begin_transfer(&mut self, channel: usize, transfer: u32) {
+        let now = self.now;
+        let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
+        self.transfers[transfer as usize].begin = Nanos(now);
+        let bytes = self.setup.messages.bytes.0;
+        if bytes == 0 || self.channels[channel].route.wires.is_empty() {
+            self.deliver(transfer);
+            return;
+        }
+        let bytes = self.conditions.hop(bytes, value, from, to, step, now);
+        let queue = &mut self.queue;
+        let wires = &self.channels[channel].route.wires;
+        let flow = self.network.begin(now, wires, bytes, &mut |one| foretell(queue, one));
+        if self.transfer_of_flow.len() <= flow {
+            self.transfer_of_flow.resize(flow + 1, 0);
+        }
+        self.transfer_of_flow[flow] = transfer;
+    }
+
+    pub(super) fn end_flow(&mut self, flow: usize) {
+        let queue = &mut self.queue;
+        self.network.end(self.now, flow, &mut |one| foretell(queue, one));
+        self.deliver(self.transfer_of_flow[flow]);
+    }
+
+    /// The last byte has left: the value is there after the latency of the route.
+    fn deliver(&mut self, transfer: u32) {
+        let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
+        let channel = &self.channels[self.channel_of_transfer[transfer as usize] as usize];
+        let nominal = channel.route.latency.0;
+        let latency = self.conditions.hop(nominal, value, from, to, step, self.now);
+        self.queue.push(self.now.saturating_add(latency), Event::Arrival { transfer });
+    }
+
+    pub(super) fn arrive(&mut self, transfer: u32) {
+        let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
+        self.transfers[transfer as usize].end = Nanos(self.now);
+        self.arrivals.push(transfer);
+        let cell = self.cell(value, step);
+        self.progress[cell].arrived = true;
+        let channel = self.channel_of_transfer[transfer as usize] as usize;
+        self.channels[channel].moving -= 1;
+        self.move_on(channel);
+        if let State::Sending(left) = self.stages[from].state {
+            self.stages[from].state = State::Sending(left - 1);
+            if left == 1 {
+                self.leave_device(from);
+            }
+        }
+        self.try_start(to);
+    }
+
+    /// Asks for what the slots need that `stage` is about to come to.
+    pub(super) fn ask(&mut self, stage: usize) {
+        let Protocol::Rendezvous { ahead } = self.setup.communication.protocol else { return };
+        let order = &self.setup.schedule.orders()[stage];
+        let Stage { at, step, asked, .. } = self.stages[stage];
+        let begin = step as usize * order.passes().len();
+        let end = order.passes().len().min(at.saturating_add(ahead as usize).saturating_add(1));
+        let mut position = asked.max(begin) - begin;
+        while position < end {
+            let slot = order.slot_at(position);
+            position += slot.passes().count();
+            for value in self.remote_needs(stage, slot) {
+                let cell = self.cell(value, step);
+                self.progress[cell].asked = true;
+                let from = maker(self.setup, value);
+                let channel = self.channel(from, stage);
+                self.move_on(channel);
+            }
+        }
+        self.stages[stage].asked = self.stages[stage].asked.max(begin + position);
+    }
+}
+
+fn foretell(queue: &mut Queue, Foretold { flow, version, end }: Foretold) {
+    queue.push(end, Event::Sent { flow: small(flow), version });
+}

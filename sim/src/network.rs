@@ -1,0 +1,344 @@
+//! Transfers on shared wires.
+//!
+//! Sizes are counted in nanobytes (10^-9 bytes), so that a rate in bytes per second times
+//! nanoseconds is a whole number of them and no rounding is lost between events.
+
+use std::collections::VecDeque;
+
+use crate::cluster::Wire;
+
+/// How transfers share a wire.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Sharing {
+    /// At once, at max-min fair rates: no transfer can have more without one that has less losing.
+    #[default]
+    Fair,
+    /// One after the other, in the order in which they were begun, each at the full rate.
+    Queue,
+}
+
+/// A transfer under way or waiting.
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    wires: Vec<usize>,
+    /// Nanobytes still to send at `since`.
+    left: u128,
+    /// Bytes per second; 0 while it waits in a queue.
+    rate: u64,
+    since: u64,
+    /// Counts changes of the rate: an end foretold before the last change is void.
+    version: u32,
+}
+
+/// When a transfer will have sent its last byte, unless its rate changes before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Foretold {
+    pub(crate) flow: usize,
+    pub(crate) version: u32,
+    pub(crate) end: u64,
+}
+
+/// All transfers under way.
+pub(crate) struct Network {
+    sharing: Sharing,
+    bandwidth: Vec<u64>,
+    flows: Vec<Flow>,
+    unused: Vec<usize>,
+    /// The flows on each wire; under [`Sharing::Queue`] the first is the one that sends.
+    on_wire: Vec<VecDeque<usize>>,
+    scratch: Scratch,
+}
+
+/// Room for the max-min computation, kept between events.
+#[derive(Default)]
+struct Scratch {
+    wires: Vec<usize>,
+    flows: Vec<usize>,
+    seen_wire: Vec<bool>,
+    seen_flow: Vec<bool>,
+    /// By wire: what is left to give, and to how many.
+    left: Vec<u64>,
+    takers: Vec<u64>,
+}
+
+const NANO: u128 = 1_000_000_000;
+
+impl Network {
+    pub(crate) fn new(wires: &[Wire], sharing: Sharing) -> Self {
+        Self {
+            sharing,
+            bandwidth: wires.iter().map(|wire| wire.bandwidth.bytes_per_second()).collect(),
+            flows: Vec::new(),
+            unused: Vec::new(),
+            on_wire: vec![VecDeque::new(); wires.len()],
+            scratch: Scratch {
+                seen_wire: vec![false; wires.len()],
+                left: vec![0; wires.len()],
+                takers: vec![0; wires.len()],
+                ..Scratch::default()
+            },
+        }
+    }
+
+    /// Begins to send `bytes` over `wires`, which must not be none; `foretell` hears of every
+    /// transfer whose end changes. Returns the transfer's number.
+    pub(crate) fn begin(
+        &mut self,
+        now: u64,
+        wires: &[usize],
+        bytes: u64,
+        foretell: &mut impl FnMut(Foretold),
+    ) -> usize {
+        let flow = self.unused.pop().unwrap_or_else(|| {
+            self.flows.push(Flow::default());
+            self.scratch.seen_flow.push(false);
+            self.flows.len() - 1
+        });
+        let entry = &mut self.flows[flow];
+        entry.wires.clear();
+        entry.wires.extend_from_slice(wires);
+        (entry.left, entry.rate, entry.since) = (u128::from(bytes) * NANO, 0, now);
+        for &wire in wires {
+            self.on_wire[wire].push_back(flow);
+        }
+        match self.sharing {
+            Sharing::Fair => self.share(now, wires, foretell),
+            Sharing::Queue => self.send_if_first(now, flow, foretell),
+        }
+        flow
+    }
+
+    /// Whether `foretold` still holds.
+    pub(crate) fn holds(&self, flow: usize, version: u32) -> bool {
+        self.flows[flow].version == version
+    }
+
+    /// Ends a transfer whose end has come. Its number may then be given to another.
+    pub(crate) fn end(&mut self, now: u64, flow: usize, foretell: &mut impl FnMut(Foretold)) {
+        let wires = std::mem::take(&mut self.flows[flow].wires);
+        self.flows[flow].version = self.flows[flow].version.wrapping_add(1);
+        for &wire in &wires {
+            self.on_wire[wire].retain(|&other| other != flow);
+        }
+        match self.sharing {
+            Sharing::Fair => self.share(now, &wires, foretell),
+            Sharing::Queue => {
+                for &wire in &wires {
+                    if let Some(&next) = self.on_wire[wire].front() {
+                        self.send_if_first(now, next, foretell);
+                    }
+                }
+            }
+        }
+        self.flows[flow].wires = wires;
+        self.unused.push(flow);
+    }
+
+    /// Lets `flow` send if it has come to the front on all its wires and does not send yet.
+    fn send_if_first(&mut self, now: u64, flow: usize, foretell: &mut impl FnMut(Foretold)) {
+        let Flow { wires, rate, .. } = &self.flows[flow];
+        let first = |wire: &usize| self.on_wire[*wire].front() == Some(&flow);
+        if *rate == 0 && wires.iter().all(first) {
+            let slowest = wires.iter().map(|&wire| self.bandwidth[wire]).min().unwrap_or(1);
+            self.set_rate(now, flow, slowest, foretell);
+        }
+    }
+
+    fn set_rate(&mut self, now: u64, flow: usize, rate: u64, foretell: &mut impl FnMut(Foretold)) {
+        let entry = &mut self.flows[flow];
+        let sent = u128::from(entry.rate) * u128::from(now - entry.since);
+        entry.left = entry.left.saturating_sub(sent);
+        entry.since = now;
+        entry.rate = rate;
+        entry.version = entry.version.wrapping_add(1);
+        let time = divide_up(entry.left, rate);
+        foretell(Foretold { flow, version: entry.version, end: now.saturating_add(time) });
+    }
+
+    /// Gives every transfer that may be affected by a change on `wires` its max-min fair rate, by
+    /// progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the wire that
+    /// has least to give to each of its takers settles their rates, then the next.
+    fn share(&mut self, now: u64, wires: &[usize], foretell: &mut impl FnMut(Foretold)) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        self.gather(wires, &mut scratch);
+        for &wire in &scratch.wires {
+            scratch.left[wire] = self.bandwidth[wire];
+            scratch.takers[wire] = self.on_wire[wire].len() as u64;
+        }
+        let share = |scratch: &Scratch, wire: usize| scratch.left[wire] / scratch.takers[wire];
+        loop {
+            let takes = |wire: &&usize| scratch.takers[**wire] > 0;
+            let tightest = scratch.wires.iter().filter(takes);
+            let Some(&wire) = tightest.min_by_key(|&&wire| (share(&scratch, wire), wire)) else {
+                break;
+            };
+            let rate = share(&scratch, wire).max(1);
+            for at in 0..self.on_wire[wire].len() {
+                let flow = self.on_wire[wire][at];
+                if !std::mem::take(&mut scratch.seen_flow[flow]) {
+                    continue;
+                }
+                for &other in &self.flows[flow].wires {
+                    scratch.left[other] = scratch.left[other].saturating_sub(rate);
+                    scratch.takers[other] -= 1;
+                }
+                if self.flows[flow].rate != rate {
+                    self.set_rate(now, flow, rate, foretell);
+                }
+            }
+        }
+        for &wire in &scratch.wires {
+            scratch.seen_wire[wire] = false;
+        }
+        self.scratch = scratch;
+    }
+
+    /// Collects the wires and flows that hang together with `wires`. Marks flows as seen: not yet
+    /// settled.
+    fn gather(&self, wires: &[usize], scratch: &mut Scratch) {
+        scratch.wires.clear();
+        scratch.flows.clear();
+        for &wire in wires {
+            if !std::mem::replace(&mut scratch.seen_wire[wire], true) {
+                scratch.wires.push(wire);
+            }
+        }
+        let mut next = 0;
+        while let Some(&wire) = scratch.wires.get(next) {
+            next += 1;
+            for &flow in &self.on_wire[wire] {
+                if std::mem::replace(&mut scratch.seen_flow[flow], true) {
+                    continue;
+                }
+                scratch.flows.push(flow);
+                for &other in &self.flows[flow].wires {
+                    if !std::mem::replace(&mut scratch.seen_wire[other], true) {
+                        scratch.wires.push(other);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sum of the rates on each wire, in bytes per second.
+    #[cfg(test)]
+    fn load(&self) -> Vec<u64> {
+        let rate = |flow: &usize| self.flows[*flow].rate;
+        self.on_wire.iter().map(|flows| flows.iter().map(rate).sum()).collect()
+    }
+}
+
+/// `left / rate`, rounded up; in 64 bits where they suffice, which is most of the time.
+fn divide_up(left: u128, rate: u64) -> u64 {
+    match u64::try_from(left) {
+        Ok(left) => left.div_ceil(rate),
+        Err(_) => u64::try_from(left.div_ceil(u128::from(rate))).unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Bandwidth;
+    use proptest::prelude::*;
+
+    fn wires(bandwidths: &[u64]) -> Vec<Wire> {
+        let wire = |&bandwidth: &u64| Wire {
+            name: String::new(),
+            bandwidth: Bandwidth::new(bandwidth).unwrap(),
+        };
+        bandwidths.iter().map(wire).collect()
+    }
+
+    /// Runs transfers (begin, wires, bytes) to their ends.
+    fn ends(network: &mut Network, transfers: &[(u64, Vec<usize>, u64)]) -> Vec<u64> {
+        let mut foretold: Vec<Foretold> = Vec::new();
+        let mut ends = vec![0; transfers.len()];
+        let mut who = vec![0; transfers.len()];
+        let mut next = 0;
+        loop {
+            foretold.retain(|one| network.holds(one.flow, one.version));
+            let soonest = foretold.iter().copied().min_by_key(|one| (one.end, one.flow));
+            let begin = transfers.get(next).map(|transfer| transfer.0);
+            match (soonest, begin) {
+                (None, None) => return ends,
+                (Some(one), begin) if begin.is_none_or(|begin| one.end <= begin) => {
+                    ends[who[one.flow]] = one.end;
+                    network.end(one.end, one.flow, &mut |one| foretold.push(one));
+                }
+                (_, Some(begin)) => {
+                    let (_, wires, bytes) = &transfers[next];
+                    let flow = network.begin(begin, wires, *bytes, &mut |one| foretold.push(one));
+                    who[flow] = next;
+                    next += 1;
+                }
+                (Some(_), None) => unreachable!("the soonest end comes before no begin"),
+            }
+            for (load, bandwidth) in network.load().iter().zip(&network.bandwidth) {
+                assert!(load <= bandwidth);
+            }
+        }
+    }
+
+    const GB: u64 = 1_000_000_000;
+
+    #[test]
+    fn two_transfers_share_a_wire_fairly() {
+        // 1 GB/s is 1 byte per ns. The first sends 100 bytes alone until 100, then both at half
+        // rate: the second needs 2 x 200 ns, the first has 300 left; at 500 the second is done, the
+        // first has 100 left and the wire alone again.
+        let mut network = Network::new(&wires(&[GB]), Sharing::Fair);
+        let transfers = [(0, vec![0], 400), (100, vec![0], 200)];
+        assert_eq!(ends(&mut network, &transfers), [600, 500]);
+    }
+
+    #[test]
+    fn queued_transfers_go_one_by_one() {
+        let mut network = Network::new(&wires(&[GB, 2 * GB]), Sharing::Queue);
+        // The second waits for wire 0 until 400 although wire 1 is free; the third waits behind it.
+        let transfers = [(0, vec![0], 400), (100, vec![0, 1], 200), (150, vec![1], 200)];
+        assert_eq!(ends(&mut network, &transfers), [400, 600, 700]);
+    }
+
+    #[test]
+    fn max_min_gives_what_the_bottleneck_leaves() {
+        // Wire 0 (1 byte/ns) carries a and b, wire 1 (3 bytes/ns) carries b and c: a and b get 1/2
+        // each, c gets 3 - 1/2. c sends 250 bytes in 100 ns; a and b 50 bytes each in that time.
+        let mut network = Network::new(&wires(&[GB, 3 * GB]), Sharing::Fair);
+        let transfers = [(0, vec![0], 50), (0, vec![0, 1], 50), (0, vec![1], 250)];
+        assert_eq!(ends(&mut network, &transfers), [100, 100, 100]);
+    }
+
+    proptest! {
+        /// A transfer takes at least its time alone, and all of a wire's bytes at least the time
+        /// the wire needs for them.
+        #[test]
+        fn no_wire_carries_more_than_it_can(
+            fair: bool,
+            bandwidths in prop::collection::vec(1..5 * GB, 1..5),
+            mut transfers in prop::collection::vec(
+                (0..2000u64, prop::collection::btree_set(0..4usize, 1..4), 0..5000u64), 1..12),
+        ) {
+            transfers.sort();
+            let sharing = if fair { Sharing::Fair } else { Sharing::Queue };
+            let clip = |wires: &std::collections::BTreeSet<usize>| {
+                let clipped: std::collections::BTreeSet<usize> =
+                    wires.iter().map(|wire| wire % bandwidths.len()).collect();
+                clipped.into_iter().collect::<Vec<_>>()
+            };
+            let transfers: Vec<_> = transfers.iter().map(|(t, w, b)| (*t, clip(w), *b)).collect();
+            let ends = ends(&mut Network::new(&wires(&bandwidths), sharing), &transfers);
+            for ((begin, on, bytes), end) in transfers.iter().zip(&ends) {
+                let slowest = on.iter().map(|&wire| bandwidths[wire]).min().unwrap();
+                prop_assert!(end - begin >= divide_up(u128::from(*bytes) * NANO, slowest));
+            }
+            for (wire, &bandwidth) in bandwidths.iter().enumerate() {
+                let users = || transfers.iter().zip(&ends).filter(|(one, _)| one.1.contains(&wire));
+                let bytes: u64 = users().map(|(one, _)| one.2).sum();
+                let begin = users().map(|(one, _)| one.0).min().unwrap_or(0);
+                let end = users().map(|(_, end)| *end).max().unwrap_or(0);
+                prop_assert!(end - begin >= divide_up(u128::from(bytes) * NANO, bandwidth));
+            }
+        }
+    }
+}
