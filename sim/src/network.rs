@@ -26,16 +26,20 @@ struct Flow {
     /// Bytes per second; 0 while it waits in a queue.
     rate: u64,
     since: u64,
-    /// Counts changes of the rate: an end foretold before the last change is void.
-    version: u32,
+    /// When it will have sent its last byte, unless its rate changes before.
+    end: u64,
+    /// The soonest time at which somebody will look after it.
+    looked_after: u64,
+    /// Counts the transfers that have had this number.
+    generation: u32,
 }
 
-/// When a transfer will have sent its last byte, unless its rate changes before.
+/// A moment at which somebody must ask [`Network::has_ended`] for a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Foretold {
+pub(crate) struct LookAfter {
     pub(crate) flow: usize,
-    pub(crate) version: u32,
-    pub(crate) end: u64,
+    pub(crate) generation: u32,
+    pub(crate) at: u64,
 }
 
 /// All transfers under way.
@@ -53,12 +57,12 @@ pub(crate) struct Network {
 #[derive(Default)]
 struct Scratch {
     wires: Vec<usize>,
-    flows: Vec<usize>,
     seen_wire: Vec<bool>,
     seen_flow: Vec<bool>,
-    /// By wire: what is left to give, and to how many.
+    /// By wire: what is left to give, to how many, and to each of them.
     left: Vec<u64>,
     takers: Vec<u64>,
+    share: Vec<u64>,
 }
 
 const NANO: u128 = 1_000_000_000;
@@ -75,19 +79,20 @@ impl Network {
                 seen_wire: vec![false; wires.len()],
                 left: vec![0; wires.len()],
                 takers: vec![0; wires.len()],
+                share: vec![0; wires.len()],
                 ..Scratch::default()
             },
         }
     }
 
-    /// Begins to send `bytes` over `wires`, which must not be none; `foretell` hears of every
-    /// transfer whose end changes. Returns the transfer's number.
+    /// Begins to send `bytes` over `wires`, which must not be none; `look_after` hears when to
+    /// look after transfers. Returns the transfer's number.
     pub(crate) fn begin(
         &mut self,
         now: u64,
         wires: &[usize],
         bytes: u64,
-        foretell: &mut impl FnMut(Foretold),
+        look_after: &mut impl FnMut(LookAfter),
     ) -> usize {
         let flow = self.unused.pop().unwrap_or_else(|| {
             self.flows.push(Flow::default());
@@ -98,34 +103,52 @@ impl Network {
         entry.wires.clear();
         entry.wires.extend_from_slice(wires);
         (entry.left, entry.rate, entry.since) = (u128::from(bytes) * NANO, 0, now);
+        (entry.end, entry.looked_after) = (u64::MAX, u64::MAX);
         for &wire in wires {
             self.on_wire[wire].push_back(flow);
         }
         match self.sharing {
-            Sharing::Fair => self.share(now, wires, foretell),
-            Sharing::Queue => self.send_if_first(now, flow, foretell),
+            Sharing::Fair => self.share(now, wires, look_after),
+            Sharing::Queue => self.send_if_first(now, flow, look_after),
         }
         flow
     }
 
-    /// Whether `foretold` still holds.
-    pub(crate) fn holds(&self, flow: usize, version: u32) -> bool {
-        self.flows[flow].version == version
+    /// Whether a transfer has sent its last byte now, when somebody looks after it. Transfers that
+    /// have become slower are put off to a later look, so that not every change of a rate leaves a
+    /// void event behind.
+    pub(crate) fn has_ended(
+        &mut self,
+        now: u64,
+        flow: usize,
+        generation: u32,
+        look_after: &mut impl FnMut(LookAfter),
+    ) -> bool {
+        let entry = &mut self.flows[flow];
+        if entry.generation != generation || entry.looked_after != now {
+            return false;
+        }
+        if entry.end > now {
+            entry.looked_after = entry.end;
+            look_after(LookAfter { flow, generation, at: entry.end });
+            return false;
+        }
+        true
     }
 
     /// Ends a transfer whose end has come. Its number may then be given to another.
-    pub(crate) fn end(&mut self, now: u64, flow: usize, foretell: &mut impl FnMut(Foretold)) {
+    pub(crate) fn end(&mut self, now: u64, flow: usize, look_after: &mut impl FnMut(LookAfter)) {
         let wires = std::mem::take(&mut self.flows[flow].wires);
-        self.flows[flow].version = self.flows[flow].version.wrapping_add(1);
+        self.flows[flow].generation = self.flows[flow].generation.wrapping_add(1);
         for &wire in &wires {
             self.on_wire[wire].retain(|&other| other != flow);
         }
         match self.sharing {
-            Sharing::Fair => self.share(now, &wires, foretell),
+            Sharing::Fair => self.share(now, &wires, look_after),
             Sharing::Queue => {
                 for &wire in &wires {
                     if let Some(&next) = self.on_wire[wire].front() {
-                        self.send_if_first(now, next, foretell);
+                        self.send_if_first(now, next, look_after);
                     }
                 }
             }
@@ -135,69 +158,88 @@ impl Network {
     }
 
     /// Lets `flow` send if it has come to the front on all its wires and does not send yet.
-    fn send_if_first(&mut self, now: u64, flow: usize, foretell: &mut impl FnMut(Foretold)) {
+    fn send_if_first(&mut self, now: u64, flow: usize, look_after: &mut impl FnMut(LookAfter)) {
         let Flow { wires, rate, .. } = &self.flows[flow];
         let first = |wire: &usize| self.on_wire[*wire].front() == Some(&flow);
         if *rate == 0 && wires.iter().all(first) {
             let slowest = wires.iter().map(|&wire| self.bandwidth[wire]).min().unwrap_or(1);
-            self.set_rate(now, flow, slowest, foretell);
+            self.set_rate(now, flow, slowest, look_after);
         }
     }
 
-    fn set_rate(&mut self, now: u64, flow: usize, rate: u64, foretell: &mut impl FnMut(Foretold)) {
+    fn set_rate(
+        &mut self,
+        now: u64,
+        flow: usize,
+        rate: u64,
+        look_after: &mut impl FnMut(LookAfter),
+    ) {
         let entry = &mut self.flows[flow];
         let sent = u128::from(entry.rate) * u128::from(now - entry.since);
         entry.left = entry.left.saturating_sub(sent);
         entry.since = now;
         entry.rate = rate;
-        entry.version = entry.version.wrapping_add(1);
-        let time = divide_up(entry.left, rate);
-        foretell(Foretold { flow, version: entry.version, end: now.saturating_add(time) });
+        entry.end = now.saturating_add(divide_up(entry.left, rate));
+        if entry.end < entry.looked_after {
+            entry.looked_after = entry.end;
+            look_after(LookAfter { flow, generation: entry.generation, at: entry.end });
+        }
     }
 
     /// Gives every transfer that may be affected by a change on `wires` its max-min fair rate, by
     /// progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the wire that
     /// has least to give to each of its takers settles their rates, then the next.
-    fn share(&mut self, now: u64, wires: &[usize], foretell: &mut impl FnMut(Foretold)) {
+    fn share(&mut self, now: u64, wires: &[usize], look_after: &mut impl FnMut(LookAfter)) {
         let mut scratch = std::mem::take(&mut self.scratch);
         self.gather(wires, &mut scratch);
         for &wire in &scratch.wires {
-            scratch.left[wire] = self.bandwidth[wire];
-            scratch.takers[wire] = self.on_wire[wire].len() as u64;
-        }
-        let share = |scratch: &Scratch, wire: usize| scratch.left[wire] / scratch.takers[wire];
-        loop {
-            let takes = |wire: &&usize| scratch.takers[**wire] > 0;
-            let tightest = scratch.wires.iter().filter(takes);
-            let Some(&wire) = tightest.min_by_key(|&&wire| (share(&scratch, wire), wire)) else {
-                break;
-            };
-            let rate = share(&scratch, wire).max(1);
-            for at in 0..self.on_wire[wire].len() {
-                let flow = self.on_wire[wire][at];
-                if !std::mem::take(&mut scratch.seen_flow[flow]) {
-                    continue;
-                }
-                for &other in &self.flows[flow].wires {
-                    scratch.left[other] = scratch.left[other].saturating_sub(rate);
-                    scratch.takers[other] -= 1;
-                }
-                if self.flows[flow].rate != rate {
-                    self.set_rate(now, flow, rate, foretell);
-                }
-            }
-        }
-        for &wire in &scratch.wires {
             scratch.seen_wire[wire] = false;
+            let takers = self.on_wire[wire].len() as u64;
+            scratch.left[wire] = self.bandwidth[wire];
+            scratch.takers[wire] = takers;
+            scratch.share[wire] = self.bandwidth[wire].checked_div(takers).unwrap_or(0);
+        }
+        loop {
+            let Scratch { wires, takers, share, .. } = &mut scratch;
+            wires.retain(|&wire| takers[wire] > 0);
+            let tightest = wires.iter().copied().min_by_key(|&wire| (share[wire], wire));
+            let Some(wire) = tightest else { break };
+            let rate = scratch.share[wire].max(1);
+            self.settle(now, wire, rate, &mut scratch, look_after);
         }
         self.scratch = scratch;
+    }
+
+    /// Gives `rate` to all transfers on `wire` whose rate is not settled yet.
+    fn settle(
+        &mut self,
+        now: u64,
+        wire: usize,
+        rate: u64,
+        scratch: &mut Scratch,
+        look_after: &mut impl FnMut(LookAfter),
+    ) {
+        for at in 0..self.on_wire[wire].len() {
+            let flow = self.on_wire[wire][at];
+            if !std::mem::take(&mut scratch.seen_flow[flow]) {
+                continue;
+            }
+            for &other in &self.flows[flow].wires {
+                let (left, takers) = (&mut scratch.left[other], &mut scratch.takers[other]);
+                *left = left.saturating_sub(rate);
+                *takers -= 1;
+                scratch.share[other] = left.checked_div(*takers).unwrap_or(0);
+            }
+            if self.flows[flow].rate != rate {
+                self.set_rate(now, flow, rate, look_after);
+            }
+        }
     }
 
     /// Collects the wires and flows that hang together with `wires`. Marks flows as seen: not yet
     /// settled.
     fn gather(&self, wires: &[usize], scratch: &mut Scratch) {
         scratch.wires.clear();
-        scratch.flows.clear();
         for &wire in wires {
             if !std::mem::replace(&mut scratch.seen_wire[wire], true) {
                 scratch.wires.push(wire);
@@ -210,7 +252,6 @@ impl Network {
                 if std::mem::replace(&mut scratch.seen_flow[flow], true) {
                     continue;
                 }
-                scratch.flows.push(flow);
                 for &other in &self.flows[flow].wires {
                     if !std::mem::replace(&mut scratch.seen_wire[other], true) {
                         scratch.wires.push(other);
@@ -252,27 +293,31 @@ mod tests {
 
     /// Runs transfers (begin, wires, bytes) to their ends.
     fn ends(network: &mut Network, transfers: &[(u64, Vec<usize>, u64)]) -> Vec<u64> {
-        let mut foretold: Vec<Foretold> = Vec::new();
+        let mut looks: Vec<LookAfter> = Vec::new();
         let mut ends = vec![0; transfers.len()];
         let mut who = vec![0; transfers.len()];
         let mut next = 0;
         loop {
-            foretold.retain(|one| network.holds(one.flow, one.version));
-            let soonest = foretold.iter().copied().min_by_key(|one| (one.end, one.flow));
+            let soonest = looks.iter().enumerate().min_by_key(|(_, one)| (one.at, one.flow));
+            let soonest = soonest.map(|(place, one)| (place, *one));
             let begin = transfers.get(next).map(|transfer| transfer.0);
             match (soonest, begin) {
                 (None, None) => return ends,
-                (Some(one), begin) if begin.is_none_or(|begin| one.end <= begin) => {
-                    ends[who[one.flow]] = one.end;
-                    network.end(one.end, one.flow, &mut |one| foretold.push(one));
+                (Some((place, one)), begin) if begin.is_none_or(|begin| one.at <= begin) => {
+                    looks.remove(place);
+                    let mut look = |one| looks.push(one);
+                    if network.has_ended(one.at, one.flow, one.generation, &mut look) {
+                        ends[who[one.flow]] = one.at;
+                        network.end(one.at, one.flow, &mut look);
+                    }
                 }
                 (_, Some(begin)) => {
                     let (_, wires, bytes) = &transfers[next];
-                    let flow = network.begin(begin, wires, *bytes, &mut |one| foretold.push(one));
+                    let flow = network.begin(begin, wires, *bytes, &mut |one| looks.push(one));
                     who[flow] = next;
                     next += 1;
                 }
-                (Some(_), None) => unreachable!("the soonest end comes before no begin"),
+                (Some(_), None) => unreachable!("the soonest look comes before no begin"),
             }
             for (load, bandwidth) in network.load().iter().zip(&network.bandwidth) {
                 assert!(load <= bandwidth);

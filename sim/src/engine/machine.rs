@@ -101,6 +101,8 @@ pub(super) struct Machine<'a, C> {
     pub(super) crossings: Vec<Crossing>,
     pub(super) releases: Vec<Vec<Nanos>>,
     pub(super) timeline: Vec<Vec<Span>>,
+    /// Events handled; those that have become void are not counted.
+    pub(super) events: u64,
 }
 
 pub(super) fn small(number: usize) -> u32 {
@@ -137,6 +139,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             arrivals: Vec::new(),
             crossings: (0..setup.steps).map(|step| Crossing::new(stages, step)).collect(),
             releases: vec![vec![Nanos(0); stages]; steps],
+            events: 0,
             timeline: (0..stages).map(|stage| Vec::with_capacity(slots(stage))).collect(),
         }
     }
@@ -151,14 +154,16 @@ impl<'a, C: Conditions> Machine<'a, C> {
     }
 
     fn handle(&mut self, now: u64, event: Event) {
+        if let Event::LookAfter { flow, generation } = event
+            && !self.has_ended(now, flow as usize, generation)
+        {
+            return;
+        }
         self.now = now;
+        self.events += 1;
         match event {
             Event::SlotEnd { stage } => self.end_slot(stage as usize),
-            Event::Sent { flow, version } => {
-                if self.network.holds(flow as usize, version) {
-                    self.end_flow(flow as usize);
-                }
-            }
+            Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
             Event::Release { stage } => self.release(stage as usize),
         }

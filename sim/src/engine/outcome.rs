@@ -16,7 +16,7 @@ impl<C: Conditions> Machine<'_, C> {
             timeline: Timeline { stages: self.timeline },
             transfers: transfers.collect(),
             releases: self.releases,
-            events: self.queue.pushed(),
+            events: self.events,
         })
     }
 

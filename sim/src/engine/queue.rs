@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 pub(super) enum Event {
     /// The slot that `stage` runs ends.
     SlotEnd { stage: u32 },
-    /// A transfer has sent its last byte, if its rate has not changed since.
-    Sent { flow: u32, version: u32 },
+    /// A transfer may have sent its last byte.
+    LookAfter { flow: u32, generation: u32 },
     /// What a transfer carries is there.
     Arrival { transfer: u32 },
     /// `stage` may begin its next step.
@@ -32,10 +32,5 @@ impl Queue {
 
     pub(super) fn pop(&mut self) -> Option<(u64, Event)> {
         self.heap.pop().map(|Reverse((time, _, event))| (time, event))
-    }
-
-    /// How many events have been pushed so far.
-    pub(super) const fn pushed(&self) -> u64 {
-        self.pushed
     }
 }

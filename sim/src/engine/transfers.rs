@@ -7,7 +7,7 @@ use pipeline::{Nanos, Pass};
 use super::machine::{Channel, Machine, Stage, State, maker, small, taker};
 use super::queue::{Event, Queue};
 use super::{Conditions, Protocol, Transfer};
-use crate::network::Foretold;
+use crate::network::LookAfter;
 
 impl<C: Conditions> Machine<'_, C> {
     /// Sets what `pass` has made on its way, if another stage needs it.
@@ -74,16 +74,21 @@ impl<C: Conditions> Machine<'_, C> {
         let bytes = self.conditions.hop(bytes, value, from, to, step, now);
         let queue = &mut self.queue;
         let wires = &self.channels[channel].route.wires;
-        let flow = self.network.begin(now, wires, bytes, &mut |one| foretell(queue, one));
+        let flow = self.network.begin(now, wires, bytes, &mut |one| look_after(queue, one));
         if self.transfer_of_flow.len() <= flow {
             self.transfer_of_flow.resize(flow + 1, 0);
         }
         self.transfer_of_flow[flow] = transfer;
     }
 
+    pub(super) fn has_ended(&mut self, now: u64, flow: usize, generation: u32) -> bool {
+        let queue = &mut self.queue;
+        self.network.has_ended(now, flow, generation, &mut |one| look_after(queue, one))
+    }
+
     pub(super) fn end_flow(&mut self, flow: usize) {
         let queue = &mut self.queue;
-        self.network.end(self.now, flow, &mut |one| foretell(queue, one));
+        self.network.end(self.now, flow, &mut |one| look_after(queue, one));
         self.deliver(self.transfer_of_flow[flow]);
     }
 
@@ -137,6 +142,6 @@ impl<C: Conditions> Machine<'_, C> {
     }
 }
 
-fn foretell(queue: &mut Queue, Foretold { flow, version, end }: Foretold) {
-    queue.push(end, Event::Sent { flow: small(flow), version });
+fn look_after(queue: &mut Queue, LookAfter { flow, generation, at }: LookAfter) {
+    queue.push(at, Event::LookAfter { flow: small(flow), generation });
 }
