@@ -1,5 +1,7 @@
 //! What a pipeline runs on: devices in nodes, the wires between them, and where stages sit.
 
+use std::str::FromStr;
+
 use pipeline::{Bytes, Nanos};
 use thiserror::Error;
 
@@ -24,6 +26,36 @@ impl Bandwidth {
     pub const fn bytes_per_second(self) -> u64 {
         self.0
     }
+}
+
+impl FromStr for Bandwidth {
+    type Err = BandwidthError;
+
+    /// Reads a size per second, `300GB/s`, or bits per second, `200Gbit/s`.
+    fn from_str(text: &str) -> Result<Self, BandwidthError> {
+        let malformed = || BandwidthError::Malformed { text: text.to_owned() };
+        let size = text.trim().strip_suffix("/s").ok_or_else(malformed)?;
+        let (size, per_byte) = match size.strip_suffix("bit") {
+            Some(number) => (format!("{number}B"), 8),
+            None => (size.to_owned(), 1),
+        };
+        let size: Bytes = size.parse().map_err(|_| malformed())?;
+        Ok(Self::new(size.0 / per_byte)?)
+    }
+}
+
+/// Why a text is no bandwidth.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum BandwidthError {
+    /// Not a number with a unit.
+    #[error("`{text}` is not a bandwidth, such as 300GB/s or 200Gbit/s")]
+    Malformed {
+        /// What was read.
+        text: String,
+    },
+    /// None, or too much.
+    #[error(transparent)]
+    Impossible(#[from] ClusterError),
 }
 
 /// Why a cluster is impossible.
@@ -324,5 +356,86 @@ impl Seats {
     #[must_use]
     pub fn devices(&self) -> &[usize] {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> ClusterSpec {
+        let bandwidth = Bandwidth(100);
+        ClusterSpec {
+            nodes: 2,
+            devices_per_node: 4,
+            memory: None,
+            intra: Intra { bandwidth: Bandwidth(500), latency: Nanos(1) },
+            inter: Inter { nics: 2, bandwidth, latency: Nanos(7), oversubscription_percent: 400 },
+        }
+    }
+
+    fn names(cluster: &Cluster, from: usize, to: usize) -> Vec<&str> {
+        let route = cluster.route(from, to);
+        route.wires.iter().map(|&wire| cluster.wires()[wire].name.as_str()).collect()
+    }
+
+    #[test]
+    fn routes_name_the_wires_they_use() {
+        let cluster = Cluster::new(spec()).unwrap();
+        assert_eq!(cluster.route(3, 3), Route::default());
+        assert_eq!(names(&cluster, 1, 3), ["port of device 1, out", "port of device 3, in"]);
+        let across = [
+            "nic 1 of node 0, out",
+            "nic 0 of node 1, in",
+            "uplink of node 0, out",
+            "uplink of node 1, in",
+        ];
+        assert_eq!(names(&cluster, 3, 4), across);
+        // Two NICs of 100 over 4:1 leave 50 for the uplink.
+        let uplink = cluster.wires().iter().find(|wire| wire.name == across[2]).unwrap();
+        assert_eq!(uplink.bandwidth, Bandwidth(50));
+        let ideal = Cluster::ideal(3, Nanos(9));
+        assert_eq!(ideal.route(0, 2), Route { wires: vec![], latency: Nanos(9) });
+    }
+
+    #[test]
+    fn stages_are_seated() {
+        let cluster = Cluster::new(spec()).unwrap();
+        let seats = |stages, seating| Seats::new(&cluster, stages, &seating);
+        let devices = |seating| seats(6, seating).unwrap().devices().to_vec();
+        assert_eq!(devices(Seating::Contiguous), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(devices(Seating::AcrossNodes), [0, 4, 1, 5, 2, 6]);
+        assert_eq!(devices(Seating::Explicit(vec![7, 7, 0, 0, 1, 1])), [7, 7, 0, 0, 1, 1]);
+        assert_eq!(seats(10, Seating::Contiguous).unwrap().device(9), 1);
+        let none = ClusterError::NoSuchDevice { stage: 1, device: 8, devices: 8 };
+        assert_eq!(seats(2, Seating::Explicit(vec![0, 8])), Err(none));
+        let count = ClusterError::SeatCount { given: 1, stages: 2 };
+        assert_eq!(seats(2, Seating::Explicit(vec![0])), Err(count));
+    }
+
+    #[test]
+    fn impossible_clusters_are_refused() {
+        let change = |change: fn(&mut ClusterSpec)| {
+            let mut spec = spec();
+            change(&mut spec);
+            Cluster::new(spec).unwrap_err().to_string()
+        };
+        assert!(change(|spec| spec.nodes = 0).contains("nodes must be from 1"));
+        assert!(change(|spec| spec.nodes = 1 << 40).contains("nodes must be from 1"));
+        assert!(change(|spec| spec.devices_per_node = 0).contains("devices per node"));
+        assert!(change(|spec| spec.inter.nics = 5).contains("NICs per node"));
+        assert!(change(|spec| spec.inter.oversubscription_percent = 99).contains("99 %"));
+    }
+
+    #[test]
+    fn bandwidths_are_read() {
+        let read = |text: &str| text.parse::<Bandwidth>().map(Bandwidth::bytes_per_second);
+        assert_eq!(read("300GB/s"), Ok(300_000_000_000));
+        assert_eq!(read("200Gbit/s"), Ok(25_000_000_000));
+        let message = |text: &str| read(text).unwrap_err().to_string();
+        assert!(message("0GB/s").contains("from 1 B/s"));
+        for text in ["", "300", "300GB", "-1GB/s", "NaNGB/s", "3 bananas/s"] {
+            assert!(message(text).contains("is not a bandwidth"), "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod boundary;
 pub mod cluster;
 pub mod engine;
 mod network;
+pub mod occupancy;
 mod replay;
 pub mod timed;
 

@@ -10,7 +10,9 @@ mod transfers;
 
 use std::fmt;
 
-use pipeline::{Bytes, Costs, Fault, Footprints, Metrics, Nanos, Pass, Schedule, Timeline, Value};
+use pipeline::{
+    Bytes, Costs, Fault, Footprints, Metrics, Nanos, Pass, Schedule, Span, Timeline, Value,
+};
 use thiserror::Error;
 
 use crate::boundary::Boundary;
@@ -143,15 +145,21 @@ pub struct Run {
 }
 
 impl Run {
-    /// The metrics of step `step` alone.
+    /// The metrics of step `step` alone, on a clock that begins with its first pass.
     #[must_use]
     pub fn metrics(&self, step: u32) -> Metrics {
         let steps = self.releases.len().max(1);
-        let stages = self.timeline.stages.iter().map(|spans| {
+        let of_step = |spans: &Vec<Span>| {
             let slots = spans.len() / steps;
             spans[step as usize * slots..(step as usize + 1) * slots].to_vec()
-        });
-        Metrics::of(&Timeline { stages: stages.collect() })
+        };
+        let mut stages: Vec<Vec<Span>> = self.timeline.stages.iter().map(of_step).collect();
+        let starts = stages.iter().filter_map(|spans| Some(spans.first()?.start));
+        let begin = starts.min().unwrap_or_default();
+        for span in stages.iter_mut().flatten() {
+            (span.start, span.end) = (span.start - begin, span.end - begin);
+        }
+        Metrics::of(&Timeline { stages })
     }
 
     /// The time per step once they follow each other: from the release of the first step to that

@@ -1,0 +1,219 @@
+//! Memory of each device over time: what stages hold all the time, activations, and buffers of
+//! transfers.
+//!
+//! A pass takes memory when it starts and frees it when it ends. A value on its way is held twice:
+//! by the sender from when it is made until it has arrived, and by the receiver from when it begins
+//! to move until the pass that needs it starts, which accounts for it from then on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pipeline::{Bytes, Footprints, Kind, Nanos, Pass};
+
+use crate::engine::{Run, Setup};
+
+/// An activation that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The stage that holds it.
+    pub stage: usize,
+    /// The last pass that has run, or runs, on this chunk and microbatch.
+    pub pass: Pass,
+    /// How much.
+    pub bytes: Bytes,
+}
+
+/// When a device holds more than it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overflow {
+    /// The first moment.
+    pub at: Nanos,
+    /// By how much, at that moment.
+    pub by: Bytes,
+}
+
+/// The most a device holds, and what it is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peak {
+    /// Which device.
+    pub device: usize,
+    /// The most it holds.
+    pub bytes: Bytes,
+    /// The first moment at which it does.
+    pub at: Nanos,
+    /// The part held all the time.
+    pub resident: Bytes,
+    /// The part of transfers.
+    pub buffers: Bytes,
+    /// Activations, by stage, chunk and microbatch.
+    pub activations: Vec<Held>,
+    /// Where the device is too small.
+    pub overflow: Option<Overflow>,
+}
+
+/// Memory of each device, at each moment at which it changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Occupancy {
+    /// By device: moments, ascending, and bytes held from then on.
+    pub curves: Vec<Vec<(Nanos, Bytes)>>,
+    /// By device, those on which a stage sits.
+    pub peaks: Vec<Peak>,
+}
+
+/// What happens to the memory of one device at one moment.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    freed: u64,
+    taken: u64,
+    /// Of those, what concerns buffers.
+    buffers_freed: u64,
+    buffers_taken: u64,
+}
+
+type Changes = BTreeMap<u64, Change>;
+
+impl Occupancy {
+    /// Follows `run` of `setup`; `resident` is what each stage holds all the time, `capacity` what a
+    /// device has.
+    #[must_use]
+    pub fn of(
+        run: &Run,
+        setup: &Setup<'_>,
+        footprints: &Footprints,
+        resident: &[Bytes],
+        capacity: Option<Bytes>,
+    ) -> Self {
+        let mut changes: Vec<Changes> = vec![Changes::new(); setup.cluster.devices()];
+        add_passes(run, setup, footprints, &mut changes);
+        add_transfers(run, setup, &mut changes);
+        let mut curves = vec![Vec::new(); setup.cluster.devices()];
+        let mut peaks = Vec::new();
+        for (device, changes) in changes.iter().enumerate() {
+            let seated: Vec<usize> = (0..setup.schedule.shape().stages())
+                .filter(|&stage| setup.seats.device(stage) == device)
+                .collect();
+            if seated.is_empty() {
+                continue;
+            }
+            let fixed: Bytes = seated.iter().map(|&stage| resident[stage]).sum();
+            let (curve, mut peak) = follow(device, changes, fixed, capacity);
+            peak.activations =
+                seated.iter().flat_map(|&stage| held(run, footprints, stage, peak.at)).collect();
+            curves[device] = curve;
+            peaks.push(peak);
+        }
+        Self { curves, peaks }
+    }
+}
+
+/// The curve and the peak of one device.
+fn follow(
+    device: usize,
+    changes: &Changes,
+    resident: Bytes,
+    capacity: Option<Bytes>,
+) -> (Vec<(Nanos, Bytes)>, Peak) {
+    let zero = (Nanos(0), Bytes(0));
+    let mut peak = Peak {
+        device,
+        bytes: resident,
+        at: zero.0,
+        resident,
+        buffers: zero.1,
+        activations: Vec::new(),
+        overflow: None,
+    };
+    let (mut curve, mut held, mut buffers) = (vec![(Nanos(0), resident)], resident.0, 0u64);
+    for (&at, change) in changes {
+        // What a pass without duration takes is freed at the same moment: take first.
+        held = held + change.taken - change.freed;
+        buffers = buffers + change.buffers_taken - change.buffers_freed;
+        curve.push((Nanos(at), Bytes(held)));
+        if held > peak.bytes.0 {
+            (peak.bytes, peak.at, peak.buffers) = (Bytes(held), Nanos(at), Bytes(buffers));
+        }
+        if let Some(over) = capacity.and_then(|capacity| held.checked_sub(capacity.0)) {
+            let overflow = Overflow { at: Nanos(at), by: Bytes(over) };
+            peak.overflow = peak.overflow.or((over > 0).then_some(overflow));
+        }
+    }
+    if let Some(over) = capacity.and_then(|capacity| resident.0.checked_sub(capacity.0))
+        && over > 0
+    {
+        peak.overflow = Some(Overflow { at: Nanos(0), by: Bytes(over) });
+    }
+    (curve, peak)
+}
+
+fn add_passes(run: &Run, setup: &Setup<'_>, footprints: &Footprints, changes: &mut [Changes]) {
+    for (stage, spans) in run.timeline.stages.iter().enumerate() {
+        let changes = &mut changes[setup.seats.device(stage)];
+        for span in spans {
+            for pass in span.slot.passes() {
+                let change = footprints.change(pass);
+                changes.entry(span.start.0).or_default().taken += change.taken_at_start.0;
+                let end = changes.entry(span.end.0).or_default();
+                end.taken += change.taken_at_end.0;
+                end.freed += change.freed_at_end.0;
+            }
+        }
+    }
+}
+
+fn add_transfers(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
+    let bytes = setup.messages.bytes.0;
+    if bytes == 0 {
+        return;
+    }
+    let used = first_uses(run, setup);
+    for transfer in &run.transfers {
+        let mut hold = |stage: usize, from: Nanos, until: Nanos| {
+            let changes = &mut changes[setup.seats.device(stage)];
+            let begin = changes.entry(from.0).or_default();
+            (begin.taken, begin.buffers_taken) = (begin.taken + bytes, begin.buffers_taken + bytes);
+            let end = changes.entry(until.0).or_default();
+            (end.freed, end.buffers_freed) = (end.freed + bytes, end.buffers_freed + bytes);
+        };
+        hold(transfer.from, transfer.made, transfer.end);
+        let until = used.get(&(transfer.step, transfer.value)).copied().unwrap_or(transfer.end);
+        hold(transfer.to, transfer.begin, until);
+    }
+}
+
+/// When the pass starts that takes each value from another stage.
+fn first_uses(run: &Run, setup: &Setup<'_>) -> HashMap<(u32, pipeline::Value), Nanos> {
+    let chunks = setup.schedule.shape().chunks();
+    let mut uses = HashMap::new();
+    for (stage, spans) in run.timeline.stages.iter().enumerate() {
+        let slots = setup.schedule.orders()[stage].slots().count().max(1);
+        for (at, span) in spans.iter().enumerate() {
+            let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
+            for pass in span.slot.passes() {
+                for value in pass.needs(chunks).filter(|value| value.chunk() != pass.chunk) {
+                    uses.insert((step, value), span.start);
+                }
+            }
+        }
+    }
+    uses
+}
+
+/// The activations `stage` holds at the moment `at`, once all that changes then has changed.
+fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held> {
+    let mut held: BTreeMap<(u16, u32), (Pass, Bytes)> = BTreeMap::new();
+    for span in run.timeline.stages[stage].iter().take_while(|span| span.start <= at) {
+        for pass in span.slot.passes() {
+            let cell = (pass.chunk, pass.microbatch);
+            let footprint = footprints.of(pass.chunk);
+            let ended = span.end <= at;
+            match pass.kind {
+                Kind::F => held.insert(cell, (pass, footprint.until_backward)),
+                Kind::B if ended => held.insert(cell, (pass, footprint.until_weight)),
+                Kind::B => held.insert(cell, (pass, footprint.until_backward)),
+                Kind::W | Kind::BW if ended => held.remove(&cell),
+                Kind::W => held.insert(cell, (pass, footprint.until_weight)),
+                Kind::BW => held.insert(cell, (pass, footprint.until_backward)),
+            };
+        }
+    }
+    held.into_values().map(|(pass, bytes)| Held { stage, pass, bytes }).collect()
+}
