@@ -68,8 +68,8 @@ impl Metrics {
     /// Busy time of the average stage, rounded down.
     #[must_use]
     pub fn work(&self) -> Nanos {
-        let stages = self.stages.len().max(1) as u64;
-        Nanos(self.total_busy() / stages)
+        let stages = self.stages.len().max(1) as u128;
+        Nanos(u64::try_from(self.total_busy() / stages).unwrap_or(u64::MAX))
     }
 
     /// Share of [`Self::span`] in which the average stage waits: (span - work) / span.
@@ -92,11 +92,11 @@ impl Metrics {
         if available == 0 {
             return 0.0;
         }
-        let idle = available.saturating_sub(u128::from(self.total_busy()));
+        let idle = available.saturating_sub(self.total_busy());
         idle as f64 / available as f64
     }
 
-    fn total_busy(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.busy.0).sum()
+    fn total_busy(&self) -> u128 {
+        self.stages.iter().map(|stage| u128::from(stage.busy.0)).sum()
     }
 }
