@@ -1,0 +1,62 @@
+//! Chance as a function: every place and piece of work has random numbers of its own.
+//!
+//! No stream is shared, so it does not matter who asks first, how often, or on which thread.
+
+use pipeline::{Kind, Pass, Value};
+use rand::SeedableRng;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::Rng;
+
+/// What random numbers are drawn for. The numbers are part of the key: keep them.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    Pass = 1,
+    Hop = 2,
+    Stall = 3,
+}
+
+/// The common part of the keys of one replica and iteration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Key(u64);
+
+impl Key {
+    pub(super) fn new(seed: u64, replica: u64, iteration: u64) -> Self {
+        Self([seed, replica, iteration].into_iter().fold(0, mix))
+    }
+
+    /// The random numbers of `pass` on `stage`.
+    pub(super) fn pass(self, purpose: Purpose, stage: usize, pass: Pass) -> SplitMix64 {
+        let kind = match pass.kind {
+            Kind::F => 0,
+            Kind::B => 1,
+            Kind::W => 2,
+            Kind::BW => 3,
+        };
+        self.rng(stage as u64, word(purpose, kind, pass.chunk, pass.microbatch))
+    }
+
+    /// The random numbers of the transfer of `value` between two stages.
+    pub(super) fn hop(self, from: usize, to: usize, value: Value) -> SplitMix64 {
+        let kind = match value {
+            Value::Output { .. } => 0,
+            Value::Gradient { .. } => 1,
+        };
+        let place = (from as u64) << 32 | to as u64;
+        self.rng(place, word(Purpose::Hop, kind, value.chunk(), value.microbatch()))
+    }
+
+    fn rng(self, place: u64, work: u64) -> SplitMix64 {
+        SplitMix64::seed_from_u64(mix(mix(self.0, place), work))
+    }
+}
+
+/// A piece of work in one word, without loss.
+fn word(purpose: Purpose, kind: u64, chunk: u16, microbatch: u32) -> u64 {
+    (purpose as u64) << 56 | kind << 48 | u64::from(chunk) << 32 | u64::from(microbatch)
+}
+
+/// Adds a word to a hash by the finalizer of `SplitMix64` (Steele, Lea and Flood 2014), which
+/// changes half of the bits of its result for every bit of its argument.
+fn mix(hash: u64, word: u64) -> u64 {
+    SplitMix64::seed_from_u64(hash ^ word).next_u64()
+}

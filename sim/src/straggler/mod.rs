@@ -1,0 +1,333 @@
+//! Stragglers and noise: how durations differ from the nominal ones.
+//!
+//! A pass takes `nominal x jitter` of work, done at the pace of its stage at that time, and a rare
+//! stall on top. All chance is a function of the seed, the replica, the iteration and what is done
+//! where (stage or link, kind, chunk, microbatch). So every schedule meets the same [`Weather`],
+//! in whatever order it does its passes; and BW takes what B and then W would take.
+//!
+//! ```
+//! use pipeline::{Costs, Family, Metrics, Nanos, PassTimes, Problem, Shape};
+//! use sim::straggler::{Jitter, Stragglers, Target};
+//! use sim::timed;
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let ms = Nanos(1_000_000);
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let costs = Costs::uniform(shape, times, Nanos(10_000));
+//! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
+//!
+//! let mut stragglers = Stragglers::new(4, 42);
+//! stragglers.slow(Target::Stage(2), 1.3)?;
+//! stragglers.jitter_passes(Jitter::log_normal(0.05)?);
+//! let weather = stragglers.weather(0, 0);
+//! let metrics = timed::metrics(&schedule, &weather.timing(&costs));
+//! assert!(metrics.makespan() > Metrics::of(&sim::Replay::new().timeline(&schedule, &costs)?).makespan());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod jitter;
+mod key;
+mod profile;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Value};
+use rand::RngExt;
+
+pub use error::StragglerError;
+pub use jitter::Jitter;
+pub use profile::Profile;
+
+use crate::timed::Timing;
+use key::{Key, Purpose};
+
+/// What can be slow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Target {
+    /// All passes of a stage.
+    Stage(usize),
+    /// All passes of the stages on a device.
+    Device(usize),
+    /// All transfers between two stages, either way.
+    Link(usize, usize),
+}
+
+impl fmt::Display for Target {
+    /// As people write it: `stage 3`, `link 2-3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(stage) => write!(f, "stage {stage}"),
+            Self::Device(device) => write!(f, "device {device}"),
+            Self::Link(from, to) => write!(f, "link {from}-{to}"),
+        }
+    }
+}
+
+/// How fast one stage or link works: a constant factor, and one that changes over time.
+#[derive(Clone, Debug)]
+struct Pace {
+    factor: f64,
+    profile: Option<Profile>,
+}
+
+const NOMINAL: Pace = Pace { factor: 1.0, profile: None };
+
+/// A pass that now and then waits for nothing: a page fault, a clock that was throttled, a retry.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    probability: f64,
+    length: Nanos,
+}
+
+/// Everything that makes durations differ from the nominal ones, for all replicas.
+#[derive(Clone, Debug)]
+pub struct Stragglers {
+    seed: u64,
+    /// The device of each stage.
+    devices: Vec<usize>,
+    stages: Vec<Pace>,
+    links: BTreeMap<(usize, usize), Pace>,
+    /// What has its factor already, and its profile.
+    slowed: BTreeSet<Target>,
+    pass_jitter: Option<Jitter>,
+    hop_jitter: Option<Jitter>,
+    stall: Option<Stall>,
+}
+
+impl Stragglers {
+    /// No noise yet, over a pipeline of `stages` that each have a device of their own.
+    #[must_use]
+    pub fn new(stages: usize, seed: u64) -> Self {
+        Self::on_devices((0..stages).collect(), seed)
+    }
+
+    /// No noise yet, over a pipeline with stage `s` on device `devices[s]`.
+    #[must_use]
+    pub fn on_devices(devices: Vec<usize>, seed: u64) -> Self {
+        Self {
+            seed,
+            stages: vec![NOMINAL; devices.len()],
+            devices,
+            links: BTreeMap::new(),
+            slowed: BTreeSet::new(),
+            pass_jitter: None,
+            hop_jitter: None,
+            stall: None,
+        }
+    }
+
+    /// Makes all work of `target` take `factor` times as long; below 1 it is faster. The factors
+    /// of a stage and of its device multiply.
+    ///
+    /// # Errors
+    /// If there is no such target, it has a factor already, or `factor` is none.
+    pub fn slow(&mut self, target: Target, slow: f64) -> Result<(), StragglerError> {
+        let slow = factor(slow)?;
+        let target = self.check(target)?;
+        if !self.slowed.insert(target) {
+            return Err(StragglerError::Twice { target, what: "slowdowns" });
+        }
+        self.change(target, |pace| {
+            pace.factor *= slow;
+            Ok(())
+        })
+    }
+
+    /// Makes the pace of `target` change over time as `profile` says, over its constant factor.
+    ///
+    /// # Errors
+    /// If there is no such target, or a profile for it already.
+    pub fn slow_over_time(
+        &mut self,
+        target: Target,
+        profile: &Profile,
+    ) -> Result<(), StragglerError> {
+        let target = self.check(target)?;
+        self.change(target, |pace| match pace.profile.replace(profile.clone()) {
+            Some(_) => Err(StragglerError::Twice { target, what: "profiles" }),
+            None => Ok(()),
+        })
+    }
+
+    /// Makes the duration of every pass random.
+    pub fn jitter_passes(&mut self, jitter: Jitter) {
+        self.pass_jitter = Some(jitter);
+    }
+
+    /// Makes the duration of every hop random.
+    pub fn jitter_hops(&mut self, jitter: Jitter) {
+        self.hop_jitter = Some(jitter);
+    }
+
+    /// Makes every pass last `length` longer with `probability`; a BW, being B and W, may be hit
+    /// twice. A stall is not stretched by slowdowns.
+    ///
+    /// # Errors
+    /// If `probability` is not from 0 to 1.
+    pub fn stall(&mut self, probability: f64, length: Nanos) -> Result<(), StragglerError> {
+        if !(0.0..=1.0).contains(&probability) {
+            return Err(StragglerError::Probability(probability));
+        }
+        self.stall = Some(Stall { probability, length });
+        Ok(())
+    }
+
+    /// Whether replicas can differ at all.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        self.pass_jitter.is_some() || self.hop_jitter.is_some() || self.stall.is_some()
+    }
+
+    /// What happens in iteration `iteration` of replica `replica`, both from 0.
+    #[must_use]
+    pub fn weather(&self, replica: u64, iteration: u64) -> Weather<'_> {
+        Weather { stragglers: self, key: Key::new(self.seed, replica, iteration) }
+    }
+
+    /// `target`, links with the lower stage first, if the pipeline has it.
+    fn check(&self, target: Target) -> Result<Target, StragglerError> {
+        let stages = self.stages.len();
+        let (target, exists) = match target {
+            Target::Stage(stage) => (target, stage < stages),
+            Target::Device(device) if !self.devices.contains(&device) => {
+                return Err(StragglerError::IdleDevice(target));
+            }
+            Target::Device(_) => (target, true),
+            Target::Link(from, to) if from == to => return Err(StragglerError::Loop(target)),
+            Target::Link(from, to) => {
+                (Target::Link(from.min(to), from.max(to)), from.max(to) < stages)
+            }
+        };
+        exists.then_some(target).ok_or(StragglerError::NoSuchTarget { target, stages })
+    }
+
+    /// Changes the pace of everything `target` stands for.
+    fn change(
+        &mut self,
+        target: Target,
+        mut change: impl FnMut(&mut Pace) -> Result<(), StragglerError>,
+    ) -> Result<(), StragglerError> {
+        match target {
+            Target::Stage(stage) => change(&mut self.stages[stage]),
+            Target::Device(device) => {
+                let stages = self.stages.iter_mut().zip(&self.devices);
+                let mut on_it = stages.filter(|(_, on)| **on == device);
+                on_it.try_for_each(|(pace, _)| change(pace))
+            }
+            Target::Link(from, to) => change(self.links.entry((from, to)).or_insert(NOMINAL)),
+        }
+    }
+}
+
+/// What happens in one iteration of one replica.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather<'a> {
+    stragglers: &'a Stragglers,
+    key: Key,
+}
+
+impl<'a> Weather<'a> {
+    /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
+    /// times of its chunk. BW takes as long as B and, right behind it, W.
+    ///
+    /// At least 1 where the nominal time is not 0, and 0 where it is; saturates.
+    #[must_use]
+    pub fn pass_duration(&self, nominal: PassTimes, stage: usize, pass: Pass, start: u64) -> u64 {
+        let part = |kind, nominal: Nanos, start| {
+            self.part_duration(nominal.0, stage, Pass { kind, ..pass }, start)
+        };
+        let PassTimes { forward, backward_input, backward_weight } = nominal;
+        match pass.kind {
+            Kind::F => part(Kind::F, forward, start),
+            Kind::B => part(Kind::B, backward_input, start),
+            Kind::W => part(Kind::W, backward_weight, start),
+            Kind::BW => {
+                let first = part(Kind::B, backward_input, start);
+                let second = part(Kind::W, backward_weight, start.saturating_add(first));
+                first.saturating_add(second)
+            }
+        }
+    }
+
+    /// How long `value` travels from stage `from` to stage `to` if it leaves at `start`, in
+    /// nanoseconds.
+    ///
+    /// At least 1 where the nominal time is not 0, and 0 where it is; saturates.
+    #[must_use]
+    pub fn hop_duration(
+        &self,
+        nominal: u64,
+        from: usize,
+        to: usize,
+        value: Value,
+        start: u64,
+    ) -> u64 {
+        let jitter = self.stragglers.hop_jitter.as_ref();
+        let jitter = jitter.map_or(1.0, |jitter| jitter.draw(&mut self.key.hop(from, to, value)));
+        let pace = self.stragglers.links.get(&(from.min(to), from.max(to)));
+        duration(nominal, jitter, pace.unwrap_or(&NOMINAL), start)
+    }
+
+    /// This weather over `costs`, where links are never shared.
+    #[must_use]
+    pub const fn timing(self, costs: &'a Costs) -> WeatherTiming<'a> {
+        WeatherTiming { weather: self, costs }
+    }
+
+    /// How long a pass takes that is no BW.
+    fn part_duration(&self, nominal: u64, stage: usize, pass: Pass, start: u64) -> u64 {
+        let Stragglers { stages, pass_jitter, stall, .. } = self.stragglers;
+        let random = |purpose| self.key.pass(purpose, stage, pass);
+        let jitter =
+            pass_jitter.as_ref().map_or(1.0, |jitter| jitter.draw(&mut random(Purpose::Pass)));
+        let worked = duration(nominal, jitter, stages.get(stage).unwrap_or(&NOMINAL), start);
+        match stall {
+            Some(stall) if nominal > 0 && random(Purpose::Stall).random_bool(stall.probability) => {
+                worked.saturating_add(stall.length.0)
+            }
+            _ => worked,
+        }
+    }
+}
+
+/// Weather over the costs of a pipeline. The costs must be those of the schedule that is timed.
+#[derive(Clone, Copy, Debug)]
+pub struct WeatherTiming<'a> {
+    weather: Weather<'a>,
+    costs: &'a Costs,
+}
+
+impl Timing for WeatherTiming<'_> {
+    fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
+        let nominal = self.costs.chunks()[usize::from(pass.chunk)];
+        self.weather.pass_duration(nominal, stage, pass, start)
+    }
+
+    fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
+        self.weather.hop_duration(self.costs.hop().0, from, to, value, start)
+    }
+}
+
+/// `value` if it is a factor: positive, and within what machines can be.
+fn factor(value: f64) -> Result<f64, StragglerError> {
+    let legal = (1e-6..=1e6).contains(&value);
+    legal.then_some(value).ok_or(StragglerError::Factor(value))
+}
+
+/// How long `nominal` takes with `jitter` at `pace` from `start`, in whole nanoseconds.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn duration(nominal: u64, jitter: f64, pace: &Pace, start: u64) -> u64 {
+    let work = nominal as f64 * jitter * pace.factor;
+    let elapsed = pace.profile.as_ref().map_or(work, |profile| profile.elapsed(work, start));
+    if elapsed == nominal as f64 {
+        // Exact also where a float is not.
+        return nominal;
+    }
+    // A float too large for the type becomes the largest value.
+    (elapsed.round() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests;
