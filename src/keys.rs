@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
 use pipeline::{Bytes, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+
+use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 
 /// What a question may say. All keys are optional here; what is missing is said when it is needed.
 #[derive(Args, Deserialize, Clone, Default, Debug)]
@@ -75,7 +78,37 @@ pub struct Keys {
     #[arg(help_heading = "Activation memory")]
     #[serde(deserialize_with = "list")]
     pub activation_until_weight: Option<Vec<Bytes>>,
+    /// Slow stages, devices and links: how many times as long their work takes, as in
+    /// stage:3=1.5,link:2-3=2 (device k is stage k's unless stages share devices)
+    #[arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE)]
+    #[serde(deserialize_with = "list")]
+    pub slowdown: Option<Vec<Slowdown>>,
+    /// Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all
+    /// stages; each factor holds from its time (as in 12.5s, from the start of the step) on
+    #[arg(long, value_name = "FILE.csv", help_heading = NOISE)]
+    pub slowdown_profile: Option<PathBuf>,
+    /// Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor
+    /// of mean 1: normal:SPREAD or lognormal:SPREAD (standard deviation), pareto:TAIL (tail index),
+    /// or samples:FILE (one per line: factors as they are, or durations over their mean)
+    #[arg(long, value_name = "WHAT=LAW,..", value_delimiter = ',', help_heading = NOISE)]
+    #[serde(deserialize_with = "list")]
+    pub jitter: Option<Vec<JitterOf>>,
+    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms
+    #[arg(long, value_name = "PROBABILITY:TIME", help_heading = NOISE)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "single")]
+    pub stall: Option<Stall>,
+    /// Seed of all chance [default: 0]
+    #[arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true)]
+    pub seed: Option<u64>,
+    /// Simulate that many replicas and say how step time and bubble are distributed; without it,
+    /// only replica 0
+    #[arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true)]
+    pub replicas: Option<u64>,
 }
+
+/// Heading in the help of what makes durations differ.
+const NOISE: &str = "Stragglers and noise";
 
 impl Keys {
     /// The names of the keys that say something.
@@ -97,6 +130,12 @@ impl Keys {
             ("microbatch-size", self.microbatch_size.is_some()),
             ("activation", self.activation.is_some()),
             ("activation-until-weight", self.activation_until_weight.is_some()),
+            ("slowdown", self.slowdown.is_some()),
+            ("slowdown-profile", self.slowdown_profile.is_some()),
+            ("jitter", self.jitter.is_some()),
+            ("stall", self.stall.is_some()),
+            ("seed", self.seed.is_some()),
+            ("replicas", self.replicas.is_some()),
         ];
         all.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
     }
@@ -130,6 +169,12 @@ impl Keys {
             microbatch_size: self.microbatch_size.or(other.microbatch_size),
             activation: self.activation.or(other.activation),
             activation_until_weight: self.activation_until_weight.or(other.activation_until_weight),
+            slowdown: self.slowdown.or(other.slowdown),
+            slowdown_profile: self.slowdown_profile.or(other.slowdown_profile),
+            jitter: self.jitter.or(other.jitter),
+            stall: self.stall.or(other.stall),
+            seed: self.seed.or(other.seed),
+            replicas: self.replicas.or(other.replicas),
         }
     }
 }

@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod format;
 mod keys;
+mod noise;
 mod outcome;
 mod progress;
 mod question;

@@ -1,17 +1,24 @@
 //! What a simulated case came to, for tables and machines.
 
-use pipeline::{Bytes, Fault, Memory, Metrics, peak_in_flight};
+use pipeline::{Bytes, Fault, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
-use sim::Replay;
+use sim::monte_carlo::MonteCarlo;
+use sim::{Replay, timed};
 
+use crate::noise;
+use crate::noise::report::{Distributions, NoiseFree};
 use crate::question::Case;
 
 /// A case and its result.
 pub struct Outcome {
     /// What was simulated.
     pub case: Case,
-    /// When each stage worked.
+    /// When each stage worked; under noise, in replica 0.
     pub metrics: Metrics,
+    /// The same without noise, if there is any.
+    pub noise_free: Option<Metrics>,
+    /// What many replicas came to, once they have been run.
+    pub monte_carlo: Option<MonteCarlo>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
@@ -21,10 +28,14 @@ pub struct Outcome {
 impl Outcome {
     /// Simulates `case`.
     pub fn of(case: Case, replay: &mut Replay) -> Result<Self, Fault> {
-        let metrics = replay.metrics(&case.schedule, case.problem.costs())?;
+        let nominal = replay.metrics(&case.schedule, case.problem.costs())?;
+        let (metrics, noise_free) = match &case.noise {
+            Some(noise) => (noise::metrics(&case, noise, 0)?, Some(nominal)),
+            None => (nominal, None),
+        };
         let memory = Memory::of(&case.schedule, case.problem.footprints())?;
         let in_flight = peak_in_flight(&case.schedule);
-        Ok(Self { case, metrics, memory, in_flight })
+        Ok(Self { case, metrics, noise_free, monte_carlo: None, memory, in_flight })
     }
 
     /// The largest peak of any stage, and that stage.
@@ -65,7 +76,18 @@ impl Outcome {
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limit.filter(|_| sizes).map(|limit| limit.0),
             fits: self.fits(),
+            noise_free: self.noise_free.as_ref().map(NoiseFree::from),
+            monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
         }
+    }
+}
+
+/// When every slot of `case` runs; under noise, in replica 0.
+pub fn timeline(case: &Case) -> Result<Timeline, Fault> {
+    let costs = case.problem.costs();
+    match &case.noise {
+        Some(noise) => Ok(timed::timeline(&case.schedule, &noise.weather(0).timing(costs))),
+        None => Replay::new().timeline(&case.schedule, costs),
     }
 }
 
@@ -93,4 +115,8 @@ pub struct Json<'a> {
     memory_limit_bytes: Option<u64>,
     /// Null without a limit.
     fits: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_free: Option<NoiseFree>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    monte_carlo: Option<Distributions>,
 }

@@ -10,6 +10,7 @@ use pipeline::{
 use crate::error::Error;
 use crate::files;
 use crate::keys::Keys;
+use crate::noise::Noise;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
@@ -89,6 +90,8 @@ pub struct Case {
     pub schedule: Schedule,
     /// The memory limit in bytes, if there is one.
     pub limit: Option<Bytes>,
+    /// How durations differ from the costs, if anything was said of it.
+    pub noise: Option<Noise>,
 }
 
 impl Case {
@@ -123,8 +126,9 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         Rule::Family(family) => family.schedule(&problem).map_err(fault)?,
         Rule::Written(_, schedule) => (**schedule).clone(),
     };
+    let noise = Noise::of(scenario, setting, shape)?;
     let (setting, name) = (setting.name.clone(), rule.name().to_owned());
-    Ok(Case { setting, name, problem, has_footprints, schedule, limit })
+    Ok(Case { setting, name, problem, has_footprints, schedule, limit, noise })
 }
 
 /// F, B and W as given, once nothing else is missing either; says all that is missing at once.

@@ -69,6 +69,14 @@ pub struct Percentile<T> {
     pub ci95: Option<[T; 2]>,
 }
 
+/// Checks a number of replicas before anything is done for it.
+///
+/// # Errors
+/// If it is 0 or above [`MAX_REPLICAS`].
+pub fn check(replicas: u64) -> Result<(), ReplicaCount> {
+    (1..=MAX_REPLICAS).contains(&replicas).then_some(()).ok_or(ReplicaCount(replicas))
+}
+
 /// Runs `replicas` replicas, numbered from 0, in parallel. `metrics` says how one went; it must be
 /// a function of the number of the replica alone, and then so are the results, whatever the number
 /// of threads.
@@ -79,9 +87,7 @@ pub fn run(
     replicas: u64,
     metrics: impl Fn(u64) -> Metrics + Sync,
 ) -> Result<MonteCarlo, ReplicaCount> {
-    if !(1..=MAX_REPLICAS).contains(&replicas) {
-        return Err(ReplicaCount(replicas));
-    }
+    check(replicas)?;
     let one = |replica| Replica::of(&metrics(replica));
     let all: Vec<Replica> = (0..replicas).into_par_iter().map(one).collect();
     let times = |of: fn(&Replica) -> u64| Summary::of(all.iter().map(of).collect(), nanos);

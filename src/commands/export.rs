@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use sim::Replay;
 
 use super::{Asked, Notes, OUTPUT};
 use crate::draw::trace;
 use crate::error::Error;
+use crate::outcome;
 use crate::question;
 
 const EXAMPLES: &str = "\
@@ -67,7 +67,7 @@ impl Export {
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
+                let timeline = outcome::timeline(&case);
                 let timeline = timeline.map_err(|fault| Error::question(fault.to_string()))?;
                 trace::write(out, &case.name, &timeline)?;
             }

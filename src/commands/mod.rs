@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::keys::Keys;
-use crate::question::{self, Rule};
+use crate::noise;
+use crate::question::{self, Case, Rule};
 use crate::scenario::{Scenario, Setting};
 
 /// How a command that found nothing wrong with its input ended.
@@ -70,11 +71,18 @@ struct Notes {
 impl Notes {
     fn add_assumed(&mut self, setting: &Setting) {
         self.of_settings.extend(question::assumed(setting));
+        self.of_settings.extend(noise::ignored(setting));
     }
 
     fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {
         for text in question::ignored(setting, rule) {
             self.of_schedules.entry(text).or_default().insert(rule.name().to_owned());
+        }
+    }
+
+    fn add_idle_links(&mut self, setting: &Setting, case: &Case) {
+        for text in noise::idle_links(setting, &case.schedule) {
+            self.of_schedules.entry(text).or_default().insert(case.name.clone());
         }
     }
 

@@ -4,16 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pipeline::Timeline;
+use pipeline::{Metrics, Timeline};
 use serde::Serialize;
 use sim::Replay;
+use sim::monte_carlo::MonteCarlo;
 
 use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal, trace};
 use crate::error::Error;
 use crate::files;
 use crate::format;
-use crate::outcome::{Json, Outcome};
+use crate::noise::{self, report};
+use crate::outcome::{self, Json, Outcome};
 use crate::progress;
 use crate::question;
 use crate::scenario::Scenario;
@@ -29,7 +31,15 @@ Examples:
   A slow last stage, drawn:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms,10ms,10ms,14ms \\
-      --backward-weight 8ms --svg slow.svg";
+      --backward-weight 8ms --svg slow.svg
+  What a slow GPU, a slow link and jitter do to the step, over 1,000 draws:
+    debubble simulate --stages 8 --microbatches 32 --schedule 1f1b,zb-h1,zb-2p \
+      --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \
+      --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \
+      --stall 0.001:50ms --seed 1 --replicas 1000
+
+Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
+and what is done where alone: every schedule meets the same.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
@@ -61,6 +71,9 @@ enum Draw {
     /// Never.
     Never,
 }
+
+/// Columns of a table under noise.
+const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 
 /// Width of a drawing in the terminal, in columns.
 const COLUMNS: usize = 120;
@@ -158,9 +171,7 @@ fn title(outcome: &Outcome) -> String {
 }
 
 fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
-    let costs = outcome.case.problem.costs();
-    let timeline = Replay::new().timeline(&outcome.case.schedule, costs);
-    timeline.map_err(|fault| Error::question(fault.to_string()))
+    outcome::timeline(&outcome.case).map_err(|fault| Error::question(fault.to_string()))
 }
 
 /// Simulates every schedule of every setting, and notes what had no influence.
@@ -179,13 +190,30 @@ fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
     let mut outcomes = Vec::new();
     for (setting, rule) in questions {
         let case = question::case(scenario, setting, &rule)?;
+        notes.add_idle_links(setting, &case);
         let outcome = Outcome::of(case, &mut replay);
         outcomes.push(outcome.map_err(|fault| Error::question(fault.to_string()))?);
         bar.inc(1);
     }
     bar.finish_and_clear();
     notes.print();
+    run_replicas(&mut outcomes)?;
     Ok(outcomes)
+}
+
+/// Runs the replicas that were asked for.
+fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
+    let asked = |outcome: &Outcome| outcome.case.noise.as_ref().and_then(|noise| noise.replicas);
+    let total = outcomes.iter().filter_map(asked).sum::<u64>();
+    let bar = progress::bar(usize::try_from(total).unwrap_or(usize::MAX), "replicas");
+    for outcome in outcomes {
+        let case = &outcome.case;
+        if let Some((noise, count)) = case.noise.as_ref().zip(asked(outcome)) {
+            outcome.monte_carlo = Some(noise::replicas(case, noise, count, || bar.inc(1))?);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
 }
 
 fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
@@ -194,6 +222,9 @@ fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
     let mut header = vec!["schedule", "p", "m", "v", "span", "bubble"];
     header.extend(["makespan", "bubble/makespan"]);
     header.extend(["peak/M_B", "on stage"]);
+    if outcomes.iter().any(|outcome| outcome.noise_free.is_some()) {
+        header.extend(NOISE_FREE);
+    }
     if outcomes.iter().any(|outcome| outcome.case.has_footprints) {
         header.push("peak memory");
     }
@@ -205,7 +236,30 @@ fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
     }
     let rows = outcomes.iter().map(|outcome| row(outcome, &header));
     write!(out, "{}", format::table(&header, rows))?;
-    print_stages(out, outcomes)
+    print_stages(out, outcomes)?;
+    print_replicas(out, outcomes)
+}
+
+/// What the replicas came to: a table of the span and one of the bubble.
+fn print_replicas(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+    type Row = fn(&Metrics, &MonteCarlo) -> [String; 5];
+    let tables: [(&str, Row); 2] = [("span", report::spans), ("bubble", report::bubbles)];
+    let asked: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            Some((outcome, outcome.noise_free.as_ref()?, outcome.monte_carlo.as_ref()?))
+        })
+        .collect();
+    let Some((_, _, first)) = asked.first() else { return Ok(()) };
+    for (what, row) in tables {
+        let corner = format!("{what}, {} replicas [95 %]", first.replicas);
+        let header: Vec<&str> = [&corner[..]].into_iter().chain(report::COLUMNS).collect();
+        let rows = asked.iter().map(|(outcome, noise_free, all)| {
+            [title(outcome)].into_iter().chain(row(noise_free, all)).collect()
+        });
+        write!(out, "\n{}", format::table(&header, rows))?;
+    }
+    Ok(())
 }
 
 fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
@@ -228,6 +282,11 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
         format!("{:.2}", outcome.in_microbatches(peak)),
         stage.to_string(),
     ]);
+    if header.contains(&NOISE_FREE[0]) {
+        let noise_free = outcome.noise_free.as_ref().unwrap_or(metrics);
+        row.push(format::time(noise_free.span()));
+        row.push(format::percent(noise_free.bubble_rate()));
+    }
     if header.contains(&"peak memory") {
         row.push(if case.has_footprints { format::size(peak) } else { "-".to_owned() });
     }

@@ -1,0 +1,180 @@
+//! Noise as a question asks for it: from keys to stragglers, and what came of many replicas.
+
+pub mod report;
+pub mod syntax;
+mod tables;
+
+use pipeline::{Fault, Metrics, Nanos, Schedule, Shape};
+use sim::monte_carlo::{self, MonteCarlo};
+use sim::straggler::{Stragglers, Target, Weather};
+use sim::timed;
+
+use crate::error::Error;
+use crate::keys::Keys;
+use crate::question::Case;
+use crate::scenario::{Scenario, Setting};
+use syntax::{Jittered, Law};
+use tables::Profiles;
+
+/// The noise of a setting.
+pub struct Noise {
+    stragglers: Stragglers,
+    /// How many replicas were asked for.
+    pub replicas: Option<u64>,
+}
+
+impl Noise {
+    /// The noise that `setting` asks for over a pipeline of `shape`, if it asks for any.
+    pub fn of(scenario: &Scenario, setting: &Setting, shape: Shape) -> Result<Option<Self>, Error> {
+        let keys = &setting.keys;
+        if !is_given(keys) {
+            return Ok(None);
+        }
+        let fail = |key, message| scenario.error(setting, Some(key), message);
+        let mut stragglers = Stragglers::new(shape.stages(), keys.seed.unwrap_or(0));
+        for slowdown in keys.slowdown.iter().flatten() {
+            let slowed = stragglers.slow(slowdown.target, slowdown.factor);
+            slowed.map_err(|error| fail("slowdown", error.to_string()))?;
+        }
+        if let Some(path) = &keys.slowdown_profile {
+            add_profiles(&mut stragglers, &Profiles::read(path)?, shape)?;
+        }
+        if let Some(twice) = jittered_twice(keys) {
+            return Err(fail("jitter", format!("{twice} has two jitters")));
+        }
+        for jitter in keys.jitter.iter().flatten() {
+            let law = match &jitter.law {
+                Law::Known(law) => law.clone(),
+                Law::Samples(path) => tables::samples(path)?,
+            };
+            match jitter.what {
+                Jittered::Pass => stragglers.jitter_passes(law),
+                Jittered::Hop => stragglers.jitter_hops(law),
+            }
+        }
+        if let Some(stall) = keys.stall {
+            let stalled = stragglers.stall(stall.probability, stall.length);
+            stalled.map_err(|error| fail("stall", error.to_string()))?;
+        }
+        let replicas = keys.replicas;
+        if let Some(count) = replicas {
+            monte_carlo::check(count).map_err(|error| fail("replicas", error.to_string()))?;
+        }
+        Ok(Some(Self { stragglers, replicas }))
+    }
+
+    /// What happens in `replica`.
+    pub fn weather(&self, replica: u64) -> Weather<'_> {
+        self.stragglers.weather(replica, 0)
+    }
+}
+
+fn is_given(keys: &Keys) -> bool {
+    let noise = keys.slowdown.is_some() || keys.slowdown_profile.is_some();
+    let chance = keys.jitter.is_some() || keys.stall.is_some();
+    noise || chance || keys.seed.is_some() || keys.replicas.is_some()
+}
+
+fn jittered_twice(keys: &Keys) -> Option<&'static str> {
+    let jitters = || keys.jitter.iter().flatten();
+    let count = |what| jitters().filter(|jitter| jitter.what == what).count();
+    let both = [("pass", Jittered::Pass), ("hop", Jittered::Hop)];
+    both.into_iter().find(|&(_, what)| count(what) > 1).map(|(name, _)| name)
+}
+
+fn add_profiles(
+    stragglers: &mut Stragglers,
+    profiles: &Profiles<'_>,
+    shape: Shape,
+) -> Result<(), Error> {
+    for series in &profiles.series {
+        let all = (0..shape.stages()).map(Target::Stage);
+        let targets = series.target.map_or_else(|| all.collect(), |target| vec![target]);
+        for target in targets {
+            let slowed = stragglers.slow_over_time(target, &series.profile);
+            slowed.map_err(|error| profiles.error(series, error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Times `case` in `replica`.
+///
+/// # Errors
+/// If the clock overflows.
+pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Fault> {
+    let timing = noise.weather(replica).timing(case.problem.costs());
+    let metrics = timed::metrics(&case.schedule, &timing);
+    within_clock(metrics.makespan())?;
+    Ok(metrics)
+}
+
+/// Runs the replicas of `case`; `done` is called after each.
+///
+/// # Errors
+/// If the clock overflows in one of them.
+pub fn replicas(
+    case: &Case,
+    noise: &Noise,
+    count: u64,
+    done: impl Fn() + Sync,
+) -> Result<MonteCarlo, Error> {
+    let costs = case.problem.costs();
+    let result = monte_carlo::run(count, |replica| {
+        let metrics = timed::metrics(&case.schedule, &noise.weather(replica).timing(costs));
+        done();
+        metrics
+    });
+    let result = result.map_err(|error| Error::question(error.to_string()))?;
+    let longest = within_clock(Nanos(result.makespan.max));
+    longest.map_err(|fault| Error::question(fault.to_string()))?;
+    Ok(result)
+}
+
+/// A clock that stands still at its end tells no time.
+fn within_clock(makespan: Nanos) -> Result<(), Fault> {
+    if makespan.0 == u64::MAX { Err(Fault::Overflow { what: "the times" }) } else { Ok(()) }
+}
+
+/// What of the noise of `setting` has no influence, in words.
+pub fn ignored(setting: &Setting) -> Vec<String> {
+    let keys = &setting.keys;
+    let mut notes = Vec::new();
+    if keys.jitter.is_none() && keys.stall.is_none() {
+        if keys.seed.is_some() {
+            notes.push("nothing is random (--jitter, --stall): the seed is ignored".to_owned());
+        }
+        if keys.replicas.is_some() {
+            let note = "nothing is random (--jitter, --stall): all replicas are alike";
+            notes.push(note.to_owned());
+        }
+    }
+    let of_hops = keys.jitter.iter().flatten().any(|jitter| jitter.what == Jittered::Hop);
+    let links = keys.slowdown.iter().flatten();
+    let slow_link = links.into_iter().any(|slow| matches!(slow.target, Target::Link(..)));
+    if keys.hop.unwrap_or_default() == Nanos(0) && (of_hops || slow_link) {
+        notes.push("hops take no time (--hop): noise on links is ignored".to_owned());
+    }
+    notes
+}
+
+/// The slowed links of `setting` over which `schedule` sends nothing, in words.
+pub fn idle_links(setting: &Setting, schedule: &Schedule) -> Vec<String> {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let crossed = |from, to| {
+        (1..shape.chunks()).any(|chunk| {
+            [0, shape.microbatches() - 1].into_iter().any(|microbatch| {
+                let stage = |chunk| placement.stage(shape, chunk, microbatch);
+                let ends = (stage(chunk - 1), stage(chunk));
+                ends == (from, to) || ends == (to, from)
+            })
+        })
+    };
+    let idle = |target| match target {
+        Target::Link(from, to) if !crossed(from, to) => {
+            Some(format!("sends nothing over {target}: its slowdown is ignored"))
+        }
+        _ => None,
+    };
+    setting.keys.slowdown.iter().flatten().filter_map(|slow| idle(slow.target)).collect()
+}
