@@ -10,3 +10,4 @@ mod faults;
 mod golden;
 mod law;
 mod paper;
+mod weather;
