@@ -88,8 +88,10 @@ pub fn run(
     metrics: impl Fn(u64) -> Metrics + Sync,
 ) -> Result<MonteCarlo, ReplicaCount> {
     check(replicas)?;
-    let one = |replica| Replica::of(&metrics(replica));
-    let all: Vec<Replica> = (0..replicas).into_par_iter().map(one).collect();
+    let one = |replica| Replica::of(&metrics(u64::from(replica)));
+    // Counted in 32 bits, a range has a known length, and the results are written in place.
+    let count = u32::try_from(replicas).unwrap_or(u32::MAX);
+    let all: Vec<Replica> = (0..count).into_par_iter().map(one).collect();
     let times = |of: fn(&Replica) -> u64| Summary::of(all.iter().map(of).collect(), nanos);
     let rates = |of: fn(&Replica) -> f64| Summary::of(all.iter().map(of).collect(), |rate| rate);
     Ok(MonteCarlo {
