@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod conditions;
 mod error;
 mod jitter;
 mod key;
@@ -36,6 +37,7 @@ use std::fmt;
 use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Value};
 use rand::RngExt;
 
+pub use conditions::WeatherConditions;
 pub use error::StragglerError;
 pub use jitter::Jitter;
 pub use profile::Profile;

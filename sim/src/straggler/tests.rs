@@ -1,6 +1,9 @@
 use super::*;
+use crate::boundary::Boundary;
+use crate::cluster::{Cluster, Seating, Seats};
+use crate::engine::{self, Communication, Messages, Setup};
 use crate::{Replay, timed};
-use pipeline::{Family, Limit, Metrics, Problem, Schedule, Shape};
+use pipeline::{Bytes, Family, Limit, Metrics, Problem, Schedule, Shape};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -252,9 +255,37 @@ fn places_that_do_not_exist() {
 fn memory_limited_schedules_meet_weather_too() {
     let shape = Shape::new(4, 1, 12).unwrap();
     let costs = Costs::uniform(shape, TIMES, Nanos(MS));
-    let problem =
-        Problem::new(shape, costs.clone()).unwrap().with_limit(Limit::Bytes(pipeline::Bytes(6)));
+    let problem = Problem::new(shape, costs.clone()).unwrap().with_limit(Limit::Bytes(Bytes(6)));
     let schedule = Family::ZbHeuristic.schedule(&problem).unwrap();
     let stragglers = stormy(1);
     assert_ne!(makespan(&schedule, &costs, &stragglers), makespan(&schedule, &costs, &stormy(2)));
+}
+
+/// Under the same weather the engine and the replay agree where nothing is contended.
+#[test]
+fn the_engine_meets_the_same_weather() {
+    for family in [Family::OneFOneB, Family::ZbH1, Family::ZbV] {
+        let (schedule, _) = question(family, 8, 24);
+        let costs = Costs::uniform(schedule.shape(), TIMES, Nanos(MS));
+        let cluster = Cluster::ideal(8, costs.hop());
+        let setup = Setup {
+            schedule: &schedule,
+            costs: &costs,
+            cluster: &cluster,
+            seats: &Seats::new(&cluster, 8, &Seating::Contiguous).unwrap(),
+            communication: Communication::default(),
+            messages: Messages::default(),
+            room: None,
+            steps: 1,
+            boundary: &Boundary::default(),
+        };
+        let stragglers = stormy(11);
+        let run = engine::run(&setup, &stragglers.conditions(4, &costs)).unwrap();
+        let replayed = timed::timeline(&schedule, &stragglers.weather(4, 0).timing(&costs));
+        assert_eq!(run.timeline, replayed, "{}", family.name());
+        // In a second step the weather is another.
+        let twice = Setup { steps: 2, ..setup };
+        let run = engine::run(&twice, &stragglers.conditions(4, &costs)).unwrap();
+        assert_ne!(run.metrics(0).stages[1].busy, run.metrics(1).stages[1].busy);
+    }
 }
