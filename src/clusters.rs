@@ -1,0 +1,115 @@
+//! Clusters as data files, and the ones built in.
+
+use std::path::Path;
+
+use pipeline::{Bytes, Nanos};
+use serde::Deserialize;
+use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Inter, Intra};
+
+use crate::error::Error;
+use crate::files;
+use crate::keys::text;
+
+macro_rules! built_in {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("../scenarios/clusters/", $name, ".toml")))),*]
+    };
+}
+
+/// The clusters that can be named without a file.
+const BUILT_IN: [(&str, &str); 5] =
+    built_in!["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"];
+
+/// The largest cluster file.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What a cluster file says.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "source", default)]
+    _source: String,
+    /// As many as the stages need, unless given.
+    nodes: Option<u64>,
+    devices_per_node: u64,
+    #[serde(default, deserialize_with = "text")]
+    memory: Option<Bytes>,
+    intra: IntraDocument,
+    inter: InterDocument,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IntraDocument {
+    #[serde(deserialize_with = "text")]
+    bandwidth: Option<Bandwidth>,
+    #[serde(default, deserialize_with = "text")]
+    latency: Option<Nanos>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterDocument {
+    nics: u64,
+    #[serde(deserialize_with = "text")]
+    bandwidth: Option<Bandwidth>,
+    #[serde(default, deserialize_with = "text")]
+    latency: Option<Nanos>,
+    oversubscription: Option<f64>,
+}
+
+/// The cluster in the file `name`, or the built-in one of that name, with room for `stages`.
+pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
+    let path = Path::new(name);
+    let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
+    let content = match built_in {
+        Some((_, content)) => (*content).to_owned(),
+        None if path.exists() || name.contains(['/', '.']) => files::read_text(path, MAX_FILE)?,
+        None => {
+            let names = BUILT_IN.map(|(name, _)| name);
+            let nearest = names.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
+            let message = format!(
+                "there is no cluster `{name}`: did you mean `{}`?",
+                nearest.copied().unwrap_or_default()
+            );
+            let cure = format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
+            return Err(Error::question(message).with_help(cure));
+        }
+    };
+    let document: Document = toml::from_str(&content).map_err(|error| {
+        Error::scenario(path, &content, error.span(), error.message().to_owned())
+    })?;
+    let impossible = |error| Error::question(format!("cluster {name}: {error}"));
+    let spec = spec(&document, stages).map_err(|message| Error::question(format!("cluster {name}: {message}")))?;
+    Cluster::new(spec).map_err(impossible)
+}
+
+fn spec(document: &Document, stages: usize) -> Result<ClusterSpec, String> {
+    let Document { nodes, devices_per_node, memory, intra, inter, .. } = document;
+    let missing = |what: &str| format!("{what} has no bandwidth");
+    let factor = inter.oversubscription.unwrap_or(1.0);
+    if !(1.0..=10_000.0).contains(&factor) {
+        return Err(format!("an oversubscription of {factor}: it must be from 1 to 10000"));
+    }
+    Ok(ClusterSpec {
+        nodes: nodes.unwrap_or_else(|| (stages as u64).div_ceil((*devices_per_node).max(1))),
+        devices_per_node: *devices_per_node,
+        memory: *memory,
+        intra: Intra {
+            bandwidth: intra.bandwidth.ok_or_else(|| missing("intra"))?,
+            latency: intra.latency.unwrap_or_default(),
+        },
+        inter: Inter {
+            nics: inter.nics,
+            bandwidth: inter.bandwidth.ok_or_else(|| missing("inter"))?,
+            latency: inter.latency.unwrap_or_default(),
+            oversubscription_percent: percent(factor),
+        },
+    })
+}
+
+/// A factor from 1 to 10,000 in whole percent.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn percent(factor: f64) -> u64 {
+    (factor * 100.0).round() as u64
+}
