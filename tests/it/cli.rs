@@ -8,16 +8,16 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn debubble<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+pub(crate) fn debubble<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_debubble")).args(args).output().unwrap()
 }
 
 /// Runs a command line of words without quotes.
-fn run(line: &str) -> Output {
+pub(crate) fn run(line: &str) -> Output {
     debubble(line.split_whitespace())
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -28,7 +28,7 @@ fn results(line: &str) -> Vec<Value> {
 }
 
 /// Asserts exit code 2, nothing on stdout, and a message with every one of `parts`.
-fn refused(output: &Output, parts: &[&str]) {
+pub(crate) fn refused(output: &Output, parts: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));

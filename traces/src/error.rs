@@ -119,7 +119,7 @@ pub enum TraceError {
         dp_rank: u32,
     },
     /// Passes that are no schedule: one missing, doubled, on a wrong stage, or in a circle.
-    #[error("step {step}, dp rank {dp_rank}: {fault}")]
+    #[error("step {step}, dp rank {dp_rank}: {}{fault}", order(fault))]
     Schedule {
         /// The step.
         step: u64,
@@ -204,6 +204,14 @@ pub enum TraceError {
         /// An operation that cannot start.
         operation: String,
     },
+}
+
+/// What a deadlock says about times: passes that ran cannot have waited for each other.
+fn order(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Deadlock(_) => "time goes backwards: in the order of their start times, ",
+        _ => "",
+    }
 }
 
 fn others(skipped: usize) -> String {

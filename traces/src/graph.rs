@@ -357,7 +357,10 @@ fn needs(parts: &Parts<'_>) -> Vec<Need> {
 /// Which operations are one thing done by several ranks: the same number of the same operation.
 type Key = (OpType, u32, u32, u32);
 
-fn meetings(parts: &Parts<'_>) -> Result<(Vec<u32>, Vec<Meeting>, Vec<u32>), TraceError> {
+/// The meeting of each operation, all meetings, and their members.
+type Meetings = (Vec<u32>, Vec<Meeting>, Vec<u32>);
+
+fn meetings(parts: &Parts<'_>) -> Result<Meetings, TraceError> {
     let mut keys: Vec<(Key, u32)> = Vec::new();
     for (number, rank) in parts.ranks.iter().enumerate() {
         let pipeline = u32::try_from(number / parts.shape.stages()).unwrap_or(ALONE);

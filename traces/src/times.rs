@@ -23,9 +23,9 @@ impl Times {
         Self { own: run.own().to_vec(), launch: Vec::new(), free_links: false }
     }
 
-    /// The same, but every operation starts as late as operations of its kind behind one of the
-    /// same kind on the same stage do (the median over the run): what the host, or something the
-    /// trace leaves out, takes between them.
+    /// The same, but between two operations of a rank passes what always passes between two such
+    /// operations on that stage: the shortest delay of the run, as what the host or something that
+    /// the trace leaves out takes. Longer ones are waits that nothing in the trace explains.
     #[must_use]
     pub fn with_launch_delays(self, run: &Run) -> Self {
         let delays = run.launch_delays();
@@ -37,8 +37,14 @@ impl Times {
             keys.push((one.stage, one.optype, follows));
             before = Some((rank, one.optype));
         }
-        let medians = medians(keys.iter().copied().zip(delays));
-        Self { launch: keys.iter().map(|key| medians[key]).collect(), ..self }
+        let mut shortest = BTreeMap::new();
+        for (key, delay) in keys.iter().zip(delays) {
+            shortest
+                .entry(key)
+                .and_modify(|least: &mut u64| *least = delay.min(*least))
+                .or_insert(delay);
+        }
+        Self { launch: keys.iter().map(|key| shortest[key]).collect(), ..self }
     }
 
     /// The same with transfers between stages that take no time.

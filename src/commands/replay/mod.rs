@@ -46,8 +46,8 @@ pub struct Replay {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
-    /// Let operations start as late as their kind usually does (median over the run) instead of at
-    /// once
+    /// Let pass between two operations of a rank what always does (shortest over the run), which
+    /// the host takes, or something that the trace leaves out
     #[arg(long)]
     launch_delays: bool,
     #[command(flatten)]
@@ -175,8 +175,7 @@ fn print(out: &mut dyn Write, json: &Json) -> Result<(), Error> {
         vec![step.step.to_string(), measured, predicted, signed(step.error())]
     });
     write!(out, "{}", format::table(&["step", "measured", "predicted", "error"], rows))?;
-    let [mean, max] =
-        [json.mean_abs_error, json.max_abs_error].map(|error| signed(error)[1..].to_owned());
+    let [mean, max] = [json.mean_abs_error, json.max_abs_error].map(format::percent);
     writeln!(out, "\nmean absolute error {mean}, largest {max}")?;
     let row = |what: String, step: u64, saved: i64| {
         let sign = if saved < 0 { "-" } else { "" };

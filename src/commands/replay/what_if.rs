@@ -1,12 +1,13 @@
 //! What the steps of a run would have been.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use clap::ValueEnum;
-use pipeline::{Costs, Kind, Nanos, PassTimes, Schedule, Shape};
+use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Schedule, Shape};
 use rayon::prelude::*;
 use serde::Serialize;
-use traces::{Medians, Run, Times};
+use traces::{Medians, Operation, Run, Times};
 
 use super::super::note;
 use super::Questions;
@@ -36,12 +37,13 @@ pub(super) struct Answer {
     pub(super) saved_ns: i64,
 }
 
-/// A rank or stage that costs most among its like.
+/// Who costs most among its like.
 #[derive(Serialize)]
 pub(super) struct Straggler {
-    /// `dp rank` or `stage`.
-    what: &'static str,
-    number: u32,
+    /// The data-parallel rank; null for the stage of all of them.
+    dp_rank: Option<u32>,
+    /// The stage; null for all stages of the rank.
+    stage: Option<u16>,
     /// The mean step if it were like the others.
     pub(super) step_ns: u64,
     /// Against the prediction of the run as it was.
@@ -50,7 +52,10 @@ pub(super) struct Straggler {
 
 impl fmt::Display for Straggler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worst straggler, {} {}, like the others", self.what, self.number)
+        let rank = self.dp_rank.map(|rank| format!("dp rank {rank}"));
+        let stage = self.stage.map(|stage| format!("stage {stage}"));
+        let who: Vec<String> = rank.into_iter().chain(stage).collect();
+        write!(f, "{} like the others", who.join(", "))
     }
 }
 
@@ -220,30 +225,34 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
     Costs::new((0..shape.chunks()).map(chunk).collect(), medians.transfer())
 }
 
-/// The data-parallel rank that costs most against ranks whose passes take the median, and the
-/// stage that costs most against an ordinary one, where there are several.
+/// Who costs most: the data-parallel rank whose passes should take the medians, the stage of it,
+/// and the stage that should be an ordinary one on all ranks; where there are several.
 pub(super) fn stragglers(run: &Run, times: &Times) -> Vec<Straggler> {
     let medians = Medians::of(run);
     let was = step(run, times);
-    let straggler = |what, number, times: &Times| {
-        let step = step(run, times);
-        Straggler { what, number, step_ns: step, saved_ns: saved(was, step) }
+    let mended = |dp_rank: Option<u32>, stage: Option<u16>| {
+        let is_it = |one: &Operation| {
+            dp_rank.is_none_or(|rank| rank == one.dp_rank)
+                && stage.is_none_or(|stage| stage == one.stage)
+        };
+        let time = |pass: Pass| match dp_rank {
+            Some(_) => medians.pass(pass.kind, pass.chunk),
+            None => medians.typical(pass.kind),
+        };
+        let mended = |one: &Operation, pass: Pass| is_it(one).then(|| time(pass));
+        let step = step(run, &times.clone().with_passes(run, mended));
+        Straggler { dp_rank, stage, step_ns: step, saved_ns: saved(was, step) }
     };
+    let cost = |one: &Straggler| (one.saved_ns, Reverse(one.dp_rank), Reverse(one.stage));
     let stages = run.steps().iter().map(|step| step.shape().stages()).max().unwrap_or(0);
-    let ranks = run.dp_ranks().par_iter().map(|&rank| {
-        let of_rank = times.clone().with_passes(run, |one, pass| {
-            (one.dp_rank == rank).then(|| medians.pass(pass.kind, pass.chunk))
-        });
-        straggler("dp rank", rank, &of_rank)
-    });
-    let of_stages = (0..u32::try_from(stages).unwrap_or(0)).into_par_iter().map(|stage| {
-        let of_stage = times.clone().with_passes(run, |one, pass| {
-            (u32::from(one.stage) == stage).then(|| medians.typical(pass.kind))
-        });
-        straggler("stage", stage, &of_stage)
-    });
-    let worst = |one: &Straggler| (one.saved_ns, std::cmp::Reverse(one.number));
-    let rank = (run.dp_ranks().len() > 1).then(|| ranks.max_by_key(worst)).flatten();
-    let stage = (stages > 1).then(|| of_stages.max_by_key(worst)).flatten();
-    rank.into_iter().chain(stage).filter(|one| one.saved_ns > 0).collect()
+    let stages = 0..u16::try_from(stages).unwrap_or(u16::MAX);
+    let ranks = run.dp_ranks().par_iter().filter(|_| run.dp_ranks().len() > 1);
+    let rank = ranks.map(|&rank| mended(Some(rank), None)).max_by_key(cost);
+    let worst_stage = |rank: Option<u32>| {
+        let stages = stages.clone().into_par_iter().filter(|_| stages.len() > 1);
+        stages.map(|stage| mended(rank, Some(stage))).max_by_key(cost)
+    };
+    let of_rank = rank.as_ref().and_then(|rank| worst_stage(rank.dp_rank));
+    let of_all = worst_stage(None);
+    [rank, of_rank, of_all].into_iter().flatten().filter(|one| one.saved_ns > 0).collect()
 }
