@@ -16,6 +16,7 @@ mod operation;
 mod parquet;
 mod run;
 mod times;
+mod waits;
 
 pub use error::{Place, TraceError};
 pub use operation::{Direction, OpType, Operation, Side};

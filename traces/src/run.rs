@@ -5,9 +5,10 @@ use std::ops::Range;
 use pipeline::{Fault, Kind, Nanos, Order, Placement, Schedule, Shape, Slot};
 
 use crate::error::TraceError;
-use crate::graph::{Graph, Parts, together};
+use crate::graph::{Graph, Parts};
 use crate::operation::Operation;
 use crate::times::Times;
+use crate::waits::together;
 
 /// A real run whose steps can be timed anew.
 pub struct Run {
