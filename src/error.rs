@@ -51,6 +51,14 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
+    /// A trace of a run that makes no sense.
+    #[error("{}: {fault}", path.display())]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: traces::TraceError,
+    },
     /// Standard output is closed or full.
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),

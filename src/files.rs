@@ -8,6 +8,12 @@ use crate::error::Error;
 
 /// Reads a text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
+    let not_text = |_| Error::Read { path: path.to_owned(), cause: "it is not UTF-8 text".into() };
+    String::from_utf8(read_bytes(path, limit)?).map_err(not_text)
+}
+
+/// Reads a file of at most `limit` bytes.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
     let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
     let metadata = file.metadata().map_err(|cause| fail(cause.to_string()))?;
@@ -21,7 +27,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     if metadata.len().max(bytes.len() as u64) > limit {
         return Err(fail(format!("it is larger than {limit} bytes")));
     }
-    String::from_utf8(bytes).map_err(|_| fail("it is not UTF-8 text".to_owned()))
+    Ok(bytes)
 }
 
 /// Writes a whole file: readers see the old one or the new one, never half of it.

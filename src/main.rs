@@ -23,6 +23,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
 use crate::commands::export::Export;
+use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
 use crate::commands::simulate::Simulate;
@@ -53,6 +54,7 @@ enum Command {
     Schedules(Schedules),
     Reproduce(Reproduce),
     Export(Box<Export>),
+    Replay(Replay),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -83,6 +85,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Export(export) => export.run(out)?,
+        Command::Replay(replay) => replay.run(out)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

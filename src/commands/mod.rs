@@ -2,6 +2,7 @@
 //! stderr.
 
 pub mod export;
+pub mod replay;
 pub mod reproduce;
 pub mod schedules;
 pub mod simulate;

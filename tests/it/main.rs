@@ -10,4 +10,5 @@ mod faults;
 mod golden;
 mod law;
 mod paper;
+mod traces;
 mod weather;

@@ -61,3 +61,16 @@ fn profiled_interleaved() {
     assert_eq!(cells.len(), 12);
     all_within(&cells, 0.5e-4, 1e-8);
 }
+
+#[test]
+fn measured_iterations_of_unequal_stages() {
+    let cells = cells("vocabulary");
+    assert_eq!(cells.len(), 8);
+    let error = |cell: &Value| {
+        let figure = |key: &str| cell[key].as_f64().unwrap();
+        ((figure("ours") - figure("published")) / figure("published")).abs()
+    };
+    let errors: Vec<f64> = cells.iter().map(error).collect();
+    assert!(errors.iter().all(|error| *error <= 0.025), "{errors:?}");
+    assert!(errors.iter().sum::<f64>() <= 0.015 * 8.0, "{errors:?}");
+}

@@ -50,7 +50,7 @@ pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Error> {
     Ok(Reproduced { table: Table::Fig9, title, cells, text })
 }
 
-fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Error {
+pub(super) fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Error {
     let line = position.map_or(String::new(), |position| format!(", line {}", position.line()));
     Error::question(format!("{}{line}: {message}", path.display()))
 }

@@ -1,0 +1,178 @@
+//! Reads the operations of trace events, as Chrome, Perfetto and debubble write them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use pipeline::{Kind, Pass};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::Value;
+
+use crate::error::{Place, TraceError};
+use crate::operation::{OpType, Operation, count, duration, start};
+use crate::{MAX_OPERATIONS, Trace};
+
+/// Nanoseconds per microsecond, the unit of trace events.
+const MICROSECOND: f64 = 1e3;
+
+/// What is read of an event; anything else is passed over.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    ph: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    ts: Option<Value>,
+    dur: Option<Value>,
+    tid: Option<Value>,
+    args: Option<Args>,
+}
+
+/// What is read of an event's `args`. A profiler may mean something else by these names: whether
+/// they are numbers is looked at only where an operation is said.
+#[derive(Deserialize, Default)]
+struct Args {
+    kind: Option<Value>,
+    optype: Option<Value>,
+    stage: Option<Value>,
+    step: Option<Value>,
+    dp_rank: Option<Value>,
+    chunk: Option<Value>,
+    microbatch: Option<Value>,
+}
+
+/// The object form of a trace.
+#[derive(Deserialize)]
+struct Object {
+    #[serde(rename = "traceEvents")]
+    events: Events,
+}
+
+/// The operations among the events, taken one by one so that the others cost no memory.
+struct Events(Result<Trace, TraceError>);
+
+pub(crate) fn read(content: &[u8]) -> Result<Trace, TraceError> {
+    let is_list = content.trim_ascii_start().starts_with(b"[");
+    let Events(trace) = match is_list {
+        true => serde_json::from_slice(content)?,
+        false => serde_json::from_slice::<Object>(content)?.events,
+    };
+    trace
+}
+
+impl<'de> Deserialize<'de> for Events {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(EventsVisitor)
+    }
+}
+
+struct EventsVisitor;
+
+impl<'de> Visitor<'de> for EventsVisitor {
+    type Value = Events;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of trace events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Events, A::Error> {
+        let mut trace = Trace { operations: Vec::new(), skipped: 0 };
+        let mut number = 0;
+        while let Some(event) = events.next_element::<Event<'de>>()? {
+            match operation(&event, Place::Event(number)) {
+                Ok(Some(operation)) => trace.operations.push(operation),
+                Ok(None) => trace.skipped += usize::from(event.ph.as_deref() == Some("X")),
+                Err(error) => {
+                    while events.next_element::<IgnoredAny>()?.is_some() {}
+                    return Ok(Events(Err(error)));
+                }
+            }
+            if trace.operations.len() > MAX_OPERATIONS {
+                return Err(de::Error::custom(format!("more than {MAX_OPERATIONS} operations")));
+            }
+            number += 1;
+        }
+        Ok(Events(Ok(trace)))
+    }
+}
+
+/// The operation that `event` says, or `None` if it says none.
+fn operation(event: &Event<'_>, at: Place) -> Result<Option<Operation>, TraceError> {
+    if event.ph.as_deref() != Some("X") {
+        return Ok(None);
+    }
+    let Some((optype, named)) = optype(event, at)? else { return Ok(None) };
+    let none = Args::default();
+    let args = event.args.as_ref().unwrap_or(&none);
+    let chunk = whole(args.chunk.as_ref(), at, "args.chunk")?;
+    let microbatch = whole(args.microbatch.as_ref(), at, "args.microbatch")?;
+    if named.is_none() && microbatch.is_none() && matches!(optype, OpType::Pass(_)) {
+        return Err(TraceError::Absent { place: at, column: "args.microbatch" });
+    }
+    let named = named.unwrap_or(Pass::f(0, 0));
+    let (stage, name) = match &args.stage {
+        Some(stage) => (Some(stage), "args.stage"),
+        None => (event.tid.as_ref(), "tid"),
+    };
+    let stage = whole(stage, at, name)?.ok_or(TraceError::Absent { place: at, column: name })?;
+    let or_zero = |value: &Option<Value>, column| -> Result<i64, TraceError> {
+        Ok(whole(value.as_ref(), at, column)?.unwrap_or(0))
+    };
+    Ok(Some(Operation {
+        step: count(or_zero(&args.step, "args.step")?, at, "args.step")?,
+        dp_rank: count(or_zero(&args.dp_rank, "args.dp_rank")?, at, "args.dp_rank")?,
+        stage: count(stage, at, name)?,
+        optype,
+        chunk: count(chunk.unwrap_or(named.chunk.into()), at, "args.chunk")?,
+        microbatch: count(microbatch.unwrap_or(named.microbatch.into()), at, "args.microbatch")?,
+        start: start(decimal(event.ts.as_ref(), at, "ts")?, MICROSECOND, at, "ts")?,
+        duration: duration(decimal(event.dur.as_ref(), at, "dur")?, MICROSECOND, at, "dur")?,
+    }))
+}
+
+/// What the event does, from `args` or from its name, which then says chunk and microbatch too.
+fn optype(event: &Event<'_>, at: Place) -> Result<Option<(OpType, Option<Pass>)>, TraceError> {
+    let named = event.name.as_deref().and_then(pass);
+    let args = event.args.as_ref();
+    let misspelt = args.and_then(|args| args.optype.as_ref());
+    let Some(said) = args.and_then(|args| args.kind.as_ref()).or(misspelt) else {
+        return Ok(named.map(|pass| (OpType::Pass(pass.kind), Some(pass))));
+    };
+    match said.as_str().map(|name| (OpType::named(name), name)) {
+        Some((Some(optype), _)) => Ok(Some((optype, named))),
+        // A profiler's own kinds are none of ours; a misspelt optype would be.
+        _ if misspelt.is_none() => Ok(None),
+        found => {
+            let name = found.map_or(said.to_string(), |(_, name)| name.to_owned());
+            Err(TraceError::UnknownOpType { place: at, name: name.chars().take(40).collect() })
+        }
+    }
+}
+
+/// Reads a pass such as `F0.3`.
+fn pass(name: &str) -> Option<Pass> {
+    let digits = name.trim_start_matches(|c: char| c.is_ascii_uppercase());
+    let letters = &name[..name.len() - digits.len()];
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == letters)?;
+    let (chunk, microbatch) = digits.split_once('.')?;
+    Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
+}
+
+fn whole(
+    value: Option<&Value>,
+    at: Place,
+    column: &'static str,
+) -> Result<Option<i64>, TraceError> {
+    let Some(value) = value else { return Ok(None) };
+    value.as_i64().map(Some).ok_or_else(|| wrong(value, at, column, "no whole number"))
+}
+
+fn decimal(value: Option<&Value>, at: Place, column: &'static str) -> Result<f64, TraceError> {
+    let value = value.ok_or(TraceError::Absent { place: at, column })?;
+    value.as_f64().ok_or_else(|| wrong(value, at, column, "not a number"))
+}
+
+fn wrong(value: &Value, place: Place, column: &'static str, why: &'static str) -> TraceError {
+    let value = value.to_string().chars().take(40).collect();
+    TraceError::Value { place, column, value, why }
+}

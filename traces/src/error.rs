@@ -1,0 +1,222 @@
+//! What can be wrong with a trace, as values that name rows, steps, ranks and passes.
+
+use std::fmt;
+
+use pipeline::Fault;
+use thiserror::Error;
+
+use crate::MAX_OPERATIONS;
+use crate::operation::OpType;
+
+/// Where in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A row of a table, from 0.
+    Row(usize),
+    /// An element of `traceEvents`, from 0.
+    Event(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Row(row) => write!(f, "row {row}"),
+            Self::Event(event) => write!(f, "event {event}"),
+        }
+    }
+}
+
+/// What is wrong with a trace.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// Neither Parquet nor JSON.
+    #[error("it is no trace: neither a Parquet file nor trace events in JSON")]
+    NotATrace,
+    /// A Parquet file that the library refuses.
+    #[error("it cannot be read as Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A Parquet file with fewer values than it promises.
+    #[error("column {column} holds {found} values, but the file should have {rows} rows")]
+    CutOff {
+        /// The column.
+        column: &'static str,
+        /// Values it has.
+        found: usize,
+        /// Rows promised.
+        rows: usize,
+    },
+    /// JSON that is none, or no trace events.
+    #[error("it cannot be read as trace events: {0}")]
+    Json(#[from] serde_json::Error),
+    /// More operations than [`MAX_OPERATIONS`].
+    #[error("it has {rows} rows: at most {MAX_OPERATIONS}")]
+    TooMany {
+        /// How many it has.
+        rows: i64,
+    },
+    /// Columns that are needed and not there.
+    #[error("it has no column {}; its columns are {}", missing.join(", "), found.join(", "))]
+    MissingColumns {
+        /// Those needed.
+        missing: Vec<&'static str>,
+        /// Those there.
+        found: Vec<String>,
+    },
+    /// A column with another kind of values.
+    #[error("column {column} holds {found}, not {wanted}")]
+    ColumnType {
+        /// Its name.
+        column: &'static str,
+        /// What it holds.
+        found: String,
+        /// What it should hold.
+        wanted: &'static str,
+    },
+    /// Nothing where a value should be.
+    #[error("{place} has no {column}")]
+    Absent {
+        /// Where.
+        place: Place,
+        /// What is absent.
+        column: &'static str,
+    },
+    /// A value that makes no sense.
+    #[error("{place}: {column} is {value}, which is {why}")]
+    Value {
+        /// Where.
+        place: Place,
+        /// Which.
+        column: &'static str,
+        /// What it is.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An operation nobody knows.
+    #[error("{place}: unknown operation `{name}`; known are {}", OpType::names())]
+    UnknownOpType {
+        /// Where.
+        place: Place,
+        /// Its name.
+        name: String,
+    },
+    /// No operation at all.
+    #[error(
+        "it has no operations of a pipeline{}: a trace event needs args.kind and args.microbatch, \
+         or a name such as F0.3",
+        others(*.skipped)
+    )]
+    Nothing {
+        /// Events that are none.
+        skipped: usize,
+    },
+    /// A step in which a data-parallel rank did nothing.
+    #[error("step {step} has no operations of dp rank {dp_rank}, which other steps have")]
+    MissingRank {
+        /// The step.
+        step: u64,
+        /// The rank.
+        dp_rank: u32,
+    },
+    /// Passes that are no schedule: one missing, doubled, on a wrong stage, or in a circle.
+    #[error("step {step}, dp rank {dp_rank}: {}{fault}", order(fault))]
+    Schedule {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// Two passes at the same time on one rank.
+    #[error(
+        "step {step}, dp rank {dp_rank}, stage {stage}: time goes backwards: {second} starts \
+         before {first} is over"
+    )]
+    Overlap {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// The stage.
+        stage: u16,
+        /// The pass that started first.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A pass that was over before what it needs had begun.
+    #[error(
+        "step {step}, dp rank {dp_rank}: time goes backwards: {user} is over before {maker}, \
+         which it needs, starts"
+    )]
+    Backwards {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// The pass that needs.
+        user: String,
+        /// The pass that makes.
+        maker: String,
+    },
+    /// One side of a transfer without the other.
+    #[error(
+        "step {step}, dp rank {dp_rank}, stage {stage}: number {number} of its {optype} (from 0) \
+         has no other side; a trace without any sends and receives would do"
+    )]
+    Unmatched {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// The stage.
+        stage: u16,
+        /// The side there is.
+        optype: &'static str,
+        /// How many such operations the rank did before it in the step.
+        number: u32,
+    },
+    /// More operations at once on one rank than any run does.
+    #[error("step {step}, dp rank {dp_rank}, stage {stage}: more than {limit} operations at once")]
+    Crowd {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// The stage.
+        stage: u16,
+        /// The limit.
+        limit: usize,
+    },
+    /// Operations that wait for each other.
+    #[error(
+        "step {step}, dp rank {dp_rank}, stage {stage}: {operation} would wait for ever, if ranks \
+         did everything in the order of the trace"
+    )]
+    Deadlock {
+        /// The step.
+        step: u64,
+        /// The pipeline.
+        dp_rank: u32,
+        /// The stage.
+        stage: u16,
+        /// An operation that cannot start.
+        operation: String,
+    },
+}
+
+/// What a deadlock says about times: passes that ran cannot have waited for each other.
+fn order(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Deadlock(_) => "time goes backwards: in the order of their start times, ",
+        _ => "",
+    }
+}
+
+fn others(skipped: usize) -> String {
+    match skipped {
+        0 => String::new(),
+        n => format!(" ({n} events are something else)"),
+    }
+}

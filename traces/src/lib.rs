@@ -1,0 +1,60 @@
+//! Reads the operations of a real run and predicts its steps from their durations.
+//!
+//! A trace, [`read`] from Parquet or trace events, is a list of [`Operation`]s. [`Run::new`] finds
+//! out who waited for whom and keeps only that and how long everything took by itself; from these
+//! [`Run::predict`] times the steps anew, as they were or with other [`Times`]. No file is opened
+//! in here.
+//!
+//! The one law: a rank does its operations one after the other, and an operation that several ranks
+//! do together takes its own time from the moment the last of them has begun it. Times at which
+//! operations started serve to find the order and the own times, and are then forgotten.
+
+mod chrome;
+mod error;
+mod graph;
+mod operation;
+mod parquet;
+mod run;
+mod times;
+mod waits;
+
+pub use error::{Place, TraceError};
+pub use operation::{Direction, OpType, Operation, Side};
+pub use run::{Run, Step};
+pub use times::{Medians, Times};
+
+/// The most operations a trace may have. Bounds the memory a hostile input can ask for.
+pub const MAX_OPERATIONS: usize = 20_000_000;
+
+/// What was read from a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// The operations, as they stand in the file.
+    pub operations: Vec<Operation>,
+    /// Events that are no operations of a pipeline, such as those of a profiler; never in Parquet.
+    pub skipped: usize,
+}
+
+/// Reads a trace: Parquet if it begins like a Parquet file, trace events if it begins like JSON.
+///
+/// Parquet has the columns of the StragglerAnalysis data set, one row per operation: `dp_rank`,
+/// `stage`, `step`, `optype`, `start_ts` and `duration` in seconds, `mc` (chunk of the stage) and
+/// `mb_id`, the last two -1 where an operation has none; other columns are ignored. Chunk `mc` of
+/// stage `s` of `p` is chunk `mc * p + s` of the model.
+///
+/// Of trace events (Chrome, Perfetto), those with `"ph": "X"` are read, `ts` and `dur` in
+/// microseconds. `args` says `kind` or `optype` (F, B, W, BW, or an `optype` as in Parquet),
+/// `stage`, `step`, `dp_rank`, `chunk` (in model order over the whole model) and `microbatch`.
+/// Without `kind` the event's name is read as a pass, as in `F0.3`; without `stage` the thread is
+/// the stage; `step`, `dp_rank` and `chunk` are 0 where they are not said.
+///
+/// # Errors
+/// If it is neither, is cut off, lacks something, or has values that make no sense.
+pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
+    let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first {
+        _ if content.starts_with(b"PAR1") => parquet::read(content),
+        Some(b'{' | b'[') => chrome::read(&content),
+        _ => Err(TraceError::NotATrace),
+    }
+}

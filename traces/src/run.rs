@@ -1,0 +1,226 @@
+//! A run, checked and understood: its steps, and how long each would take.
+
+use std::ops::Range;
+
+use pipeline::{Fault, Kind, Nanos, Order, Placement, Schedule, Shape, Slot};
+
+use crate::error::TraceError;
+use crate::graph::{Graph, Parts};
+use crate::operation::Operation;
+use crate::times::Times;
+use crate::waits::together;
+
+/// A real run whose steps can be timed anew.
+pub struct Run {
+    /// By step, data-parallel rank, stage and start.
+    operations: Vec<Operation>,
+    own: Vec<u64>,
+    dp_ranks: Vec<u32>,
+    steps: Vec<Step>,
+}
+
+/// One training step of a run.
+pub struct Step {
+    number: u64,
+    operations: Range<usize>,
+    shape: Shape,
+    placement: Placement,
+    begin: Nanos,
+    end: Nanos,
+    graph: Graph,
+}
+
+impl Run {
+    /// Checks that `operations` are whole steps of a pipeline, and finds out who waited for whom.
+    ///
+    /// # Errors
+    /// If a pass is missing, doubled or on a wrong stage, if time goes backwards, or if the
+    /// operations of different ranks do not fit together.
+    pub fn new(mut operations: Vec<Operation>) -> Result<Self, TraceError> {
+        // Stable: operations of no length stay as they stand in the file.
+        operations.sort_by_key(|one| (one.step, one.dp_rank, one.stage, one.start, one.end()));
+        let stages = operations.iter().map(|one| u64::from(one.stage) + 1).max();
+        let Some(stages) = stages else { return Err(TraceError::Nothing { skipped: 0 }) };
+        let mut dp_ranks: Vec<u32> = operations.iter().map(|one| one.dp_rank).collect();
+        dp_ranks.sort_unstable();
+        dp_ranks.dedup();
+        let mut run = Self { operations, own: Vec::new(), dp_ranks, steps: Vec::new() };
+        let mut first = 0;
+        while first < run.operations.len() {
+            let number = run.operations[first].step;
+            let count = run.operations[first..].partition_point(|one| one.step == number);
+            let step = run.step(first..first + count, stages)?;
+            run.own.extend(step.graph.own_times(&run.operations[first..first + count]));
+            run.steps.push(step);
+            first += count;
+        }
+        Ok(run)
+    }
+
+    fn step(&self, range: Range<usize>, stages: u64) -> Result<Step, TraceError> {
+        let operations = &self.operations[range.clone()];
+        let number = operations[0].step;
+        let pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);
+        let present: Vec<u32> = pipelines.clone().map(|ops| ops[0].dp_rank).collect();
+        if let Some(&dp_rank) = self.dp_ranks.iter().find(|rank| !present.contains(rank)) {
+            return Err(TraceError::MissingRank { step: number, dp_rank });
+        }
+        let dp_rank = present[0];
+        let wrong = |fault| TraceError::Schedule { step: number, dp_rank, fault };
+        let shape = shape(operations, stages).map_err(wrong)?;
+        let placement = likeliest_placement(shape, operations);
+        for pipeline in pipelines {
+            let dp_rank = pipeline[0].dp_rank;
+            schedule(shape, placement, pipeline).map_err(|fault| TraceError::Schedule {
+                step: number,
+                dp_rank,
+                fault,
+            })?;
+        }
+        let by_rank = operations
+            .chunk_by(|one, other| (one.dp_rank, one.stage) == (other.dp_rank, other.stage));
+        let ranks = by_rank.scan(0, |next, rank| {
+            let first = std::mem::replace(next, *next + rank.len());
+            Some(first..*next)
+        });
+        let parts = Parts { operations, ranks: ranks.collect(), shape, placement };
+        let graph = Graph::new(&parts)?;
+        let begin = operations.iter().map(|one| one.start).min().unwrap_or_default();
+        let end = operations.iter().map(Operation::end).max().unwrap_or_default();
+        Ok(Step { number, operations: range, shape, placement, begin, end, graph })
+    }
+
+    /// The steps, by number.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The data-parallel ranks, ascending.
+    #[must_use]
+    pub fn dp_ranks(&self) -> &[u32] {
+        &self.dp_ranks
+    }
+
+    /// All operations, by step, data-parallel rank, stage and start.
+    #[must_use]
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// How long each of [`Self::operations`] took by itself.
+    pub(crate) fn own(&self) -> &[u64] {
+        &self.own
+    }
+
+    /// How long each of [`Self::operations`] hesitated when it could have started.
+    pub(crate) fn launch_delays(&self) -> Vec<u64> {
+        let of = |step: &Step| {
+            step.graph.launch_delays(&self.operations[step.operations.clone()], step.begin.0)
+        };
+        self.steps.iter().flat_map(of).collect()
+    }
+
+    /// How long each step takes if its operations take `times`: from the moment at which all ranks
+    /// begin to the end of the last operation of any.
+    #[must_use]
+    pub fn predict(&self, times: &Times) -> Vec<Nanos> {
+        let of = |step: &Step| {
+            let range = step.operations.clone();
+            let launch = times.launch.get(range.clone()).unwrap_or_default();
+            Nanos(step.graph.predict(&times.own[range], launch, times.free_links))
+        };
+        self.steps.iter().map(of).collect()
+    }
+
+    /// Whether the run has whole backward passes, rather than B and W apart.
+    #[must_use]
+    pub fn is_fused(&self) -> bool {
+        let mut passes = self.operations.iter().filter_map(Operation::pass);
+        passes.any(|pass| pass.kind == Kind::BW)
+    }
+
+    /// The time from the end of a pass to the arrival of its value where transfers are not in the
+    /// trace: the longest over the links of the first step.
+    pub(crate) fn hop(&self) -> u64 {
+        self.steps.first().map_or(0, |step| step.graph.hop())
+    }
+
+    /// The order in which the pipeline of `dp_rank` (by its place in [`Self::dp_ranks`]) did the
+    /// passes of `step`.
+    ///
+    /// # Errors
+    /// Never: it was checked before.
+    pub fn schedule(&self, step: &Step, dp_rank: usize) -> Result<Schedule, Fault> {
+        let operations = &self.operations[step.operations.clone()];
+        let mut pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);
+        schedule(step.shape, step.placement, pipelines.nth(dp_rank).unwrap_or_default())
+    }
+}
+
+impl Step {
+    /// Its number in the training run.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Stages, chunks and microbatches.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How long it took: from the start of the first operation of any rank to the end of the last
+    /// of any.
+    #[must_use]
+    pub fn measured(&self) -> Nanos {
+        self.end - self.begin
+    }
+}
+
+/// The smallest shape that has all passes of a step.
+fn shape(operations: &[Operation], stages: u64) -> Result<Shape, Fault> {
+    let passes = || operations.iter().filter_map(Operation::pass);
+    let chunks = passes().map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(0);
+    let microbatches = passes().map(|pass| u64::from(pass.microbatch) + 1).max().unwrap_or(0);
+    Shape::new(stages, chunks.div_ceil(stages), microbatches)
+}
+
+/// The placement under which fewest passes stand on a wrong stage.
+fn likeliest_placement(shape: Shape, operations: &[Operation]) -> Placement {
+    let strays = |placement: &Placement| {
+        let is_stray = |one: &&Operation| {
+            let home = |pass: pipeline::Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+            one.pass().is_some_and(|pass| home(pass) != usize::from(one.stage))
+        };
+        operations.iter().filter(is_stray).count()
+    };
+    let candidates = [Placement::Looped, Placement::Vee, Placement::Mirrored];
+    // Only a pipeline of one chunk per stage can be mirrored; of equals, the first is kept.
+    let allowed = if shape.chunks_per_stage() == 1 { &candidates[..] } else { &candidates[..2] };
+    allowed.iter().copied().min_by_key(strays).unwrap_or(Placement::Looped)
+}
+
+/// The order of passes of one pipeline in one step.
+fn schedule(
+    shape: Shape,
+    placement: Placement,
+    operations: &[Operation],
+) -> Result<Schedule, Fault> {
+    let mut orders = vec![Order::default(); shape.stages()];
+    let passes: Vec<&Operation> = operations.iter().filter(|one| one.pass().is_some()).collect();
+    let mut at = 0;
+    while let Some(first) = passes.get(at) {
+        let next =
+            passes.get(at + 1).filter(|next| next.stage == first.stage && together(first, next));
+        let slot = match (first.pass(), next.and_then(|next| next.pass())) {
+            (Some(first), Some(second)) => Slot::Pair(first, second),
+            (Some(first), None) => first.into(),
+            (None, _) => break,
+        };
+        at += slot.passes().count();
+        orders[usize::from(first.stage)].push(slot);
+    }
+    Schedule::new(shape, placement, orders)
+}
