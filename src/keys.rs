@@ -10,6 +10,7 @@ use pipeline::{Bytes, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
+use crate::hardware::keys::HardwareKeys;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 
 /// What a question may say. All keys are optional here; what is missing is said when it is needed.
@@ -44,11 +45,11 @@ pub struct Keys {
     pub backward_weight: Option<Vec<Nanos>>,
     /// Latency of one transfer between two stages [default: 0ns]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "single")]
+    #[serde(deserialize_with = "text")]
     pub hop: Option<Nanos>,
     /// Memory limit per stage: `1.5p` (times the activations of p microbatches) or `38GiB`
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "single")]
+    #[serde(deserialize_with = "text")]
     pub memory_limit: Option<Limit>,
     /// Hidden size h; with --heads and --seq: 34h+5as bytes held between F and B, 32h between B
     /// and W, per layer and token
@@ -96,7 +97,7 @@ pub struct Keys {
     /// Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms
     #[arg(long, value_name = "PROBABILITY:TIME", help_heading = NOISE)]
     #[arg(allow_hyphen_values = true)]
-    #[serde(deserialize_with = "single")]
+    #[serde(deserialize_with = "text")]
     pub stall: Option<Stall>,
     /// Seed of all chance [default: 0]
     #[arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true)]
@@ -105,41 +106,67 @@ pub struct Keys {
     /// only replica 0
     #[arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true)]
     pub replicas: Option<u64>,
+    /// What it runs on.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub hardware: HardwareKeys,
 }
 
 /// Heading in the help of what makes durations differ.
 const NOISE: &str = "Stragglers and noise";
 
-impl Keys {
-    /// The names of the keys that say something.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        let all = [
-            ("schedule", self.schedule.is_some()),
-            ("stages", self.stages.is_some()),
-            ("microbatches", self.microbatches.is_some()),
-            ("chunks", self.chunks.is_some()),
-            ("forward", self.forward.is_some()),
-            ("backward-input", self.backward_input.is_some()),
-            ("backward-weight", self.backward_weight.is_some()),
-            ("hop", self.hop.is_some()),
-            ("memory-limit", self.memory_limit.is_some()),
-            ("hidden", self.hidden.is_some()),
-            ("heads", self.heads.is_some()),
-            ("seq", self.seq.is_some()),
-            ("layers-per-stage", self.layers_per_stage.is_some()),
-            ("microbatch-size", self.microbatch_size.is_some()),
-            ("activation", self.activation.is_some()),
-            ("activation-until-weight", self.activation_until_weight.is_some()),
-            ("slowdown", self.slowdown.is_some()),
-            ("slowdown-profile", self.slowdown_profile.is_some()),
-            ("jitter", self.jitter.is_some()),
-            ("stall", self.stall.is_some()),
-            ("seed", self.seed.is_some()),
-            ("replicas", self.replicas.is_some()),
-        ];
-        all.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
-    }
+/// Gives a set of optional keys its list of names, and lets one set go before another.
+macro_rules! key_set {
+    ($set:ident { $($field:ident: $name:literal),* $(,)? } $(and $nested:ident)?) => {
+        impl $set {
+            /// The names of all keys.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
 
+            /// The names of the keys that say something.
+            pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+                let all = [$(self.$field.is_some()),*];
+                Self::NAMES.iter().copied().zip(all).filter(|(_, given)| *given).map(|(name, _)| name)
+            }
+
+            /// These keys, and those of `other` where these say nothing.
+            #[must_use]
+            pub fn or(self, other: Self) -> Self {
+                Self {
+                    $($field: self.$field.or(other.$field),)*
+                    $($nested: self.$nested.or(other.$nested),)?
+                }
+            }
+        }
+    };
+}
+pub(crate) use key_set;
+
+key_set!(Keys {
+    schedule: "schedule",
+    stages: "stages",
+    microbatches: "microbatches",
+    chunks: "chunks",
+    forward: "forward",
+    backward_input: "backward-input",
+    backward_weight: "backward-weight",
+    hop: "hop",
+    memory_limit: "memory-limit",
+    hidden: "hidden",
+    heads: "heads",
+    seq: "seq",
+    layers_per_stage: "layers-per-stage",
+    microbatch_size: "microbatch-size",
+    activation: "activation",
+    activation_until_weight: "activation-until-weight",
+    slowdown: "slowdown",
+    slowdown_profile: "slowdown-profile",
+    jitter: "jitter",
+    stall: "stall",
+    seed: "seed",
+    replicas: "replicas",
+} and hardware);
+
+impl Keys {
     /// These keys, and those of `other` where these say nothing.
     ///
     /// The two ways to give footprints exclude each other: naming one here drops the other there.
@@ -152,35 +179,12 @@ impl Keys {
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
         }
-        Self {
-            schedule: self.schedule.or(other.schedule),
-            stages: self.stages.or(other.stages),
-            microbatches: self.microbatches.or(other.microbatches),
-            chunks: self.chunks.or(other.chunks),
-            forward: self.forward.or(other.forward),
-            backward_input: self.backward_input.or(other.backward_input),
-            backward_weight: self.backward_weight.or(other.backward_weight),
-            hop: self.hop.or(other.hop),
-            memory_limit: self.memory_limit.or(other.memory_limit),
-            hidden: self.hidden.or(other.hidden),
-            heads: self.heads.or(other.heads),
-            seq: self.seq.or(other.seq),
-            layers_per_stage: self.layers_per_stage.or(other.layers_per_stage),
-            microbatch_size: self.microbatch_size.or(other.microbatch_size),
-            activation: self.activation.or(other.activation),
-            activation_until_weight: self.activation_until_weight.or(other.activation_until_weight),
-            slowdown: self.slowdown.or(other.slowdown),
-            slowdown_profile: self.slowdown_profile.or(other.slowdown_profile),
-            jitter: self.jitter.or(other.jitter),
-            stall: self.stall.or(other.stall),
-            seed: self.seed.or(other.seed),
-            replicas: self.replicas.or(other.replicas),
-        }
+        self.or(other)
     }
 }
 
 /// Reads one value by its `FromStr`, also from a bare number, so that the missing unit is named.
-fn single<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn text<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
 {
@@ -188,7 +192,7 @@ where
 }
 
 /// Reads one value, or a list of them, by their `FromStr`.
-fn list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+pub fn list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
 {

@@ -7,6 +7,7 @@ mod draw;
 mod error;
 mod files;
 mod format;
+mod hardware;
 mod keys;
 mod noise;
 mod outcome;

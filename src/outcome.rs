@@ -1,12 +1,16 @@
 //! What a simulated case came to, for tables and machines.
 
-use pipeline::{Bytes, Fault, Memory, Metrics, Timeline, peak_in_flight};
+use pipeline::{Bytes, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
+use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
 use sim::{Replay, timed};
 
-use crate::noise;
+use crate::error::Error;
+use crate::hardware::Hardware;
+use crate::hardware::report::{self, Report};
 use crate::noise::report::{Distributions, NoiseFree};
+use crate::noise::{self, Noise};
 use crate::question::Case;
 
 /// A case and its result.
@@ -19,6 +23,8 @@ pub struct Outcome {
     pub noise_free: Option<Metrics>,
     /// What many replicas came to, once they have been run.
     pub monte_carlo: Option<MonteCarlo>,
+    /// What it did to the hardware, if there is some; under noise, in replica 0.
+    pub report: Option<Report>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
@@ -27,15 +33,19 @@ pub struct Outcome {
 
 impl Outcome {
     /// Simulates `case`.
-    pub fn of(case: Case, replay: &mut Replay) -> Result<Self, Fault> {
-        let nominal = replay.metrics(&case.schedule, case.problem.costs())?;
-        let (metrics, noise_free) = match &case.noise {
-            Some(noise) => (noise::metrics(&case, noise, 0)?, Some(nominal)),
-            None => (nominal, None),
+    pub fn of(case: Case, replay: &mut Replay) -> Result<Self, Error> {
+        let (nominal, steady) = time(&case, None, replay)?;
+        let (metrics, noise_free, report) = match &case.noise {
+            Some(_) => {
+                let (metrics, report) = time(&case, Some(0), replay)?;
+                (metrics, Some(nominal), report)
+            }
+            None => (nominal, None, steady),
         };
-        let memory = Memory::of(&case.schedule, case.problem.footprints())?;
+        let memory = Memory::of(&case.schedule, case.problem.footprints());
+        let memory = memory.map_err(|fault| named(&case, &fault))?;
         let in_flight = peak_in_flight(&case.schedule);
-        Ok(Self { case, metrics, noise_free, monte_carlo: None, memory, in_flight })
+        Ok(Self { case, metrics, noise_free, monte_carlo: None, report, memory, in_flight })
     }
 
     /// The largest peak of any stage, and that stage.
@@ -78,17 +88,66 @@ impl Outcome {
             fits: self.fits(),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
+            hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
         }
     }
 }
 
-/// When every slot of `case` runs; under noise, in replica 0.
-pub fn timeline(case: &Case) -> Result<Timeline, Fault> {
-    let costs = case.problem.costs();
-    match &case.noise {
-        Some(noise) => Ok(timed::timeline(&case.schedule, &noise.weather(0).timing(costs))),
-        None => Replay::new().timeline(&case.schedule, costs),
+/// Times `case`, in a replica of its noise if one is given; on hardware, its last step.
+fn time(
+    case: &Case,
+    replica: Option<u64>,
+    replay: &mut Replay,
+) -> Result<(Metrics, Option<Report>), Error> {
+    if let Some(hardware) = &case.hardware {
+        let run = run(case, hardware, replica)?;
+        let metrics = run.metrics(hardware.steps - 1);
+        let occupancy = hardware.occupancy(case, &run);
+        return Ok((metrics, Some(Report::of(hardware, run, occupancy))));
     }
+    let metrics = match (replica, &case.noise) {
+        (Some(replica), Some(noise)) => noise::metrics(case, noise, replica),
+        _ => replay.metrics(&case.schedule, case.problem.costs()),
+    };
+    Ok((metrics.map_err(|fault| named(case, &fault))?, None))
+}
+
+fn run(case: &Case, hardware: &Hardware, replica: Option<u64>) -> Result<Run, Error> {
+    let run = match (replica, &case.noise) {
+        (Some(replica), Some(noise)) => {
+            hardware.run(case, &noise.conditions(replica, case.problem.costs()))
+        }
+        _ => hardware.run(case, &Steady),
+    };
+    run.map_err(|error| named(case, &error))
+}
+
+/// How `case` went in one of many replicas.
+///
+/// # Errors
+/// If the clock overflows or the pipeline gets stuck.
+pub fn replica(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Error> {
+    match &case.hardware {
+        Some(hardware) => Ok(run(case, hardware, Some(replica))?.metrics(hardware.steps - 1)),
+        None => noise::metrics(case, noise, replica).map_err(|fault| named(case, &fault)),
+    }
+}
+
+/// An error about `case`.
+fn named(case: &Case, error: &impl ToString) -> Error {
+    Error::question(format!("{}: {}", case.name, error.to_string()))
+}
+
+/// When every slot of the case runs; under noise, in replica 0.
+pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
+    let case = &outcome.case;
+    let costs = case.problem.costs();
+    let timeline = match (&outcome.report, &case.noise) {
+        (Some(report), _) => Ok(report.run.timeline.clone()),
+        (None, Some(noise)) => Ok(timed::timeline(&case.schedule, &noise.weather(0).timing(costs))),
+        (None, None) => Replay::new().timeline(&case.schedule, costs),
+    };
+    timeline.map_err(|fault| named(case, &fault))
 }
 
 /// One element of `results`.
@@ -119,4 +178,6 @@ pub struct Json<'a> {
     noise_free: Option<NoiseFree>,
     #[serde(skip_serializing_if = "Option::is_none")]
     monte_carlo: Option<Distributions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hardware: Option<report::Json>,
 }

@@ -9,6 +9,7 @@ use pipeline::{
 
 use crate::error::Error;
 use crate::files;
+use crate::hardware::Hardware;
 use crate::keys::Keys;
 use crate::noise::Noise;
 use crate::scenario::{Scenario, Setting};
@@ -92,6 +93,8 @@ pub struct Case {
     pub limit: Option<Bytes>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
+    /// What it runs on, if the question says.
+    pub hardware: Option<Hardware>,
 }
 
 impl Case {
@@ -111,7 +114,9 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let (shape, placement) = shape(keys, rule).map_err(fault)?;
     agree(scenario, setting, rule, shape)?;
-    let costs = costs(times, keys.hop, shape, placement).map_err(fault)?;
+    let hardware = Hardware::of(scenario, setting, shape, placement)?;
+    let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    let costs = costs(times, hop, shape, placement).map_err(fault)?;
     let mut problem = Problem::new(shape, costs).map_err(fault)?;
     let footprints = footprints(keys, shape, placement).map_err(fault)?;
     let has_footprints = footprints.is_some();
@@ -126,9 +131,11 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         Rule::Family(family) => family.schedule(&problem).map_err(fault)?,
         Rule::Written(_, schedule) => (**schedule).clone(),
     };
-    let noise = Noise::of(scenario, setting, shape)?;
+    let devices = hardware.as_ref().map(|hardware| hardware.seats.devices().to_vec());
+    let devices = devices.unwrap_or_else(|| (0..shape.stages()).collect());
+    let noise = Noise::of(scenario, setting, shape, devices)?;
     let (setting, name) = (setting.name.clone(), rule.name().to_owned());
-    Ok(Case { setting, name, problem, has_footprints, schedule, limit, noise })
+    Ok(Case { setting, name, problem, has_footprints, schedule, limit, noise, hardware })
 }
 
 /// F, B and W as given, once nothing else is missing either; says all that is missing at once.

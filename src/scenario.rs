@@ -15,6 +15,7 @@ use toml::de::{DeTable, Deserializer};
 
 use crate::error::Error;
 use crate::files;
+use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
 
 /// The largest scenario file.
@@ -132,7 +133,7 @@ impl Scenario {
         let settings = table.get_mut().remove("setting");
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
         let shared_places = places(&table);
-        let shared: Keys = whole(table).map_err(fail)?;
+        let shared = keys(table).map_err(fail)?;
         let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
         let only = &mut scenario.settings[0];
         (only.keys, only.places) = (shared, shared_places);
@@ -173,7 +174,7 @@ impl Scenario {
 fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
     let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
     let mut places = places(&table);
-    let keys: Keys = whole(table)?;
+    let keys = keys(table)?;
     for (key, place) in &shared.places {
         places.entry(key.clone()).or_insert_with(|| place.clone());
     }
@@ -184,6 +185,12 @@ fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting,
         regenerated: head.regenerated,
         places,
     })
+}
+
+/// The keys of a table; what they say of the hardware is a set of its own.
+fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
+    let hardware = take(&mut table, HardwareKeys::NAMES)?;
+    Ok(Keys { hardware, ..whole(table)? })
 }
 
 fn as_table(value: Spanned<toml::de::DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
@@ -221,7 +228,7 @@ fn places(table: &Spanned<DeTable<'_>>) -> Places {
 impl Setting {
     /// Puts flags over what the file says; errors about them no longer point into the file.
     pub fn overrule(&mut self, flags: Keys) {
-        for key in flags.given() {
+        for key in flags.given().chain(flags.hardware.given()) {
             self.places.remove(key);
         }
         self.keys = flags.over(std::mem::take(&mut self.keys));

@@ -234,6 +234,21 @@ impl Cluster {
         }
     }
 
+    /// How long `bytes` take from one device to another while nothing else moves.
+    #[must_use]
+    pub fn time_alone(&self, from: usize, to: usize, bytes: Bytes) -> Nanos {
+        let route = self.route(from, to);
+        Nanos(route.latency.0.saturating_add(self.time_on_wires(&route, bytes.0)))
+    }
+
+    /// How long the wires of `route` take for `bytes`, rounded down, in nanoseconds.
+    pub(crate) fn time_on_wires(&self, route: &Route, bytes: u64) -> u64 {
+        let rate = |&wire: &usize| self.wires[wire].bandwidth.bytes_per_second();
+        let Some(slowest) = route.wires.iter().map(rate).min() else { return 0 };
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(slowest);
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
     /// The way from one device to another; a device reaches itself at once.
     #[must_use]
     pub fn route(&self, from: usize, to: usize) -> Route {

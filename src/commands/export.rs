@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use sim::Replay;
 
 use super::{Asked, Notes, OUTPUT};
 use crate::draw::trace;
 use crate::error::Error;
-use crate::outcome;
+use crate::outcome::{self, Outcome};
 use crate::question;
 
 const EXAMPLES: &str = "\
@@ -67,9 +68,8 @@ impl Export {
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let timeline = outcome::timeline(&case);
-                let timeline = timeline.map_err(|fault| Error::question(fault.to_string()))?;
-                trace::write(out, &case.name, &timeline)?;
+                let outcome = Outcome::of(case, &mut Replay::new())?;
+                trace::write(out, &outcome.case.name, &outcome::timeline(&outcome)?)?;
             }
         }
         Ok(())

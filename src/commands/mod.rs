@@ -15,6 +15,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::hardware;
 use crate::keys::Keys;
 use crate::noise;
 use crate::question::{self, Case, Rule};
@@ -73,6 +74,7 @@ impl Notes {
     fn add_assumed(&mut self, setting: &Setting) {
         self.of_settings.extend(question::assumed(setting));
         self.of_settings.extend(noise::ignored(setting));
+        self.of_settings.extend(hardware::ignored(setting));
     }
 
     fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {

@@ -14,6 +14,8 @@ use crate::draw::{gantt, terminal, trace};
 use crate::error::Error;
 use crate::files;
 use crate::format;
+use crate::hardware::Hardware;
+use crate::hardware::report::{HEADER, Report};
 use crate::noise::{self, report};
 use crate::outcome::{self, Json, Outcome};
 use crate::progress;
@@ -32,10 +34,15 @@ Examples:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms,10ms,10ms,14ms \\
       --backward-weight 8ms --svg slow.svg
+  On four nodes whose devices share NICs, with a barrier and the optimizer between steps:
+    debubble simulate --stages 32 --microbatches 128 --schedule 1f1b,zb-h1,zb-h2 \\
+      --forward 10.4ms --backward-input 10.2ms --backward-weight 7.7ms \\
+      --hidden 6144 --heads 48 --seq 1024 --layers-per-stage 2 --microbatch-size 1 \\
+      --vocabulary 51200 --cluster a100-roce --steps 3 --optimizer 20ms --exchange 5ms
   What a slow GPU, a slow link and jitter do to the step, over 1,000 draws:
-    debubble simulate --stages 8 --microbatches 32 --schedule 1f1b,zb-h1,zb-2p \
-      --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \
-      --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \
+    debubble simulate --stages 8 --microbatches 32 --schedule 1f1b,zb-h1,zb-2p \\
+      --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
+      --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
       --stall 0.001:50ms --seed 1 --replicas 1000
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
@@ -102,7 +109,7 @@ impl Simulate {
         let timelines = outcomes
             .iter()
             .map(|outcome| match drawn || in_terminal(outcome) {
-                true => timeline(outcome).map(Some),
+                true => outcome::timeline(outcome).map(Some),
                 false => Ok(None),
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -170,10 +177,6 @@ fn title(outcome: &Outcome) -> String {
     }
 }
 
-fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
-    outcome::timeline(&outcome.case).map_err(|fault| Error::question(fault.to_string()))
-}
-
 /// Simulates every schedule of every setting, and notes what had no influence.
 fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
     let mut questions = Vec::new();
@@ -191,8 +194,7 @@ fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
     for (setting, rule) in questions {
         let case = question::case(scenario, setting, &rule)?;
         notes.add_idle_links(setting, &case);
-        let outcome = Outcome::of(case, &mut replay);
-        outcomes.push(outcome.map_err(|fault| Error::question(fault.to_string()))?);
+        outcomes.push(Outcome::of(case, &mut replay)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -209,7 +211,11 @@ fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
     for outcome in outcomes {
         let case = &outcome.case;
         if let Some((noise, count)) = case.noise.as_ref().zip(asked(outcome)) {
-            outcome.monte_carlo = Some(noise::replicas(case, noise, count, || bar.inc(1))?);
+            outcome.monte_carlo = Some(noise::replicas(
+                count,
+                |replica| outcome::replica(case, noise, replica),
+                || bar.inc(1),
+            )?);
         }
     }
     bar.finish_and_clear();
@@ -237,7 +243,24 @@ fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
     let rows = outcomes.iter().map(|outcome| row(outcome, &header));
     write!(out, "{}", format::table(&header, rows))?;
     print_stages(out, outcomes)?;
+    print_hardware(out, outcomes)?;
     print_replicas(out, outcomes)
+}
+
+/// What the runs did to the hardware.
+fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+    let runs = outcomes.iter().filter_map(|outcome| {
+        Some((outcome, outcome.case.hardware.as_ref()?, outcome.report.as_ref()?))
+    });
+    let row = |(outcome, hardware, report): (&Outcome, &Hardware, &Report)| {
+        [title(outcome)].into_iter().chain(report.row(hardware)).collect()
+    };
+    let rows: Vec<Vec<String>> = runs.map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let header: Vec<&str> = ["on hardware"].into_iter().chain(HEADER).collect();
+    Ok(write!(out, "\n{}", format::table(&header, rows))?)
 }
 
 /// What the replicas came to: a table of the span and one of the bubble.

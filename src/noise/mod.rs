@@ -4,9 +4,11 @@ pub mod report;
 pub mod syntax;
 mod tables;
 
-use pipeline::{Fault, Metrics, Nanos, Schedule, Shape};
+use std::sync::{Mutex, PoisonError};
+
+use pipeline::{Costs, Fault, Metrics, Nanos, Schedule, Shape};
 use sim::monte_carlo::{self, MonteCarlo};
-use sim::straggler::{Stragglers, Target, Weather};
+use sim::straggler::{Stragglers, Target, Weather, WeatherConditions};
 use sim::timed;
 
 use crate::error::Error;
@@ -25,13 +27,20 @@ pub struct Noise {
 
 impl Noise {
     /// The noise that `setting` asks for over a pipeline of `shape`, if it asks for any.
-    pub fn of(scenario: &Scenario, setting: &Setting, shape: Shape) -> Result<Option<Self>, Error> {
+    ///
+    /// `devices` says which device each stage sits on.
+    pub fn of(
+        scenario: &Scenario,
+        setting: &Setting,
+        shape: Shape,
+        devices: Vec<usize>,
+    ) -> Result<Option<Self>, Error> {
         let keys = &setting.keys;
         if !is_given(keys) {
             return Ok(None);
         }
         let fail = |key, message| scenario.error(setting, Some(key), message);
-        let mut stragglers = Stragglers::new(shape.stages(), keys.seed.unwrap_or(0));
+        let mut stragglers = Stragglers::on_devices(devices, keys.seed.unwrap_or(0));
         for slowdown in keys.slowdown.iter().flatten() {
             let slowed = stragglers.slow(slowdown.target, slowdown.factor);
             slowed.map_err(|error| fail("slowdown", error.to_string()))?;
@@ -61,6 +70,11 @@ impl Noise {
             monte_carlo::check(count).map_err(|error| fail("replicas", error.to_string()))?;
         }
         Ok(Some(Self { stragglers, replicas }))
+    }
+
+    /// What the engine meets in `replica`.
+    pub fn conditions<'a>(&'a self, replica: u64, costs: &'a Costs) -> WeatherConditions<'a> {
+        self.stragglers.conditions(replica, costs)
     }
 
     /// What happens in `replica`.
@@ -98,7 +112,7 @@ fn add_profiles(
     Ok(())
 }
 
-/// Times `case` in `replica`.
+/// Times `case` in `replica`, where no links are shared.
 ///
 /// # Errors
 /// If the clock overflows.
@@ -109,26 +123,31 @@ pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Faul
     Ok(metrics)
 }
 
-/// Runs the replicas of `case`; `done` is called after each.
+/// Runs `count` replicas, timed by `metrics`; `done` is called after each.
 ///
 /// # Errors
-/// If the clock overflows in one of them.
+/// That of the first replica in number that has one.
 pub fn replicas(
-    case: &Case,
-    noise: &Noise,
     count: u64,
+    metrics: impl Fn(u64) -> Result<Metrics, Error> + Sync,
     done: impl Fn() + Sync,
 ) -> Result<MonteCarlo, Error> {
-    let costs = case.problem.costs();
+    let failed: Mutex<Option<(u64, Error)>> = Mutex::new(None);
     let result = monte_carlo::run(count, |replica| {
-        let metrics = timed::metrics(&case.schedule, &noise.weather(replica).timing(costs));
+        let metrics = metrics(replica).unwrap_or_else(|error| {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if failed.as_ref().is_none_or(|(first, _)| replica < *first) {
+                *failed = Some((replica, error));
+            }
+            Metrics { stages: Vec::new() }
+        });
         done();
         metrics
     });
-    let result = result.map_err(|error| Error::question(error.to_string()))?;
-    let longest = within_clock(Nanos(result.makespan.max));
-    longest.map_err(|fault| Error::question(fault.to_string()))?;
-    Ok(result)
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => result.map_err(|error| Error::question(error.to_string())),
+    }
 }
 
 /// A clock that stands still at its end tells no time.

@@ -8,6 +8,7 @@ mod draw;
 mod engine;
 mod faults;
 mod golden;
+mod hardware;
 mod law;
 mod paper;
 mod traces;

@@ -93,7 +93,8 @@ pub trait Conditions {
     /// The time of a pass of step `step` that takes `nominal` on a steady device.
     fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64;
 
-    /// The latency, or the size, of a transfer of step `step` that has `nominal` on a steady link.
+    /// The latency of a transfer of step `step`, or its time on the wires alone, that is `nominal`
+    /// on a steady link.
     fn hop(&self, nominal: u64, value: Value, from: usize, to: usize, step: u32, start: u64)
     -> u64;
 }

@@ -71,7 +71,14 @@ impl<C: Conditions> Machine<'_, C> {
             self.deliver(transfer);
             return;
         }
-        let bytes = self.conditions.hop(bytes, value, from, to, step, now);
+        // A link slowed by some factor carries as much longer as a larger value would.
+        let route = &self.channels[channel].route;
+        let alone = self.setup.cluster.time_on_wires(route, bytes);
+        let slowed = self.conditions.hop(alone, value, from, to, step, now);
+        let bytes = match alone {
+            0 => bytes,
+            _ => scale(bytes, slowed, alone),
+        };
         let queue = &mut self.queue;
         let wires = &self.channels[channel].route.wires;
         let flow = self.network.begin(now, wires, bytes, &mut |one| look_after(queue, one));
@@ -140,6 +147,12 @@ impl<C: Conditions> Machine<'_, C> {
         }
         self.stages[stage].asked = self.stages[stage].asked.max(begin + position);
     }
+}
+
+/// `number * times / over`, rounded down.
+fn scale(number: u64, times: u64, over: u64) -> u64 {
+    let scaled = u128::from(number) * u128::from(times) / u128::from(over);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 fn look_after(queue: &mut Queue, LookAfter { flow, generation, at }: LookAfter) {

@@ -13,6 +13,7 @@ pub(super) enum Purpose {
     Pass = 1,
     Hop = 2,
     Stall = 3,
+    Validation = 4,
 }
 
 /// The common part of the keys of one replica and iteration.
@@ -43,6 +44,11 @@ impl Key {
         };
         let place = (from as u64) << 32 | to as u64;
         self.rng(place, word(Purpose::Hop, kind, value.chunk(), value.microbatch()))
+    }
+
+    /// The random numbers of the validation after a step.
+    pub(super) fn validation(self) -> SplitMix64 {
+        self.rng(0, (Purpose::Validation as u64) << 56)
     }
 
     fn rng(self, place: u64, work: u64) -> SplitMix64 {

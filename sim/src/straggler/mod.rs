@@ -98,6 +98,21 @@ pub struct Stragglers {
     stall: Option<Stall>,
 }
 
+/// The steps, ascending, whose optimizer validation fails, each with `probability`.
+///
+/// # Errors
+/// If `probability` is none.
+pub fn failing_steps(seed: u64, steps: u32, probability: f64) -> Result<Vec<u32>, StragglerError> {
+    if !(0.0..=1.0).contains(&probability) {
+        return Err(StragglerError::Probability(probability));
+    }
+    let fails = |step: &u32| {
+        let mut rng = Key::new(seed, 0, u64::from(*step)).validation();
+        rng.random::<f64>() < probability
+    };
+    Ok((0..steps).filter(fails).collect())
+}
+
 impl Stragglers {
     /// No noise yet, over a pipeline of `stages` that each have a device of their own.
     #[must_use]

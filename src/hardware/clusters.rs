@@ -12,7 +12,7 @@ use crate::keys::text;
 
 macro_rules! built_in {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../scenarios/clusters/", $name, ".toml")))),*]
+        [$(($name, include_str!(concat!("../../scenarios/clusters/", $name, ".toml")))),*]
     };
 }
 
@@ -72,7 +72,8 @@ pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
                 "there is no cluster `{name}`: did you mean `{}`?",
                 nearest.copied().unwrap_or_default()
             );
-            let cure = format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
+            let cure =
+                format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
             return Err(Error::question(message).with_help(cure));
         }
     };
@@ -80,7 +81,8 @@ pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
         Error::scenario(path, &content, error.span(), error.message().to_owned())
     })?;
     let impossible = |error| Error::question(format!("cluster {name}: {error}"));
-    let spec = spec(&document, stages).map_err(|message| Error::question(format!("cluster {name}: {message}")))?;
+    let spec = spec(&document, stages)
+        .map_err(|message| Error::question(format!("cluster {name}: {message}")))?;
     Cluster::new(spec).map_err(impossible)
 }
 
