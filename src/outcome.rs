@@ -1,11 +1,14 @@
 //! What a simulated case came to, for tables and machines.
 
+use std::io::Write;
+
 use pipeline::{Bytes, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
 use sim::{Replay, timed};
 
+use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::hardware::Hardware;
 use crate::hardware::report::{self, Report};
@@ -148,6 +151,18 @@ pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
         (None, None) => Replay::new().timeline(&case.schedule, costs),
     };
     timeline.map_err(|fault| named(case, &fault))
+}
+
+/// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
+pub fn write_trace(
+    out: &mut dyn Write,
+    outcome: &Outcome,
+    name: &str,
+    timeline: &Timeline,
+) -> Result<(), Error> {
+    let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
+    let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+    Ok(trace::write(out, &Trace { name, timeline, steps, memory })?)
 }
 
 /// One element of `results`.

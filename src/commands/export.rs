@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 use sim::Replay;
 
 use super::{Asked, Notes, OUTPUT};
-use crate::draw::trace;
 use crate::error::Error;
 use crate::outcome::{self, Outcome};
 use crate::question;
@@ -69,7 +68,8 @@ impl Export {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
                 let outcome = Outcome::of(case, &mut Replay::new())?;
-                trace::write(out, &outcome.case.name, &outcome::timeline(&outcome)?)?;
+                let timeline = outcome::timeline(&outcome)?;
+                outcome::write_trace(out, &outcome, &outcome.case.name, &timeline)?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use sim::Replay;
 use sim::monte_carlo::MonteCarlo;
 
 use super::{Asked, Notes, OUTPUT, note, print_json};
-use crate::draw::{gantt, terminal, trace};
+use crate::draw::{gantt, terminal};
 use crate::error::Error;
 use crate::files;
 use crate::format;
@@ -143,7 +143,7 @@ impl Simulate {
         }
         if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
             let mut json = Vec::new();
-            trace::write(&mut json, &title(&outcomes[0]), timeline)?;
+            outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
             files::write(path, json)?;
         }
         Ok(())

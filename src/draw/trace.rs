@@ -1,21 +1,34 @@
 //! A timeline as trace events, for Perfetto or `chrome://tracing`.
 //!
-//! One process per schedule, one thread per stage, one complete event per pass, written one by one.
-//! The two passes of a pair have the same times, which viewers show one under the other.
+//! One process per schedule, one thread per stage, one complete event per pass, written one by one,
+//! and a counter per device for its memory, where that is known. The two passes of a pair have the
+//! same times, which viewers show one under the other.
 
 use std::io::{self, Write};
 
-use pipeline::{Nanos, Pass, Timeline};
+use pipeline::{Bytes, Nanos, Pass, Timeline};
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
 
-/// Writes `timeline` as one JSON object, with `name` as the name of the process. Times are in
-/// microseconds, exact to the nanosecond.
+/// What to write.
+pub(crate) struct Trace<'a> {
+    /// The name of the process.
+    pub(crate) name: &'a str,
+    /// The spans of all steps, one step after the other on each stage.
+    pub(crate) timeline: &'a Timeline,
+    /// How many steps those are.
+    pub(crate) steps: u32,
+    /// By device, the bytes held from each moment on; empty where that is not known.
+    pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
+}
+
+/// Writes `trace` as one JSON object. Times are in microseconds, exact to the nanosecond.
 ///
 /// # Errors
 /// If `out` cannot be written.
-pub(crate) fn write(out: &mut dyn Write, name: &str, timeline: &Timeline) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+    let Trace { name, timeline, steps, memory } = trace;
     writeln!(out, r#"{{"displayTimeUnit":"ns","traceEvents":["#)?;
     let name = serde_json::to_string(name)?;
     write!(
@@ -26,10 +39,16 @@ pub(crate) fn write(out: &mut dyn Write, name: &str, timeline: &Timeline) -> io:
         write_thread(out, stage)?;
     }
     for (stage, spans) in timeline.stages.iter().enumerate() {
-        for span in spans {
+        let of_step = (spans.len() / *steps as usize).max(1);
+        for (at, span) in spans.iter().enumerate() {
             for pass in span.slot.passes() {
-                write_pass(out, stage, pass, span.start, span.end - span.start)?;
+                write_pass(out, stage, at / of_step, pass, [span.start, span.end])?;
             }
+        }
+    }
+    for (device, curve) in memory.iter().enumerate() {
+        for (time, bytes) in curve {
+            write_memory(out, device, *time, *bytes)?;
         }
     }
     writeln!(out, "\n]}}")
@@ -48,17 +67,27 @@ fn write_thread(out: &mut dyn Write, stage: usize) -> io::Result<()> {
 fn write_pass(
     out: &mut dyn Write,
     stage: usize,
+    step: usize,
     pass: Pass,
-    start: Nanos,
-    duration: Nanos,
+    [start, end]: [Nanos; 2],
 ) -> io::Result<()> {
     let Pass { kind, chunk, microbatch } = pass;
-    let (kind, start, duration) = (kind.name(), micros(start), micros(duration));
+    let (kind, start, duration) = (kind.name(), micros(start), micros(end - start));
     write!(
         out,
         ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{stage},\"name\":\"{pass}\",\"cat\":\"{kind}\",\
          \"ts\":{start},\"dur\":{duration},\
-         \"args\":{{\"chunk\":{chunk},\"microbatch\":{microbatch}}}}}"
+         \"args\":{{\"step\":{step},\"chunk\":{chunk},\"microbatch\":{microbatch}}}}}"
+    )
+}
+
+fn write_memory(out: &mut dyn Write, device: usize, time: Nanos, bytes: Bytes) -> io::Result<()> {
+    let time = micros(time);
+    write!(
+        out,
+        ",\n{{\"ph\":\"C\",\"pid\":{PROCESS},\"name\":\"memory of device {device}\",\"ts\":{time},\
+         \"args\":{{\"bytes\":{}}}}}",
+        bytes.0
     )
 }
 
@@ -76,7 +105,9 @@ mod tests {
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Value> {
         let mut json = Vec::new();
-        write(&mut json, name, timeline).unwrap();
+        let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
+        let trace = Trace { name, timeline, steps: 1, memory: &memory };
+        write(&mut json, &trace).unwrap();
         let mut trace: Value = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()
     }
@@ -120,6 +151,16 @@ mod tests {
         assert_eq!(events[4]["args"]["sort_index"], 1);
         let pair = events.iter().filter(|event| event["tid"] == 1 && event["ts"] == 2.0);
         assert_eq!(pair.map(|event| &event["name"]).collect::<Vec<_>>(), ["F0.1", "BW0.1"]);
+    }
+
+    #[test]
+    fn memory_is_a_counter_of_its_device() {
+        let events = events("1f1b", &samples::paired());
+        let counters: Vec<_> = events.iter().filter(|event| event["ph"] == "C").collect();
+        assert_eq!(counters.len(), 2);
+        assert_eq!(counters[1]["name"], "memory of device 1");
+        assert_eq!(counters[1]["ts"], 1.5);
+        assert_eq!(counters[1]["args"]["bytes"], 4);
     }
 
     #[test]
