@@ -26,6 +26,7 @@ fn busy() -> Cluster {
             latency: Nanos(5_000),
             oversubscription_percent: 100,
         },
+        host: None,
     })
     .expect("a legal cluster")
 }
@@ -52,6 +53,7 @@ fn engine(criterion: &mut Criterion) {
             communication: Communication { sharing, ..Communication::default() },
             messages: Messages { bytes: Bytes(bytes) },
             room: None,
+            offload: None,
             steps: 1,
             boundary: &boundary,
         };

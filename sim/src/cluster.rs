@@ -126,6 +126,15 @@ pub struct Inter {
     pub oversubscription_percent: u64,
 }
 
+/// How devices reach the memory of their host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Of each link, in each direction.
+    pub bandwidth: Bandwidth,
+    /// Neighbouring devices behind one link.
+    pub devices_per_link: u64,
+}
+
 /// A cluster of equal nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterSpec {
@@ -139,6 +148,8 @@ pub struct ClusterSpec {
     pub intra: Intra,
     /// Between nodes.
     pub inter: Inter,
+    /// To the host, if that is known.
+    pub host: Option<Host>,
 }
 
 /// The most devices of a cluster.
@@ -198,6 +209,8 @@ impl Cluster {
         count("devices per node", spec.devices_per_node, MAX_DEVICES)?;
         count("nodes", spec.nodes, MAX_DEVICES / spec.devices_per_node)?;
         count("NICs per node", spec.inter.nics, spec.devices_per_node)?;
+        let per_link = spec.host.map_or(1, |host| host.devices_per_link);
+        count("devices per host link", per_link, spec.devices_per_node)?;
         let percent = spec.inter.oversubscription_percent;
         if !(100..=1_000_000).contains(&percent) {
             return Err(ClusterError::Oversubscription { percent });
@@ -232,6 +245,18 @@ impl Cluster {
             Kind::Ideal { .. } => device,
             Kind::Nodes(spec) => device / whole(spec.devices_per_node),
         }
+    }
+
+    /// The wires from `device` to its host and back, if the cluster has any.
+    #[must_use]
+    pub fn host_wires(&self, device: usize) -> Option<[usize; 2]> {
+        let Kind::Nodes(spec) = &self.kind else { return None };
+        let (per_node, per_link) =
+            (whole(spec.devices_per_node), whole(spec.host?.devices_per_link));
+        let (node, local) = (device / per_node, device % per_node);
+        let link = node * per_node.div_ceil(per_link) + local / per_link;
+        let [first, _] = uplink(self.devices, spec, whole(spec.nodes));
+        Some([first + 2 * link, first + 2 * link + 1])
     }
 
     /// How long `bytes` take from one device to another while nothing else moves.
@@ -281,7 +306,8 @@ const fn whole(count: u64) -> usize {
     count as usize
 }
 
-// Wires lie in this order: out and in of every device's port, of every NIC, of every node's uplink.
+// Wires lie in this order: out and in of every device's port, of every NIC, of every node's uplink,
+// of every link to a host.
 
 fn nic(devices: usize, spec: &ClusterSpec, device: usize) -> [usize; 2] {
     let (per_node, nics) = (whole(spec.devices_per_node), whole(spec.inter.nics));
@@ -297,7 +323,7 @@ fn uplink(devices: usize, spec: &ClusterSpec, node: usize) -> [usize; 2] {
 }
 
 fn wires(spec: &ClusterSpec) -> Vec<Wire> {
-    let ClusterSpec { nodes, devices_per_node, intra, inter, .. } = *spec;
+    let ClusterSpec { nodes, devices_per_node, intra, inter, host, .. } = *spec;
     let both = |name: String, bandwidth: Bandwidth| {
         ["out", "in"].map(|way| Wire { name: format!("{name}, {way}"), bandwidth })
     };
@@ -310,7 +336,11 @@ fn wires(spec: &ClusterSpec) -> Vec<Wire> {
         / u128::from(inter.oversubscription_percent);
     let core = Bandwidth(u64::try_from(core).unwrap_or(u64::MAX).max(1));
     let uplinks = (0..nodes).flat_map(|node| both(format!("uplink of node {node}"), core));
-    ports.chain(nics).chain(uplinks).collect()
+    let links = host.map_or(0, |host| devices_per_node.div_ceil(host.devices_per_link));
+    let names = (0..nodes)
+        .flat_map(|node| (0..links).map(move |link| format!("host link {link} of node {node}")));
+    let host = host.map(|host| names.flat_map(move |name| both(name, host.bandwidth)));
+    ports.chain(nics).chain(uplinks).chain(host.into_iter().flatten()).collect()
 }
 
 /// Which device each stage sits on.
@@ -386,6 +416,7 @@ mod tests {
             memory: None,
             intra: Intra { bandwidth: Bandwidth(500), latency: Nanos(1) },
             inter: Inter { nics: 2, bandwidth, latency: Nanos(7), oversubscription_percent: 400 },
+            host: Some(Host { bandwidth, devices_per_link: 2 }),
         }
     }
 
@@ -409,6 +440,14 @@ mod tests {
         // Two NICs of 100 over 4:1 leave 50 for the uplink.
         let uplink = cluster.wires().iter().find(|wire| wire.name == across[2]).unwrap();
         assert_eq!(uplink.bandwidth, Bandwidth(50));
+        let host = |device| {
+            cluster
+                .host_wires(device)
+                .map(|wires| wires.map(|wire| cluster.wires()[wire].name.as_str()))
+        };
+        let link = ["host link 1 of node 0, out", "host link 1 of node 0, in"];
+        assert_eq!([host(2), host(3)], [Some(link), Some(link)]);
+        assert_eq!(host(7), Some(["host link 1 of node 1, out", "host link 1 of node 1, in"]));
         let ideal = Cluster::ideal(3, Nanos(9));
         assert_eq!(ideal.route(0, 2), Route { wires: vec![], latency: Nanos(9) });
     }

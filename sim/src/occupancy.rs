@@ -44,8 +44,10 @@ pub struct Peak {
     pub resident: Bytes,
     /// The part of transfers.
     pub buffers: Bytes,
-    /// Activations, by stage, chunk and microbatch.
+    /// Activations, by stage, chunk and microbatch, with what of them is on the host.
     pub activations: Vec<Held>,
+    /// The part of the activations that is on the host.
+    pub on_host: Bytes,
     /// Where the device is too small.
     pub overflow: Option<Overflow>,
 }
@@ -85,6 +87,7 @@ impl Occupancy {
         let mut changes: Vec<Changes> = vec![Changes::new(); setup.cluster.devices()];
         add_passes(run, setup, footprints, &mut changes);
         add_transfers(run, setup, &mut changes);
+        add_copies(run, setup, &mut changes);
         let mut curves = vec![Vec::new(); setup.cluster.devices()];
         let mut peaks = Vec::new();
         for (device, changes) in changes.iter().enumerate() {
@@ -98,6 +101,7 @@ impl Occupancy {
             let (curve, mut peak) = follow(device, changes, fixed, capacity);
             peak.activations =
                 seated.iter().flat_map(|&stage| held(run, footprints, stage, peak.at)).collect();
+            peak.on_host = on_host(run, &seated, peak.at);
             curves[device] = curve;
             peaks.push(peak);
         }
@@ -120,6 +124,7 @@ fn follow(
         resident,
         buffers: zero.1,
         activations: Vec::new(),
+        on_host: zero.1,
         overflow: None,
     };
     let (mut curve, mut held, mut buffers) = (vec![(Nanos(0), resident)], resident.0, 0u64);
@@ -179,6 +184,15 @@ fn add_transfers(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
     }
 }
 
+/// What is on the host does not take room on the device.
+fn add_copies(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
+    for copy in &run.copies {
+        let changes = &mut changes[setup.seats.device(copy.stage)];
+        changes.entry(copy.out[1].0).or_default().freed += copy.bytes.0;
+        changes.entry(copy.back[0].0).or_default().taken += copy.bytes.0;
+    }
+}
+
 /// When the pass starts that takes each value from another stage.
 fn first_uses(run: &Run, setup: &Setup<'_>) -> HashMap<(u32, pipeline::Value), Nanos> {
     let chunks = setup.schedule.shape().chunks();
@@ -216,4 +230,13 @@ fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held
         }
     }
     held.into_values().map(|(pass, bytes)| Held { stage, pass, bytes }).collect()
+}
+
+/// What of the activations of the stages `seated` is on the host at the moment `at`.
+fn on_host(run: &Run, seated: &[usize], at: Nanos) -> Bytes {
+    let away = run
+        .copies
+        .iter()
+        .filter(|copy| seated.contains(&copy.stage) && copy.out[1] <= at && at < copy.back[0]);
+    away.map(|copy| copy.bytes).sum()
 }

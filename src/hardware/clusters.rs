@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Inter, Intra};
+use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
 
 use crate::error::Error;
 use crate::files;
@@ -36,6 +36,7 @@ struct Document {
     memory: Option<Bytes>,
     intra: IntraDocument,
     inter: InterDocument,
+    host: Option<HostDocument>,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +57,15 @@ struct InterDocument {
     #[serde(default, deserialize_with = "text")]
     latency: Option<Nanos>,
     oversubscription: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct HostDocument {
+    #[serde(deserialize_with = "text")]
+    bandwidth: Option<Bandwidth>,
+    /// 1 unless given.
+    devices_per_link: Option<u64>,
 }
 
 /// The cluster in the file `name`, or the built-in one of that name, with room for `stages`.
@@ -87,12 +97,16 @@ pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
 }
 
 fn spec(document: &Document, stages: usize) -> Result<ClusterSpec, String> {
-    let Document { nodes, devices_per_node, memory, intra, inter, .. } = document;
+    let Document { nodes, devices_per_node, memory, intra, inter, host, .. } = document;
     let missing = |what: &str| format!("{what} has no bandwidth");
     let factor = inter.oversubscription.unwrap_or(1.0);
     if !(1.0..=10_000.0).contains(&factor) {
         return Err(format!("an oversubscription of {factor}: it must be from 1 to 10000"));
     }
+    let host = host.as_ref().map(|host| {
+        let bandwidth = host.bandwidth.ok_or_else(|| missing("host"))?;
+        Ok::<_, String>(Host { bandwidth, devices_per_link: host.devices_per_link.unwrap_or(1) })
+    });
     Ok(ClusterSpec {
         nodes: nodes.unwrap_or_else(|| (stages as u64).div_ceil((*devices_per_node).max(1))),
         devices_per_node: *devices_per_node,
@@ -107,6 +121,7 @@ fn spec(document: &Document, stages: usize) -> Result<ClusterSpec, String> {
             latency: inter.latency.unwrap_or_default(),
             oversubscription_percent: percent(factor),
         },
+        host: host.transpose()?,
     })
 }
 

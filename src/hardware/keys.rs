@@ -85,6 +85,14 @@ pub struct HardwareKeys {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     #[serde(deserialize_with = "text")]
     pub device_memory: Option<Bytes>,
+    /// Part of the activations that is on the host between F and B, from 0 to 1; the cluster says how
+    /// fast it is copied [default: 0]
+    #[arg(long, value_name = "PART", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub offload: Option<PartKey>,
+    /// How many slots before its backward an activation is called back from the host [default: 2]
+    #[arg(long, value_name = "SLOTS")]
+    pub reload_ahead: Option<u32>,
     /// What happens where a device is full: report it, or let passes wait [default: report]
     #[arg(long, value_name = "HOW")]
     #[serde(deserialize_with = "text")]
@@ -108,6 +116,8 @@ key_set!(HardwareKeys {
     vocabulary: "vocabulary",
     bytes_per_parameter: "bytes-per-parameter",
     device_memory: "device-memory",
+    offload: "offload",
+    reload_ahead: "reload-ahead",
     when_full: "when-full",
 });
 
@@ -248,6 +258,22 @@ impl FromStr for ReductionKey {
         };
         let time = time.parse().map_err(|error| format!("{error}"))?;
         Ok(Self { time, overlapped })
+    }
+}
+
+/// A part of a whole, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartKey(pub u32);
+
+impl FromStr for PartKey {
+    type Err = UnknownWord;
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 1000.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text.parse::<f64>() {
+            Ok(part) if (0.0..=1.0).contains(&part) => Ok(Self((part * 1000.0).round() as u32)),
+            _ => Err(unknown(text, "a number from 0 to 1")),
+        }
     }
 }
 

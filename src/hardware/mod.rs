@@ -7,7 +7,9 @@ pub mod report;
 use pipeline::{Bytes, Footprint, Footprints, Nanos, Placement, Shape, spread};
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, Seating, Seats};
-use sim::engine::{self, Communication, Conditions, EngineError, Messages, Room, Run, Setup};
+use sim::engine::{
+    self, Communication, Conditions, EngineError, Messages, Offload, Room, Run, Setup,
+};
 use sim::occupancy::Occupancy;
 use sim::straggler;
 
@@ -33,6 +35,8 @@ pub struct Hardware {
     capacity: Option<Bytes>,
     /// Whether passes wait for memory.
     waits: bool,
+    /// Thousandths of activations on the host, and how many slots ahead they are called back.
+    offload: Option<(u32, u32)>,
 }
 
 impl Hardware {
@@ -72,6 +76,7 @@ impl Hardware {
         }
         let boundary = boundary(all, steps).map_err(|message| fail("boundary", message))?;
         let communication = communication(keys);
+        let has_links = cluster.host_wires(0).is_some();
         Ok(Some(Self {
             cluster,
             seats,
@@ -83,6 +88,7 @@ impl Hardware {
             measures_activations: measures_bytes(all),
             capacity,
             waits,
+            offload: offload(all, has_links).map_err(|message| fail("offload", message))?,
         }))
     }
 
@@ -126,6 +132,11 @@ impl Hardware {
             communication: self.communication,
             messages: self.messages,
             room: self.capacity.filter(|_| self.waits).map(room),
+            offload: self.offload.map(|(per_mille, ahead)| Offload {
+                footprints: case.problem.footprints(),
+                per_mille,
+                ahead,
+            }),
             steps: self.steps,
             boundary: &self.boundary,
         }
@@ -146,6 +157,20 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
 /// Whether activations are known in bytes of whole stages, to be compared with a device.
 fn measures_bytes(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.layers_per_stage.is_some()
+}
+
+/// What of the activations goes to the host, if the cluster says how.
+fn offload(keys: &Keys, has_links: bool) -> Result<Option<(u32, u32)>, String> {
+    let Some(part) = keys.hardware.offload.filter(|part| part.0 > 0) else { return Ok(None) };
+    if !has_links {
+        return Err("offloading needs a --cluster with links to the host ([host])".to_owned());
+    }
+    if !measures_bytes(keys) {
+        return Err("offloading needs the bytes of activations: --activation, or \
+                    --layers-per-stage and --microbatch-size"
+            .to_owned());
+    }
+    Ok(Some((part.0, keys.hardware.reload_ahead.unwrap_or(2))))
 }
 
 fn communication(keys: &HardwareKeys) -> Communication {
@@ -268,6 +293,9 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
             let note = "without a cluster links are never shared: message and sharing are ignored";
             notes.push(note.to_owned());
         }
+    }
+    if keys.reload_ahead.is_some() && keys.offload.is_none() {
+        notes.push("nothing is offloaded (--offload): reload-ahead is ignored".to_owned());
     }
     let post = matches!(keys.boundary, Some(BoundaryKey::PostValidation(p)) if p > 0.0);
     if keys.rollback.is_some() && !post {

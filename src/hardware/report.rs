@@ -26,6 +26,12 @@ impl Report {
                 carried[wire] = carried[wire].saturating_add(hardware.messages.bytes.0);
             }
         }
+        for copy in &run.copies {
+            let wires = hardware.cluster.host_wires(hardware.seats.device(copy.stage));
+            for wire in wires.into_iter().flatten() {
+                carried[wire] = carried[wire].saturating_add(copy.bytes.0);
+            }
+        }
         Self { run, occupancy, carried }
     }
 
@@ -124,6 +130,8 @@ struct MemoryJson {
     resident_bytes: u64,
     buffer_bytes: u64,
     activations: Vec<HeldJson>,
+    /// What of the activations is on the host.
+    on_host_bytes: u64,
     overflow: Option<OverflowJson>,
 }
 
@@ -158,6 +166,7 @@ impl From<&Peak> for MemoryJson {
             resident_bytes: peak.resident.0,
             buffer_bytes: peak.buffers.0,
             activations: held.collect(),
+            on_host_bytes: peak.on_host.0,
             overflow,
         }
     }

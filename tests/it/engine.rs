@@ -7,8 +7,11 @@ use pipeline::{
 };
 use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
-use sim::engine::{Communication, EngineError, Messages, Protocol, Room, Run, Setup, Steady, run};
+use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::engine::{
+    Communication, EngineError, Messages, Offload, Protocol, Room, Run, Setup, Steady, run,
+};
+use sim::occupancy::Occupancy;
 use sim::{Replay, Sharing};
 
 /// A question to the engine that owns its parts.
@@ -42,7 +45,11 @@ impl Bench {
     }
 
     fn run_in(&self, room: Option<Room<'_>>) -> Result<Run, EngineError> {
-        let setup = Setup {
+        run(&self.setup(room), &Steady)
+    }
+
+    fn setup<'a>(&'a self, room: Option<Room<'a>>) -> Setup<'a> {
+        Setup {
             schedule: &self.schedule,
             costs: &self.costs,
             cluster: &self.cluster,
@@ -50,10 +57,10 @@ impl Bench {
             communication: self.communication,
             messages: Messages { bytes: Bytes(self.bytes) },
             room,
+            offload: None,
             steps: self.steps,
             boundary: &self.boundary,
-        };
-        run(&setup, &Steady)
+        }
     }
 
     fn run(&self) -> Run {
@@ -94,6 +101,7 @@ fn nodes(nodes: u64, sharing_nics: u64) -> ClusterSpec {
             latency: Nanos(0),
             oversubscription_percent: 100,
         },
+        host: None,
     }
 }
 
@@ -371,4 +379,55 @@ fn too_many_steps_are_refused() {
     let mut bench = family(Family::OneFOneB, [2, 1, 4], [10, 10, 10], 0);
     bench.steps = u32::MAX;
     assert!(matches!(bench.run_in(None), Err(EngineError::TooManySteps { .. })));
+}
+
+/// One device per link of 1 byte/ns to its host.
+fn with_host() -> ClusterSpec {
+    let bandwidth = Bandwidth::new(1_000_000_000).unwrap();
+    ClusterSpec { host: Some(Host { bandwidth, devices_per_link: 1 }), ..nodes(1, 1) }
+}
+
+#[test]
+fn offloaded_activations_are_away_between_forward_and_backward() {
+    // GPipe, p = 1, m = 3: F 0..10, 10..20, 20..30, then BW of 30 each. 8 of 16 bytes are copied,
+    // called back when their BW is one slot away.
+    let offload = |bench: &Bench, held: u64, ahead| {
+        let held = Footprint { until_backward: Bytes(held), until_weight: Bytes(0) };
+        let footprints = Footprints::uniform(bench.schedule.shape(), held);
+        let mut setup = bench.setup(None);
+        setup.offload = Some(Offload { footprints: &footprints, per_mille: 500, ahead });
+        let run = run(&setup, &Steady).unwrap();
+        let resident = vec![Bytes(0); bench.schedule.shape().stages()];
+        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None);
+        (run, occupancy)
+    };
+    let bench = family(Family::GPipe, [1, 1, 3], [10, 20, 10], 0);
+    let bench = bench.on(with_host(), &Seating::Contiguous, 0);
+    let (run, occupancy) = offload(&bench, 16, 1);
+    // Microbatch 0: out 10..18, its BW is one slot away when F0.2 starts at 20: back 20..28.
+    // Microbatch 1: out 20..28, wanted from 30 on: back 30..38. Microbatch 2: out 30..38, wanted
+    // when BW0.1 starts at 60: back 60..68.
+    let times: Vec<_> = run.copies.iter().map(|copy| [copy.out, copy.back].concat()).collect();
+    let nanos = |times: [u64; 4]| times.map(Nanos).to_vec();
+    assert_eq!(times, [[10, 18, 20, 28], [20, 28, 30, 38], [30, 38, 60, 68]].map(nanos));
+    let spans: Vec<u64> = run.timeline.stages[0].iter().map(|span| span.end.0).collect();
+    assert_eq!(spans, [10, 20, 30, 60, 90, 120], "all copies are hidden");
+    // Held: 16 until 10, 32 until 18, 24 until 20; at 20 F0.2 takes 16 and 8 come back: 48; 8 leave
+    // at 28: 40; at 30 8 come back: 48; 8 leave at 38: 40. Without copies 48 as well, but longer.
+    let peak = &occupancy.peaks[0];
+    assert_eq!((peak.bytes, peak.at, peak.on_host), (Bytes(48), Nanos(20), Bytes(0)));
+    assert!(occupancy.curves[0].contains(&(Nanos(18), Bytes(24))));
+    assert_eq!(occupancy.curves[0].last(), Some(&(Nanos(120), Bytes(0))));
+
+    // Ten times as large, the copies are exposed: out 10..90, 90..170, 170..250; microbatch 0 is
+    // back at 170, and its BW runs 170..200; 1 is wanted from 30 on: back 170..250, BW 250..280; 2
+    // is away until 250: back 250..330, BW 330..360.
+    let (run, _) = offload(&bench, 160, 1);
+    let spans: Vec<u64> = run.timeline.stages[0].iter().map(|span| span.start.0).collect();
+    assert_eq!(spans, [0, 10, 20, 170, 250, 330]);
+
+    // 1F1B on the last stage: every backward follows its forward, so nothing is copied there.
+    let bench = family(Family::OneFOneB, [2, 1, 4], [10, 20, 10], 0);
+    let (run, _) = offload(&bench.on(with_host(), &Seating::Contiguous, 0), 16, 0);
+    assert!(run.copies.iter().all(|copy| copy.stage == 0) && !run.copies.is_empty());
 }

@@ -78,6 +78,7 @@ proptest! {
             communication: Communication::default(),
             messages: Messages::default(),
             room: None,
+            offload: None,
             steps: 1,
             boundary: &Boundary::default(),
         };
@@ -221,6 +222,28 @@ fn a_slow_link_takes_longer_to_carry_as_well() {
     };
     assert_eq!(makespan(""), (10 + 5 + 10 + 18 + 5 + 18) * 1_000_000);
     assert_eq!(makespan("--slowdown link:0-1=3"), (10 + 15 + 10 + 18 + 15 + 18) * 1_000_000);
+}
+
+#[test]
+fn offloading_trades_memory_for_time() {
+    let base = "--schedule gpipe --cluster dgx-a100 --message 1MB --activation 256MiB";
+    let peak = |rest: &str| {
+        let hardware = results(&format!("{base} {rest}"))[0]["hardware"].clone();
+        (
+            hardware["memory"][0]["peak_bytes"].as_u64().unwrap(),
+            hardware["step_ns"].as_u64().unwrap(),
+        )
+    };
+    let (all, fast) = peak("");
+    let (half, slow) = peak("--offload 0.5");
+    assert!(half < all && slow >= fast, "{half} {all} {slow} {fast}");
+    // Called back only when it is needed, an activation is away longer, and waited for.
+    let (late, slower) = peak("--offload 0.5 --reload-ahead 0");
+    assert!(late <= half && slower > slow, "{late} {half} {slower} {slow}");
+    refused(&ask(&format!("{base} --offload 1.5")), &["a number from 0 to 1"]);
+    let bare = "--schedule gpipe --cluster dgx-a100 --message 1MB --offload 0.5";
+    refused(&ask(bare), &["offloading needs the bytes of activations"]);
+    refused(&ask("--schedule gpipe --activation 1GiB --offload 0.5"), &["links to the host"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use pipeline::{Kind, MAX_PASSES, Nanos, Pass, Slot, Span, Value};
 
+use super::copies::Copies;
 use super::queue::{Event, Queue};
+use super::transfers::Carried;
 use super::{Conditions, EngineError, Room, Run, Setup, Transfer};
 use crate::boundary::Crossing;
 use crate::cluster::Route;
@@ -95,8 +97,9 @@ pub(super) struct Machine<'a, C> {
     pub(super) channels_of: Vec<Vec<usize>>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) channel_of_transfer: Vec<u32>,
-    /// The transfer behind each flow of the network.
-    pub(super) transfer_of_flow: Vec<u32>,
+    /// What each flow of the network carries.
+    pub(super) carried: Vec<Carried>,
+    pub(super) copies: Copies,
     pub(super) arrivals: Vec<u32>,
     pub(super) crossings: Vec<Crossing>,
     pub(super) releases: Vec<Vec<Nanos>>,
@@ -135,7 +138,8 @@ impl<'a, C: Conditions> Machine<'a, C> {
             channels_of: vec![Vec::new(); stages],
             transfers: Vec::new(),
             channel_of_transfer: Vec::new(),
-            transfer_of_flow: Vec::new(),
+            carried: Vec::new(),
+            copies: Copies::new(setup),
             arrivals: Vec::new(),
             crossings: (0..setup.steps).map(|step| Crossing::new(stages, step)).collect(),
             releases: vec![vec![Nanos(0); stages]; steps],
@@ -200,7 +204,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         }
         let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
         let lacks = |value| !self.progress[self.cell(value, step)].arrived;
-        if self.remote_needs(stage, slot).any(lacks) {
+        if self.remote_needs(stage, slot).any(lacks) || !self.are_here(slot, step) {
             return;
         }
         let device = self.stages[stage].device;
@@ -250,6 +254,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             sending += u32::from(self.send(stage, pass, step));
             self.end_weight(stage, pass, step);
         }
+        self.copy_out(stage, slot, step);
         if self.setup.communication.blocking && sending > 0 {
             self.stages[stage].state = State::Sending(sending);
         } else {
@@ -266,13 +271,14 @@ impl<'a, C: Conditions> Machine<'a, C> {
             self.end_step(stage);
         } else {
             self.ask(stage);
+            self.call_back(stage);
         }
         self.call_next(device);
         self.try_start(stage);
     }
 
     /// Lets the stages that wait for `device` try, first come first.
-    fn call_next(&mut self, device: usize) {
+    pub(super) fn call_next(&mut self, device: usize) {
         for _ in 0..self.devices[device].line.len() {
             let Some(stage) = self.devices[device].line.pop_front() else { return };
             self.stages[stage].in_line = false;

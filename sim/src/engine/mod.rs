@@ -3,6 +3,7 @@
 //! Where nothing is contended, nothing is random and memory suffices it agrees with
 //! [`crate::Replay`] to the nanosecond.
 
+mod copies;
 mod machine;
 mod outcome;
 mod queue;
@@ -14,6 +15,8 @@ use pipeline::{
     Bytes, Costs, Fault, Footprints, Metrics, Nanos, Pass, Schedule, Span, Timeline, Value,
 };
 use thiserror::Error;
+
+pub use copies::{HostCopy, Offload};
 
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
@@ -82,6 +85,8 @@ pub struct Setup<'a> {
     pub messages: Messages,
     /// If given, passes wait for memory.
     pub room: Option<Room<'a>>,
+    /// If given, activations spend the time between forward and backward on the host.
+    pub offload: Option<Offload<'a>>,
     /// How many steps are run in sequence.
     pub steps: u32,
     /// What lies between two steps.
@@ -139,6 +144,8 @@ pub struct Run {
     pub timeline: Timeline,
     /// Every value that crossed between stages, by arrival.
     pub transfers: Vec<Transfer>,
+    /// Every activation that was copied to the host, by forward.
+    pub copies: Vec<HostCopy>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
     /// How many events it took.
@@ -201,6 +208,8 @@ pub enum Cause {
     },
     /// Another stage has its device.
     Device,
+    /// The activation it needs has not come back from the host.
+    HostCopy,
     /// The step boundary.
     Boundary,
 }
@@ -231,6 +240,7 @@ impl fmt::Display for Standstill {
                 write!(f, "its device would hold {needs}, but has {limit}")
             }
             Cause::Device => write!(f, "its device is taken"),
+            Cause::HostCopy => write!(f, "its activation is on the host"),
             Cause::Boundary => write!(f, "the step before has not ended"),
         }
     }

@@ -15,6 +15,7 @@ impl<C: Conditions> Machine<'_, C> {
         Ok(Run {
             timeline: Timeline { stages: self.timeline },
             transfers: transfers.collect(),
+            copies: self.copies.into_all(),
             releases: self.releases,
             events: self.events,
         })
@@ -39,6 +40,7 @@ impl<C: Conditions> Machine<'_, C> {
                 let lacks = |value: &Value| !self.progress[self.cell(*value, step)].arrived;
                 match (self.remote_needs(stage, slot).find(lacks), self.setup.room) {
                     (Some(value), _) => Cause::Value { on: maker(self.setup, value) },
+                    (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let needs = self.over(stage, slot).unwrap_or(room.limit.0);
                         Cause::Memory { needs: Bytes(needs), limit: room.limit }

@@ -9,6 +9,15 @@ use super::queue::{Event, Queue};
 use super::{Conditions, Protocol, Transfer};
 use crate::network::LookAfter;
 
+/// What a flow of the network carries.
+#[derive(Clone, Copy)]
+pub(super) enum Carried {
+    /// A value to another stage.
+    Transfer(u32),
+    /// An activation to the host or back.
+    Copy(u32),
+}
+
 impl<C: Conditions> Machine<'_, C> {
     /// Sets what `pass` has made on its way, if another stage needs it.
     pub(super) fn send(&mut self, stage: usize, pass: Pass, step: u32) -> bool {
@@ -82,10 +91,15 @@ impl<C: Conditions> Machine<'_, C> {
         let queue = &mut self.queue;
         let wires = &self.channels[channel].route.wires;
         let flow = self.network.begin(now, wires, bytes, &mut |one| look_after(queue, one));
-        if self.transfer_of_flow.len() <= flow {
-            self.transfer_of_flow.resize(flow + 1, 0);
+        self.carry(flow, Carried::Transfer(transfer));
+    }
+
+    /// Remembers what `flow` carries.
+    pub(super) fn carry(&mut self, flow: usize, what: Carried) {
+        if self.carried.len() <= flow {
+            self.carried.resize(flow + 1, what);
         }
-        self.transfer_of_flow[flow] = transfer;
+        self.carried[flow] = what;
     }
 
     pub(super) fn has_ended(&mut self, now: u64, flow: usize, generation: u32) -> bool {
@@ -96,7 +110,10 @@ impl<C: Conditions> Machine<'_, C> {
     pub(super) fn end_flow(&mut self, flow: usize) {
         let queue = &mut self.queue;
         self.network.end(self.now, flow, &mut |one| look_after(queue, one));
-        self.deliver(self.transfer_of_flow[flow]);
+        match self.carried[flow] {
+            Carried::Transfer(transfer) => self.deliver(transfer),
+            Carried::Copy(copy) => self.end_copy(copy),
+        }
     }
 
     /// The last byte has left: the value is there after the latency of the route.
@@ -155,6 +172,6 @@ fn scale(number: u64, times: u64, over: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-fn look_after(queue: &mut Queue, LookAfter { flow, generation, at }: LookAfter) {
+pub(super) fn look_after(queue: &mut Queue, LookAfter { flow, generation, at }: LookAfter) {
     queue.push(at, Event::LookAfter { flow: small(flow), generation });
 }

@@ -276,6 +276,7 @@ fn the_engine_meets_the_same_weather() {
             communication: Communication::default(),
             messages: Messages::default(),
             room: None,
+            offload: None,
             steps: 1,
             boundary: &Boundary::default(),
         };
