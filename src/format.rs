@@ -49,3 +49,8 @@ pub fn size(bytes: Bytes) -> String {
 pub fn percent(rate: f64) -> String {
     format!("{:.2} %", 100.0 * rate)
 }
+
+/// A difference in percent with two decimals, its sign always written.
+pub fn signed_percent(rate: f64) -> String {
+    format!("{:+.2} %", 100.0 * rate)
+}

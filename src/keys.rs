@@ -85,7 +85,7 @@ pub struct Keys {
     #[serde(deserialize_with = "list")]
     pub slowdown: Option<Vec<Slowdown>>,
     /// Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all
-    /// stages; each factor holds from its time (as in 12.5s, from the start of the step) on
+    /// stages; each factor holds from its time (as in 12.5s, from the start of the first step) on
     #[arg(long, value_name = "FILE.csv", help_heading = NOISE)]
     pub slowdown_profile: Option<PathBuf>,
     /// Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor

@@ -2,6 +2,7 @@
 //! much of the step is bubble.
 #![allow(unreachable_pub)] // A binary exports nothing.
 
+mod accuracy;
 mod commands;
 mod draw;
 mod error;

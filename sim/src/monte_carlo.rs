@@ -205,14 +205,14 @@ fn ranks(n: usize, q: f64) -> Option<[usize; 2]> {
 fn student(freedom: usize) -> f64 {
     const Z: f64 = 1.959_963_984_540_054;
     let v = freedom.max(1) as f64;
-    let z = |power| Z.powi(power);
+    // Horner in z^2, for the system's powers differ from machine to machine; then in 1/v.
+    let s = Z * Z;
     let terms = [
-        (z(3) + Z) / 4.0,
-        (5.0 * z(5) + 16.0 * z(3) + 3.0 * Z) / 96.0,
-        (3.0 * z(7) + 19.0 * z(5) + 17.0 * z(3) - 15.0 * Z) / 384.0,
-        (79.0 * z(9) + 776.0 * z(7) + 1482.0 * z(5) - 1920.0 * z(3) - 945.0 * Z) / 92_160.0,
+        Z * (s + 1.0) / 4.0,
+        Z * ((5.0 * s + 16.0) * s + 3.0) / 96.0,
+        Z * (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0,
+        Z * ((((79.0 * s + 776.0) * s + 1482.0) * s - 1920.0) * s - 945.0) / 92_160.0,
     ];
-    // Horner in 1/v.
     Z + terms.into_iter().rev().fold(0.0, |sum, term| (sum + term) / v)
 }
 
@@ -220,9 +220,10 @@ fn student(freedom: usize) -> f64 {
 mod tests {
     use super::*;
     use pipeline::{Nanos, StageTimes};
-    use rand::{RngExt, SeedableRng};
-    use rand_distr::StandardNormal;
+    use rand::SeedableRng;
     use rand_xoshiro::SplitMix64;
+
+    use crate::straggler::standard_normal;
 
     fn step(nanos: u64) -> Metrics {
         let [first_start, last_end] = [Nanos(10), Nanos(10 + nanos)];
@@ -275,6 +276,10 @@ mod tests {
     fn ranks_at_the_edges() {
         // P(K = 0) = 2^-n and P(K = n) = 2^-n must be at most 2.5 %: 6 values or more.
         assert_eq!((ranks(5, 0.5), ranks(6, 0.5)), (None, Some([1, 6])));
+        // The median's, from binomial coefficients summed exactly.
+        for (n, interval) in [(10, [2, 9]), (20, [6, 15]), (25, [8, 18]), (50, [18, 33])] {
+            assert_eq!(ranks(n, 0.5), Some(interval));
+        }
         // 0.99^n <= 2.5 % from n = 368 on.
         assert_eq!(ranks(367, 0.99), None);
         assert!(ranks(368, 0.99).is_some());
@@ -293,7 +298,7 @@ mod tests {
         let mut misses = [0; 4];
         for seed in 0..2000 {
             let mut rng = SplitMix64::seed_from_u64(seed);
-            let values = (0..400).map(|_| rng.sample(StandardNormal)).collect();
+            let values = (0..400).map(|_| standard_normal(&mut rng)).collect();
             let summary: Summary<f64> = Summary::of(values, |value| value);
             let outside =
                 |[low, high]: [f64; 2], truth: f64| usize::from(truth < low || truth > high);

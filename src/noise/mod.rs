@@ -51,16 +51,7 @@ impl Noise {
         if let Some(twice) = jittered_twice(keys) {
             return Err(fail("jitter", format!("{twice} has two jitters")));
         }
-        for jitter in keys.jitter.iter().flatten() {
-            let law = match &jitter.law {
-                Law::Known(law) => law.clone(),
-                Law::Samples(path) => tables::samples(path)?,
-            };
-            match jitter.what {
-                Jittered::Pass => stragglers.jitter_passes(law),
-                Jittered::Hop => stragglers.jitter_hops(law),
-            }
-        }
+        add_jitters(&mut stragglers, keys)?;
         if let Some(stall) = keys.stall {
             let stalled = stragglers.stall(stall.probability, stall.length);
             stalled.map_err(|error| fail("stall", error.to_string()))?;
@@ -94,6 +85,20 @@ fn jittered_twice(keys: &Keys) -> Option<&'static str> {
     let count = |what| jitters().filter(|jitter| jitter.what == what).count();
     let both = [("pass", Jittered::Pass), ("hop", Jittered::Hop)];
     both.into_iter().find(|&(_, what)| count(what) > 1).map(|(name, _)| name)
+}
+
+fn add_jitters(stragglers: &mut Stragglers, keys: &Keys) -> Result<(), Error> {
+    for jitter in keys.jitter.iter().flatten() {
+        let law = match &jitter.law {
+            Law::Known(law) => law.clone(),
+            Law::Samples(path) => tables::samples(path)?,
+        };
+        match jitter.what {
+            Jittered::Pass => stragglers.jitter_passes(law),
+            Jittered::Hop => stragglers.jitter_hops(law),
+        }
+    }
+    Ok(())
 }
 
 fn add_profiles(

@@ -368,6 +368,25 @@ fn files_that_are_no_traces() {
     refused(&run("replay /"), &["it is a folder"]);
 }
 
+/// Whatever one byte of the description at the end of a file says, there is an answer or an error;
+/// also where it puts a column before the file.
+#[test]
+fn damaged_files_do_no_harm() {
+    let whole = parquet(&small(0), Times::Double);
+    let end = whole.len() - 8;
+    let length = u32::from_le_bytes(*whole[end..].first_chunk().unwrap());
+    let description = end - usize::try_from(length).unwrap()..whole.len();
+    let damages = description.flat_map(|at| [0x01, 0x10, 0x40, 0x80, 0xff].map(|bits| (at, bits)));
+    let message = |(at, bits): (usize, u8)| {
+        let mut content = whole.clone();
+        content[at] ^= bits;
+        let run = traces::read(content).and_then(|trace| traces::Run::new(trace.operations));
+        run.err().map(|error| error.to_string())
+    };
+    let messages: Vec<String> = damages.filter_map(message).collect();
+    assert!(messages.iter().any(|text| text.contains("of row group 0 begins at byte -")));
+}
+
 #[test]
 fn foreign_columns_are_named() {
     let foreign = |text: &str| {
@@ -393,6 +412,14 @@ fn questions_that_make_no_sense() {
     refused(&asked("--schedule zb-h1 --backward-split NaN"), &["--backward-split is NaN"]);
     refused(&asked("--what-if magic"), &["magic", "no-stragglers"]);
     refused(&asked("--schedule zb-h1 --hidden 4096"), &["--seq"]);
+    refused(&asked("--schedule zb-h1 --hidden 0 --seq 1"), &["--hidden is 0"]);
+    let twice = "--schedule zb-h1 --hidden 1 --seq 1 --backward-split 0.6";
+    refused(&asked(twice), &["--backward-split", "cannot be used with"]);
+    let unused = asked("--hidden 1 --seq 1 --chunks 2 --memory-limit 1p");
+    let said = String::from_utf8_lossy(&unused.stderr);
+    for flag in ["--hidden", "--seq", "--chunks", "--memory-limit"] {
+        assert!(said.contains(&format!("no --schedule is asked for: {flag} is ignored")), "{said}");
+    }
 }
 
 /// The traces of two production runs, where they are at hand.

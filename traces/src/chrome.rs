@@ -9,7 +9,7 @@ use serde::{Deserialize, de};
 use serde_json::Value;
 
 use crate::error::{Place, TraceError};
-use crate::operation::{OpType, Operation, count, duration, start};
+use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
 use crate::{MAX_OPERATIONS, Trace};
 
 /// Nanoseconds per microsecond, the unit of trace events.
@@ -125,8 +125,8 @@ fn operation(event: &Event<'_>, at: Place) -> Result<Option<Operation>, TraceErr
         optype,
         chunk: count(chunk.unwrap_or(named.chunk.into()), at, "args.chunk")?,
         microbatch: count(microbatch.unwrap_or(named.microbatch.into()), at, "args.microbatch")?,
-        start: start(decimal(event.ts.as_ref(), at, "ts")?, MICROSECOND, at, "ts")?,
-        duration: duration(decimal(event.dur.as_ref(), at, "dur")?, MICROSECOND, at, "dur")?,
+        start: nanos(decimal(event.ts.as_ref(), at, "ts")?, MICROSECOND, LATEST, at, "ts")?,
+        duration: nanos(decimal(event.dur.as_ref(), at, "dur")?, MICROSECOND, LONGEST, at, "dur")?,
     }))
 }
 
@@ -134,14 +134,14 @@ fn operation(event: &Event<'_>, at: Place) -> Result<Option<Operation>, TraceErr
 fn optype(event: &Event<'_>, at: Place) -> Result<Option<(OpType, Option<Pass>)>, TraceError> {
     let named = event.name.as_deref().and_then(pass);
     let args = event.args.as_ref();
-    let misspelt = args.and_then(|args| args.optype.as_ref());
-    let Some(said) = args.and_then(|args| args.kind.as_ref()).or(misspelt) else {
+    let by_optype = args.and_then(|args| args.optype.as_ref());
+    let Some(said) = args.and_then(|args| args.kind.as_ref()).or(by_optype) else {
         return Ok(named.map(|pass| (OpType::Pass(pass.kind), Some(pass))));
     };
     match said.as_str().map(|name| (OpType::named(name), name)) {
         Some((Some(optype), _)) => Ok(Some((optype, named))),
-        // A profiler's own kinds are none of ours; a misspelt optype would be.
-        _ if misspelt.is_none() => Ok(None),
+        // A profiler's own kinds are none of ours, but who says optype means an operation.
+        _ if by_optype.is_none() => Ok(None),
         found => {
             let name = found.map_or(said.to_string(), |(_, name)| name.to_owned());
             Err(TraceError::UnknownOpType { place: at, name: name.chars().take(40).collect() })

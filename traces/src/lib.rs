@@ -7,7 +7,8 @@
 //!
 //! The one law: a rank does its operations one after the other, and an operation that several ranks
 //! do together takes its own time from the moment the last of them has begun it. Times at which
-//! operations started serve to find the order and the own times, and are then forgotten.
+//! operations started serve to find the order, the own times and, on a link whose transfers are not
+//! in the trace, the hop; then they are forgotten.
 
 mod chrome;
 mod error;

@@ -112,10 +112,10 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// When it was over.
+    /// When it was over; saturates.
     #[must_use]
-    pub fn end(&self) -> Nanos {
-        self.start + self.duration
+    pub const fn end(&self) -> Nanos {
+        Nanos(self.start.0.saturating_add(self.duration.0))
     }
 
     /// The pass, if it is one.
@@ -140,33 +140,15 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The latest start (126 years, so that dates will do) and the longest duration (11 days).
-const LATEST: f64 = 1e9 * 1e9 * 4.0;
-const LONGEST: f64 = 1e6 * 1e9;
+/// The latest start in nanoseconds: 126 years, so that dates will do.
+pub(crate) const LATEST: f64 = 1e9 * 1e9 * 4.0;
+/// The longest duration in nanoseconds: 11 days.
+pub(crate) const LONGEST: f64 = 1e6 * 1e9;
 
-/// The start at `value` times `unit` nanoseconds.
-pub(crate) fn start(
-    value: f64,
-    unit: f64,
-    place: Place,
-    column: &'static str,
-) -> Result<Nanos, TraceError> {
-    nanos(value, unit, LATEST, place, column)
-}
-
-/// The duration of `value` times `unit` nanoseconds.
-pub(crate) fn duration(
-    value: f64,
-    unit: f64,
-    place: Place,
-    column: &'static str,
-) -> Result<Nanos, TraceError> {
-    nanos(value, unit, LONGEST, place, column)
-}
-
-/// The one place where floating-point time becomes whole nanoseconds, to the nearest.
+/// `value` times `unit` nanoseconds, at most `limit`: the one place where floating-point time
+/// becomes whole nanoseconds, to the nearest.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // In range by then.
-fn nanos(
+pub(crate) fn nanos(
     value: f64,
     unit: f64,
     limit: f64,

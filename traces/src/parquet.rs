@@ -1,13 +1,14 @@
 //! Reads the operations of a Parquet file, one row each.
 
 use bytes::Bytes;
-use parquet::basic::Type;
+use parquet::basic::{Encoding, PageType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{Place, TraceError};
-use crate::operation::{OpType, Operation, count, duration, start};
+use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
 use crate::{MAX_OPERATIONS, Trace};
 
 /// The columns that are read.
@@ -53,8 +54,8 @@ pub(crate) fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
             optype,
             chunk: count(lap.saturating_add(if is_pass { stage.into() } else { 0 }), at, "mc")?,
             microbatch: if is_pass { count(microbatch[row], at, "mb_id")? } else { 0 },
-            start: start(start_ts[row], SECOND, at, "start_ts")?,
-            duration: duration(taken[row], SECOND, at, "duration")?,
+            start: nanos(start_ts[row], SECOND, LATEST, at, "start_ts")?,
+            duration: nanos(taken[row], SECOND, LONGEST, at, "duration")?,
         })
     };
     let operations = (0..rows).map(operation).collect::<Result<_, TraceError>>()?;
@@ -91,6 +92,8 @@ fn columns(
         let found = schema.column(at).physical_type();
         *values = empty(column, found)?;
         for group in 0..file.num_row_groups() {
+            check_place(file, group, at)?;
+            check_dictionary(file, group, at)?;
             let reader = file.get_row_group(group)?.get_column_reader(at)?;
             append(values, reader, column, rows)?;
         }
@@ -99,6 +102,45 @@ fn columns(
         }
     }
     Ok(values)
+}
+
+/// Refuses a column that would begin or end before the file: the library would panic.
+fn check_place(
+    file: &SerializedFileReader<Bytes>,
+    group: usize,
+    at: usize,
+) -> Result<(), ParquetError> {
+    let column = file.metadata().row_group(group).column(at);
+    let first = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    match first.min(column.compressed_size()) {
+        0.. => Ok(()),
+        _ => Err(ParquetError::General(format!(
+            "column {} of row group {group} begins at byte {first} and has {} bytes",
+            column.column_path().string(),
+            column.compressed_size()
+        ))),
+    }
+}
+
+/// Refuses a column whose values point into a dictionary that it does not have: the library would
+/// panic.
+fn check_dictionary(
+    file: &SerializedFileReader<Bytes>,
+    group: usize,
+    at: usize,
+) -> Result<(), ParquetError> {
+    let mut has_dictionary = false;
+    for page in file.get_row_group(group)?.get_column_page_reader(at)? {
+        let page = page?;
+        has_dictionary |= page.page_type() == PageType::DICTIONARY_PAGE;
+        let points =
+            matches!(page.encoding(), Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY);
+        if points && !has_dictionary {
+            let message = format!("column {at} of row group {group} lacks its dictionary");
+            return Err(ParquetError::General(message));
+        }
+    }
+    Ok(())
 }
 
 /// The kind of values that `column` must have, if `found` is a way to write them.

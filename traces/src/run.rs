@@ -62,7 +62,9 @@ impl Run {
         let number = operations[0].step;
         let pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);
         let present: Vec<u32> = pipelines.clone().map(|ops| ops[0].dp_rank).collect();
-        if let Some(&dp_rank) = self.dp_ranks.iter().find(|rank| !present.contains(rank)) {
+        if let Some(&dp_rank) =
+            self.dp_ranks.iter().find(|rank| present.binary_search(rank).is_err())
+        {
             return Err(TraceError::MissingRank { step: number, dp_rank });
         }
         let dp_rank = present[0];

@@ -113,7 +113,8 @@ impl Medians {
     #[must_use]
     pub fn balanced(&self, kind: Kind) -> Nanos {
         let times = self.by_chunk(kind);
-        Nanos(times.iter().sum::<u64>() / times.len().max(1) as u64)
+        let sum: u128 = times.iter().copied().map(u128::from).sum();
+        Nanos(u64::try_from(sum / times.len().max(1) as u128).unwrap_or(u64::MAX))
     }
 
     /// The median over the chunks: what an ordinary stage takes.

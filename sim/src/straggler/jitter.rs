@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use pipeline::Nanos;
 use rand::RngExt;
-use rand_distr::{OpenClosed01, StandardNormal};
+use rand::distr::OpenClosed01;
 use rand_xoshiro::SplitMix64;
 
 use super::error::StragglerError;
 use super::factor;
+use super::normal::standard_normal;
 
 /// A distribution of factors. Its mean is 1, so that noise makes a pass neither longer nor shorter
 /// on average; only [`Jitter::factors`] keeps the mean of what was measured.
 ///
-/// Exponentials and logarithms are those of `libm`, not of the system, so that a seed gives the
-/// same factors on every machine.
+/// Exponentials, logarithms and roots are those of `libm`, not of the system, so that a seed gives
+/// the same factors on every machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Jitter(Law);
 
@@ -94,14 +95,12 @@ impl Jitter {
     pub(super) fn draw(&self, rng: &mut SplitMix64) -> f64 {
         match self {
             Self(Law::Normal { spread }) => loop {
-                let drawn = 1.0 + spread * rng.sample::<f64, _>(StandardNormal);
+                let drawn = 1.0 + spread * standard_normal(rng);
                 if drawn > 0.0 && drawn < 2.0 {
                     return drawn;
                 }
             },
-            Self(Law::LogNormal { mu, sigma }) => {
-                libm::exp(mu + sigma * rng.sample::<f64, _>(StandardNormal))
-            }
+            Self(Law::LogNormal { mu, sigma }) => libm::exp(mu + sigma * standard_normal(rng)),
             Self(Law::Pareto { tail, least }) => {
                 let uniform: f64 = rng.sample(OpenClosed01);
                 least * libm::exp(-libm::log(uniform) / tail)

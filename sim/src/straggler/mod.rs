@@ -29,6 +29,7 @@ mod conditions;
 mod error;
 mod jitter;
 mod key;
+mod normal;
 mod profile;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ use rand::RngExt;
 pub use conditions::WeatherConditions;
 pub use error::StragglerError;
 pub use jitter::Jitter;
+#[cfg(test)]
+pub(crate) use normal::standard_normal;
 pub use profile::Profile;
 
 use crate::timed::Timing;

@@ -1,5 +1,7 @@
 //! How the pace of a stage or link changes over time.
 
+use std::sync::Arc;
+
 use pipeline::Nanos;
 
 use super::error::StragglerError;
@@ -7,10 +9,11 @@ use super::factor;
 
 /// A slowdown that changes: from each time on, until the next one, work takes `factor` times as
 /// long. Before the first time the factor is 1; the last one holds for ever. Time 0 is the start of
-/// the step.
+/// the step, of the first one where several follow each other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    steps: Vec<(u64, f64)>,
+    /// Shared, for one long profile may hold for a thousand stages.
+    steps: Arc<[(u64, f64)]>,
 }
 
 impl Profile {

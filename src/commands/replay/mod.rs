@@ -13,6 +13,7 @@ use traces::{Run, Times, TraceError};
 
 use self::what_if::{Answer, Asked, Straggler, WhatIf};
 use super::{OUTPUT, note, print_json};
+use crate::accuracy;
 use crate::error::Error;
 use crate::files;
 use crate::format;
@@ -33,8 +34,8 @@ kind the name is read, as in F0.3, and without stage the thread.
 A step lasts from the start of the first operation of any rank to the end of the last of any. The
 prediction lets all ranks begin at once and every operation start as soon as what it waits for is
 there: on its rank, what was over when it started; of a transfer or collective, the last rank to
-arrive. Measured start times give that order, and how long a transfer or collective takes once all
-have arrived; nothing else.";
+arrive. Measured start times give that order, how long a transfer or collective takes once all have
+arrived, and, on a link whose transfers are not in the trace, the shortest hop seen; nothing else.";
 
 /// Predict the steps of a real run from its durations, and what they would have been
 #[derive(Args)]
@@ -61,11 +62,12 @@ struct Questions {
     /// Change the run in these ways, one at a time
     #[arg(long, value_name = "CHANGE,..", value_enum, value_delimiter = ',')]
     what_if: Vec<WhatIf>,
-    /// Order the passes by these schedules, with the run's median times
+    /// Order the passes by these schedules, with the run's median times: compare them with
+    /// no-stragglers, and with the run's own schedule
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
     schedule: Vec<String>,
     /// Share of B in a backward pass, the rest being W [default: from --hidden and --seq, or 0.5]
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "hidden")]
     backward_split: Option<f64>,
     /// Hidden size h, for the share of B: (24h+8s) / (48h+8s)
     #[arg(long, value_name = "H", requires = "seq")]
@@ -81,7 +83,7 @@ struct Questions {
     memory_limit: Option<Limit>,
 }
 
-/// The largest trace.
+/// The largest trace, in bytes.
 const MAX_TRACE: u64 = 2 << 30;
 
 #[derive(Serialize)]
@@ -105,11 +107,9 @@ struct StepJson {
 }
 
 impl StepJson {
-    /// (predicted - measured) / measured; 0 for a step of no length that was predicted so.
     #[allow(clippy::cast_precision_loss)]
     fn error(&self) -> f64 {
-        let (predicted, measured) = (self.predicted_ns as f64, self.measured_ns as f64);
-        if predicted == measured { 0.0 } else { (predicted - measured) / measured }
+        accuracy::error(self.predicted_ns as f64, self.measured_ns as f64)
     }
 }
 
@@ -129,10 +129,10 @@ impl Replay {
             predicted_ns: predicted.0,
         });
         let steps: Vec<StepJson> = steps.collect();
-        let errors: Vec<f64> = steps.iter().map(|step| step.error().abs()).collect();
+        let errors: Vec<f64> = steps.iter().map(StepJson::error).collect();
         let json = Json {
-            mean_abs_error: mean(&errors),
-            max_abs_error: errors.iter().copied().fold(0.0, f64::max),
+            mean_abs_error: accuracy::mean_absolute(&errors),
+            max_abs_error: errors.iter().fold(0.0, |most, error| error.abs().max(most)),
             measured_ns: what_if::mean(steps.iter().map(|step| step.measured_ns)),
             predicted_ns: what_if::mean(steps.iter().map(|step| step.predicted_ns)),
             stragglers: what_if::stragglers(&run, &times),
@@ -163,16 +163,11 @@ impl Replay {
     }
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
 fn print(out: &mut dyn Write, json: &Json) -> Result<(), Error> {
     let rows = json.steps.iter().map(|step| {
         let times = [step.measured_ns, step.predicted_ns].map(|time| format::time(Nanos(time)));
         let [measured, predicted] = times;
-        vec![step.step.to_string(), measured, predicted, signed(step.error())]
+        vec![step.step.to_string(), measured, predicted, format::signed_percent(step.error())]
     });
     write!(out, "{}", format::table(&["step", "measured", "predicted", "error"], rows))?;
     let [mean, max] = [json.mean_abs_error, json.max_abs_error].map(format::percent);
@@ -189,10 +184,6 @@ fn print(out: &mut dyn Write, json: &Json) -> Result<(), Error> {
     let header = ["what if", "mean step", "saves", "of the step"];
     let all = std::iter::once(row("as it was".to_owned(), json.predicted_ns, 0));
     Ok(write!(out, "\n{}", format::table(&header, all.chain(answers).chain(stragglers)))?)
-}
-
-fn signed(rate: f64) -> String {
-    format!("{:+.2} %", 100.0 * rate)
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -74,6 +74,12 @@ impl<'a> Asked<'a> {
             let message = format!("--backward-split is {share}: it must be from 0 to 1");
             return Err(Error::question(message));
         }
+        if questions.hidden == Some(0) {
+            return Err(Error::question("--hidden is 0: it must be at least 1"));
+        }
+        if questions.schedule.is_empty() {
+            note_unused(questions);
+        }
         let rules = questions.schedule.iter().map(|name| Rule::named(name));
         Ok(Self { questions, rules: rules.collect::<Result<_, _>>()? })
     }
@@ -162,7 +168,7 @@ impl<'a> Asked<'a> {
         }
         let share = match (backward_split, hidden, seq) {
             (Some(share), ..) => share,
-            (None, Some(hidden), Some(seq)) if hidden > 0 => {
+            (None, Some(hidden), Some(seq)) => {
                 let (h, s) = (hidden as f64, seq as f64);
                 (24.0 * h + 8.0 * s) / (48.0 * h + 8.0 * s)
             }
@@ -175,6 +181,20 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Names the flags that only schedules would heed.
+fn note_unused(questions: &Questions) {
+    let Questions { backward_split, hidden, seq, chunks, memory_limit, .. } = questions;
+    let given = [
+        ("--backward-split", backward_split.is_some()),
+        ("--hidden", hidden.is_some()),
+        ("--seq", seq.is_some()),
+        ("--chunks", chunks.is_some()),
+        ("--memory-limit", memory_limit.is_some()),
+    ];
+    let unused = given.into_iter().filter(|(_, given)| *given);
+    unused.for_each(|(flag, _)| note(&format!("no --schedule is asked for: {flag} is ignored")));
+}
+
 impl Answer {
     fn new(name: String, was: u64, step: u64) -> Self {
         Self { name, step_ns: step, saved_ns: saved(was, step) }
@@ -182,7 +202,8 @@ impl Answer {
 }
 
 fn saved(was: u64, step: u64) -> i64 {
-    i64::try_from(i128::from(was) - i128::from(step)).unwrap_or(i64::MAX)
+    let saved = i128::from(was) - i128::from(step);
+    i64::try_from(saved).unwrap_or(if saved < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The mean, rounded down; 0 of none.

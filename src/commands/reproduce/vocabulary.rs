@@ -11,6 +11,7 @@ use super::cell::Cell;
 use super::fig9::error_in;
 use super::sources::Sources;
 use super::{Reproduced, Table};
+use crate::accuracy;
 use crate::error::Error;
 use crate::format;
 
@@ -52,8 +53,9 @@ fn cell(path: &Path, run: &Run) -> Result<Cell, Error> {
     let Run { method, vocab, seq, iteration_ms, .. } = run;
     let row = format!("{method}, vocabulary {vocab}, sequence {seq}");
     let wrong = |message: String| error_in(path, None, &format!("{row}: {message}"));
-    let published = iteration_ms.parse::<f64>().ok().filter(|time| time.is_finite());
-    let published = published.ok_or_else(|| wrong(format!("`{iteration_ms}` is not a number")))?;
+    let published = iteration_ms.parse::<f64>().ok();
+    let published = published.filter(|time| time.is_finite() && *time > 0.0);
+    let published = published.ok_or_else(|| wrong(format!("`{iteration_ms}` is no time")))?;
     let ours = milliseconds(predict(run).map_err(wrong)?);
     Ok(Cell {
         table: Table::Vocabulary.name(),
@@ -63,7 +65,7 @@ fn cell(path: &Path, run: &Run) -> Result<Cell, Error> {
         published,
         regenerated: None,
         ours,
-        matches: error(published, ours).abs() <= TOLERANCE,
+        matches: accuracy::error(ours, published).abs() <= TOLERANCE,
         corrected: None,
         digits: iteration_ms.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
     })
@@ -76,6 +78,10 @@ fn predict(run: &Run) -> Result<Nanos, String> {
         times.collect::<Result<Vec<Nanos>, _>>().map_err(|error| error.to_string())
     };
     let (forward, backward) = (times(&run.forward_us)?, times(&run.backward_us)?);
+    if forward.len() != backward.len() {
+        let (forward, backward) = (forward.len(), backward.len());
+        return Err(format!("{forward} forward times, but {backward} backward times"));
+    }
     let stages = forward.iter().zip(&backward).map(|(&forward, &backward)| PassTimes {
         forward,
         backward_input: backward,
@@ -95,21 +101,15 @@ fn milliseconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e6
 }
 
-/// (ours - measured) / measured.
-fn error(measured: f64, ours: f64) -> f64 {
-    (ours - measured) / measured
-}
-
 fn text_of(cells: &[Cell]) -> String {
-    let errors: Vec<f64> = cells.iter().map(|cell| error(cell.published, cell.ours)).collect();
+    let errors = cells.iter().map(|cell| accuracy::error(cell.ours, cell.published));
+    let errors: Vec<f64> = errors.collect();
     let rows = cells.iter().zip(&errors).map(|(cell, error)| {
         let times = [cell.published, cell.ours].map(|time| format!("{} ms", cell.printed(time)));
         let [measured, predicted] = times;
-        vec![cell.row.clone(), measured, predicted, format::percent(*error)]
+        vec![cell.row.clone(), measured, predicted, format::signed_percent(*error)]
     });
     let table = format::table(&["run", "measured", "predicted", "error"], rows);
-    let sum: f64 = errors.iter().map(|error| error.abs()).sum();
-    #[allow(clippy::cast_precision_loss)]
-    let mean = sum / errors.len().max(1) as f64;
-    format!("{table}\nmean absolute error {}\n", format::percent(mean))
+    let mean = format::percent(accuracy::mean_absolute(&errors));
+    format!("{table}\nmean absolute error {mean}\n")
 }
