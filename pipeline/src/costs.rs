@@ -204,6 +204,10 @@ fn check_count(what: &'static str, given: usize, shape: Shape) -> Result<(), Fau
     Err(Fault::ChunkCount { what, given, chunks })
 }
 
-fn check_sum(what: &'static str, sum: u128) -> Result<(), Fault> {
+/// Checks that `sum`, the whole of `what`, is a number that several of can be added up in 64 bits.
+///
+/// # Errors
+/// [`Fault::Overflow`] otherwise.
+pub fn check_sum(what: &'static str, sum: u128) -> Result<(), Fault> {
     if sum <= u128::from(u64::MAX / 4) { Ok(()) } else { Err(Fault::Overflow { what }) }
 }

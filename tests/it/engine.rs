@@ -370,5 +370,5 @@ fn gradient_reduction_is_exposed_or_hidden() {
 fn too_many_steps_are_refused() {
     let mut bench = family(Family::OneFOneB, [2, 1, 4], [10, 10, 10], 0);
     bench.steps = u32::MAX;
-    assert!(matches!(bench.run_in(None), Err(EngineError::TooManySteps { .. })));
+    assert!(matches!(bench.run_in(None), Err(EngineError::TooManyPasses { .. })));
 }

@@ -83,7 +83,7 @@ proptest! {
         };
         let run = run(&setup, &Steady).unwrap();
         let resident = vec![Bytes(resident); stages];
-        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None);
+        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None).unwrap();
         let expected = Memory::of(&schedule, &footprints).unwrap().peak;
         prop_assert_eq!(occupancy.peaks.len(), stages);
         for (peak, expected) in occupancy.peaks.iter().zip(expected) {
