@@ -372,3 +372,13 @@ fn too_many_steps_are_refused() {
     bench.steps = u32::MAX;
     assert!(matches!(bench.run_in(None), Err(EngineError::TooManyPasses { .. })));
 }
+
+#[test]
+fn a_run_longer_than_the_clock_is_refused_and_not_called_stuck() {
+    let mut spec = nodes(1, 1);
+    spec.intra.bandwidth = Bandwidth::new(1).unwrap();
+    let bench = family(Family::OneFOneB, [2, 1, 1], [10, 20, 10], 0);
+    let bench = bench.on(spec, &Seating::Contiguous, 1 << 44);
+    let message = bench.run_in(None).unwrap_err().to_string();
+    assert!(message.contains("the times of the whole step"), "{message}");
+}

@@ -33,5 +33,5 @@ impl Setup<'_> {
 
 /// Checks that what stages hold all the time can be counted, wherever they sit.
 pub(crate) fn check_resident(resident: &[Bytes]) -> Result<(), Fault> {
-    check_sum("what stages hold all the time", resident.iter().map(|one| u128::from(one.0)).sum())
+    check_sum("the resident bytes", resident.iter().map(|one| u128::from(one.0)).sum())
 }

@@ -262,7 +262,7 @@ pub enum EngineError {
     /// More passes in all steps than [`MAX_RUN`].
     #[error(
         "{passes} passes in {}: at most {MAX_RUN} on hardware; use fewer steps or microbatches",
-        count(*.steps, "step")
+        count(u64::from(*.steps), "step")
     )]
     TooManyPasses {
         /// Steps asked for.
@@ -277,14 +277,14 @@ fn list(standstills: &[Standstill]) -> String {
     let shown: Vec<String> = standstills.iter().take(SHOWN).map(Standstill::to_string).collect();
     let more = match standstills.len().saturating_sub(SHOWN) {
         0 => String::new(),
-        n => format!("; and {} more", count(n, "stage")),
+        n => format!("; and {} more", count(n as u64, "stage")),
     };
     shown.join("; ") + &more
 }
 
 /// `1 stage`, `2 stages`.
-fn count(number: impl fmt::Display + PartialEq + From<u8>, what: &str) -> String {
-    let s = if number == 1.into() { "" } else { "s" };
+fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")
 }
 
