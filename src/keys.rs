@@ -54,19 +54,24 @@ pub struct Keys {
     /// Hidden size h; with --heads and --seq: 34h+5as bytes held between F and B, 32h between B
     /// and W, per layer and token
     #[arg(long, value_name = "H", help_heading = "Activation memory")]
+    #[arg(allow_negative_numbers = true)]
     pub hidden: Option<u64>,
     /// Attention heads a
     #[arg(long, value_name = "A", help_heading = "Activation memory")]
+    #[arg(allow_negative_numbers = true)]
     pub heads: Option<u64>,
     /// Sequence length s
     #[arg(long, value_name = "S", help_heading = "Activation memory")]
+    #[arg(allow_negative_numbers = true)]
     pub seq: Option<u64>,
     /// Layers on one stage; with --microbatch-size, memory counts whole stages and microbatches
     /// instead of one layer and token
     #[arg(long, value_name = "L", help_heading = "Activation memory")]
+    #[arg(allow_negative_numbers = true)]
     pub layers_per_stage: Option<u64>,
     /// Samples in one microbatch, b
     #[arg(long, value_name = "B", help_heading = "Activation memory")]
+    #[arg(allow_negative_numbers = true)]
     pub microbatch_size: Option<u64>,
     /// Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one
     /// per stage, or one per chunk

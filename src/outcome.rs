@@ -105,7 +105,7 @@ fn time(
     if let Some(hardware) = &case.hardware {
         let run = run(case, hardware, replica)?;
         let metrics = run.metrics(hardware.steps - 1);
-        let occupancy = hardware.occupancy(case, &run);
+        let occupancy = hardware.occupancy(case, &run).map_err(|fault| named(case, &fault))?;
         return Ok((metrics, Some(Report::of(hardware, run, occupancy))));
     }
     let metrics = match (replica, &case.noise) {
@@ -146,7 +146,7 @@ pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
     let case = &outcome.case;
     let costs = case.problem.costs();
     let timeline = match (&outcome.report, &case.noise) {
-        (Some(report), _) => Ok(report.run.timeline.clone()),
+        (Some(report), _) => Ok(report.timeline.clone()),
         (None, Some(noise)) => Ok(timed::timeline(&case.schedule, &noise.weather(0).timing(costs))),
         (None, None) => Replay::new().timeline(&case.schedule, costs),
     };

@@ -101,9 +101,8 @@ impl Case {
     /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
     pub fn microbatch_bytes(&self) -> Bytes {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
-        let footprints = self.problem.footprints();
-        let stages = 0..shape.stages();
-        stages.map(|stage| footprints.of_stage(shape, placement, stage)).max().unwrap_or_default()
+        let by_stage = self.problem.footprints().by_stage(shape, placement);
+        by_stage.into_iter().max().unwrap_or_default()
     }
 }
 

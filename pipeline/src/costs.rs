@@ -168,12 +168,18 @@ impl Footprints {
         Change { taken_at_start, taken_at_end, freed_at_end }
     }
 
-    /// What the first microbatch holds on `stage` between F and B, over all its chunks there: the
-    /// paper's unit for memory limits.
+    /// What the first microbatch holds on each stage between F and B, over all its chunks there:
+    /// the paper's unit for memory limits.
+    ///
+    /// # Panics
+    /// If these are not the footprints of a pipeline of `shape`.
     #[must_use]
-    pub fn of_stage(&self, shape: Shape, placement: Placement, stage: usize) -> Bytes {
-        let chunks = (0..shape.chunks()).filter(|&c| placement.stage(shape, c, 0) == stage);
-        chunks.map(|chunk| self.of(chunk).until_backward).sum()
+    pub fn by_stage(&self, shape: Shape, placement: Placement) -> Vec<Bytes> {
+        let mut held = vec![Bytes(0); shape.stages()];
+        for chunk in 0..shape.chunks() {
+            held[placement.stage(shape, chunk, 0)] += self.of(chunk).until_backward;
+        }
+        held
     }
 
     /// Checks that these are the footprints of a pipeline of `shape`, and that all microbatches
@@ -198,6 +204,10 @@ fn check_count(what: &'static str, given: usize, shape: Shape) -> Result<(), Fau
     Err(Fault::ChunkCount { what, given, chunks })
 }
 
-fn check_sum(what: &'static str, sum: u128) -> Result<(), Fault> {
+/// Checks that `sum`, the whole of `what`, is a number that several of can be added up in 64 bits.
+///
+/// # Errors
+/// [`Fault::Overflow`] otherwise.
+pub fn check_sum(what: &'static str, sum: u128) -> Result<(), Fault> {
     if sum <= u128::from(u64::MAX / 4) { Ok(()) } else { Err(Fault::Overflow { what }) }
 }

@@ -32,7 +32,7 @@ mod walk;
 
 pub mod closed_form;
 
-pub use costs::{Change, Costs, Footprint, Footprints, PassTimes};
+pub use costs::{Change, Costs, Footprint, Footprints, PassTimes, check_sum};
 pub use family::{About, Chunks, Family, LimitUse};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};

@@ -121,7 +121,14 @@ impl Placement {
     /// The chunks of the model that `stage` holds, ascending.
     pub fn chunks_of(self, shape: Shape, stage: usize) -> impl Iterator<Item = u16> {
         let last = shape.microbatches - 1;
-        (0..shape.chunks()).filter(move |&chunk| {
+        let stages = shape.stages();
+        // In every lap over the stages only two chunks can lie here: by the way down and by the way
+        // up.
+        let up = stages.saturating_sub(stage + 1);
+        let both = [stage.min(up), stage.max(up)].into_iter().take(if stage == up { 1 } else { 2 });
+        let laps = (0..usize::from(shape.chunks_per_stage)).filter(move |_| stage < stages);
+        let chunks = laps.flat_map(move |lap| both.clone().map(move |step| lap * stages + step));
+        chunks.filter_map(|chunk| u16::try_from(chunk).ok()).filter(move |&chunk| {
             self.stage(shape, chunk, 0) == stage || self.stage(shape, chunk, last) == stage
         })
     }
@@ -146,6 +153,23 @@ mod tests {
         assert!(!Placement::Vee.crosses(shape, 2) && Placement::Looped.crosses(shape, 2));
         assert_eq!(Placement::Mirrored.chunks_of(single, 0).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(Placement::Vee.chunks_of(shape, 1).collect::<Vec<_>>(), [1, 4, 7]);
+    }
+
+    #[test]
+    fn the_chunks_of_a_stage_are_those_whose_stage_it_is() {
+        for placement in [Placement::Looped, Placement::Vee, Placement::Mirrored] {
+            for (stages, laps) in [(1, 1), (1, 3), (2, 2), (5, 1), (5, 4)] {
+                let shape = Shape::new(stages, laps, 2).unwrap();
+                for stage in 0..shape.stages() + 1 {
+                    let lives = |&chunk: &u16| {
+                        (0..2).any(|microbatch| placement.stage(shape, chunk, microbatch) == stage)
+                    };
+                    let expected: Vec<u16> = (0..shape.chunks()).filter(lives).collect();
+                    let chunks: Vec<u16> = placement.chunks_of(shape, stage).collect();
+                    assert_eq!(chunks, expected, "{placement:?} {shape:?} stage {stage}");
+                }
+            }
+        }
     }
 
     #[test]

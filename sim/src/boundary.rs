@@ -76,6 +76,11 @@ impl Crossing {
         self.reduced[stage] = self.reduced[stage].max(begin).saturating_add(time.0);
     }
 
+    /// Whether all stages have run their last pass: nothing more will come of this step.
+    pub(crate) fn is_over(&self) -> bool {
+        self.finished == self.done.len()
+    }
+
     /// `stage` has run its last pass; `release` hears which stages may begin the next step, and
     /// when.
     pub(crate) fn end_stage(
@@ -97,7 +102,7 @@ impl Crossing {
         match &boundary.synchronisation {
             Synchronisation::Asynchronous => release(stage, done.saturating_add(optimizer)),
             Synchronisation::Barrier => {
-                if self.finished == self.done.len() {
+                if self.is_over() {
                     let met = self.done.iter().flatten().max().copied().unwrap_or(now);
                     let end = met.saturating_add(boundary.exchange.0).saturating_add(optimizer);
                     (0..self.done.len()).for_each(|stage| release(stage, end));

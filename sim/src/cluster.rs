@@ -152,8 +152,8 @@ pub struct ClusterSpec {
     pub host: Option<Host>,
 }
 
-/// The most devices of a cluster.
-const MAX_DEVICES: u64 = 1 << 20;
+/// The most devices of a cluster: two for each stage that a pipeline can have.
+const MAX_DEVICES: u64 = 1 << 17;
 
 /// One direction of a port, a NIC or an uplink: what transfers share.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -367,6 +367,7 @@ impl Seats {
     pub fn new(cluster: &Cluster, stages: usize, seating: &Seating) -> Result<Self, ClusterError> {
         let devices = cluster.devices();
         let seats: Vec<usize> = match seating {
+            _ if devices == 0 => vec![0; stages],
             Seating::Contiguous => (0..stages).map(|stage| stage % devices).collect(),
             Seating::AcrossNodes => {
                 let mut by_turn: Vec<usize> = (0..devices.min(stages.max(1))).collect();

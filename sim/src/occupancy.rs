@@ -5,11 +5,11 @@
 //! by the sender from when it is made until it has arrived, and by the receiver from when it begins
 //! to move until the pass that needs it starts, which accounts for it from then on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Footprints, Kind, Nanos, Pass};
+use pipeline::{Bytes, Fault, Footprints, Kind, Nanos, Pass};
 
-use crate::engine::{Run, Setup};
+use crate::engine::{Run, Setup, check_resident};
 
 /// An activation that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,14 +76,23 @@ type Changes = BTreeMap<u64, Change>;
 impl Occupancy {
     /// Follows `run` of `setup`; `resident` is what each stage holds all the time, `capacity` what a
     /// device has.
-    #[must_use]
+    ///
+    /// # Errors
+    /// If the footprints are those of another pipeline, or so much is held that it cannot be
+    /// counted.
     pub fn of(
         run: &Run,
         setup: &Setup<'_>,
         footprints: &Footprints,
         resident: &[Bytes],
         capacity: Option<Bytes>,
-    ) -> Self {
+    ) -> Result<Self, Fault> {
+        footprints.check(setup.schedule.shape())?;
+        check_resident(resident)?;
+        let mut seated = vec![Vec::new(); setup.cluster.devices()];
+        for (stage, &device) in setup.seats.devices().iter().enumerate() {
+            seated[device].push(stage);
+        }
         let mut changes: Vec<Changes> = vec![Changes::new(); setup.cluster.devices()];
         add_passes(run, setup, footprints, &mut changes);
         add_transfers(run, setup, &mut changes);
@@ -91,9 +100,7 @@ impl Occupancy {
         let mut curves = vec![Vec::new(); setup.cluster.devices()];
         let mut peaks = Vec::new();
         for (device, changes) in changes.iter().enumerate() {
-            let seated: Vec<usize> = (0..setup.schedule.shape().stages())
-                .filter(|&stage| setup.seats.device(stage) == device)
-                .collect();
+            let seated = &seated[device];
             if seated.is_empty() {
                 continue;
             }
@@ -101,11 +108,11 @@ impl Occupancy {
             let (curve, mut peak) = follow(device, changes, fixed, capacity);
             peak.activations =
                 seated.iter().flat_map(|&stage| held(run, footprints, stage, peak.at)).collect();
-            peak.on_host = on_host(run, &seated, peak.at);
+            peak.on_host = on_host(run, seated, peak.at);
             curves[device] = curve;
             peaks.push(peak);
         }
-        Self { curves, peaks }
+        Ok(Self { curves, peaks })
     }
 }
 
@@ -179,8 +186,7 @@ fn add_transfers(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
             (end.freed, end.buffers_freed) = (end.freed + bytes, end.buffers_freed + bytes);
         };
         hold(transfer.from, transfer.made, transfer.end);
-        let until = used.get(&(transfer.step, transfer.value)).copied().unwrap_or(transfer.end);
-        hold(transfer.to, transfer.begin, until);
+        hold(transfer.to, transfer.begin, used[setup.cell(transfer.value, transfer.step)]);
     }
 }
 
@@ -193,17 +199,18 @@ fn add_copies(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
     }
 }
 
-/// When the pass starts that takes each value from another stage.
-fn first_uses(run: &Run, setup: &Setup<'_>) -> HashMap<(u32, pipeline::Value), Nanos> {
-    let chunks = setup.schedule.shape().chunks();
-    let mut uses = HashMap::new();
+/// When the pass starts that takes each value from another stage, by [`Setup::cell`].
+fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
+    let shape = setup.schedule.shape();
+    let mut uses = vec![Nanos(0); 2 * shape.cells() * setup.steps as usize];
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
         let slots = setup.schedule.orders()[stage].slots().count().max(1);
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
-                for value in pass.needs(chunks).filter(|value| value.chunk() != pass.chunk) {
-                    uses.insert((step, value), span.start);
+                let needs = pass.needs(shape.chunks());
+                for value in needs.filter(|value| value.chunk() != pass.chunk) {
+                    uses[setup.cell(value, step)] = span.start;
                 }
             }
         }

@@ -45,7 +45,7 @@ pub struct HardwareKeys {
     #[serde(deserialize_with = "text")]
     pub communication: Option<CommunicationKey>,
     /// Steps run in sequence [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub steps: Option<u32>,
     /// How stages wait for each other between steps: barrier, asynchronous, or
     /// post-validation:PROBABILITY that it fails [default: barrier]
@@ -75,11 +75,11 @@ pub struct HardwareKeys {
     pub resident: Option<Vec<Bytes>>,
     /// Vocabulary V: with --hidden and --layers-per-stage, what stages hold all the time follows
     /// from the parameters, the embedding on the first chunk's stage, the LM head on the last's
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", allow_negative_numbers = true)]
     pub vocabulary: Option<u64>,
     /// Bytes per parameter of weights, gradients and optimizer state
     /// [default: 18 = 2 + 4 + 12, bf16 with fp32 gradients, master weights and Adam moments]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub bytes_per_parameter: Option<u64>,
     /// Memory of a device [default: the cluster's]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]

@@ -4,11 +4,11 @@ mod clusters;
 pub mod keys;
 pub mod report;
 
-use pipeline::{Bytes, Footprint, Footprints, Nanos, Placement, Shape, spread};
+use pipeline::{Bytes, Fault, Footprint, Footprints, Nanos, Placement, Shape, spread};
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, Seating, Seats};
 use sim::engine::{
-    self, Communication, Conditions, EngineError, Messages, Offload, Room, Run, Setup,
+    self, Communication, Conditions, EngineError, MAX_RUN, Messages, Offload, Room, Run, Setup,
 };
 use sim::occupancy::Occupancy;
 use sim::straggler;
@@ -65,6 +65,12 @@ impl Hardware {
         if steps == 0 {
             return Err(fail("steps", "steps must be at least 1".to_owned()));
         }
+        // F and BW of each cell at least: the boundaries of more steps need not be drawn.
+        let passes = (2 * shape.cells() as u64).saturating_mul(u64::from(steps));
+        if passes > MAX_RUN {
+            let error = EngineError::TooManyPasses { steps, passes };
+            return Err(fail("steps", error.to_string()));
+        }
         let resident =
             resident(all, shape, placement).map_err(|(key, message)| fail(key, message))?;
         let capacity = keys.device_memory.or_else(|| cluster.memory());
@@ -111,7 +117,10 @@ impl Hardware {
     }
 
     /// The memory of each device over `run`.
-    pub fn occupancy(&self, case: &Case, run: &Run) -> Occupancy {
+    ///
+    /// # Errors
+    /// If so much is held that it cannot be counted.
+    pub fn occupancy(&self, case: &Case, run: &Run) -> Result<Occupancy, Fault> {
         let setup = self.setup(case);
         let nothing = Footprints::uniform(case.schedule.shape(), Footprint::default());
         let footprints = match self.measures_activations {
@@ -148,7 +157,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
     match keys.seating.as_ref().map(|seating| &seating.0) {
         // No more devices than stages can be used; a larger number is refused as unknown.
         Some(Seating::Explicit(devices)) => {
-            devices.iter().map(|device| device + 1).max().unwrap_or(0).min(stages)
+            devices.iter().map(|device| device.saturating_add(1)).max().unwrap_or(0).min(stages)
         }
         _ => stages,
     }
@@ -185,7 +194,8 @@ fn communication(keys: &HardwareKeys) -> Communication {
 fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     let from_model = || {
         let [hidden, seq, size] = [keys.hidden?, keys.seq?, keys.microbatch_size?];
-        let bytes = 2 * u128::from(hidden) * u128::from(seq) * u128::from(size);
+        let numbers = (u128::from(hidden) * u128::from(seq)).saturating_mul(u128::from(size));
+        let bytes = numbers.saturating_mul(2);
         Some(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
     };
     let limit = Bytes(1 << 44);

@@ -1,6 +1,6 @@
 //! What came of a run on hardware, for tables and machines.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bytes, Nanos, Timeline};
 use serde::Serialize;
 use sim::engine::Run;
 use sim::occupancy::{Occupancy, Peak};
@@ -10,10 +10,16 @@ use crate::format;
 
 /// A run, and what it did to the hardware.
 pub struct Report {
-    pub run: Run,
+    /// When each slot ran, over all steps.
+    pub timeline: Timeline,
+    step_time: Nanos,
+    /// By device, those on which a stage sits.
+    /// The memory of each device.
     pub occupancy: Occupancy,
     /// By wire, bytes carried.
     carried: Vec<u64>,
+    /// The end of the last pass.
+    end: Nanos,
 }
 
 impl Report {
@@ -32,7 +38,10 @@ impl Report {
                 carried[wire] = carried[wire].saturating_add(copy.bytes.0);
             }
         }
-        Self { run, occupancy, carried }
+        let spans = run.timeline.stages.iter().flatten();
+        let end = spans.map(|span| span.end).max().unwrap_or_default();
+        let step_time = run.step_time();
+        Self { timeline: run.timeline, step_time, occupancy, carried, end }
     }
 
     /// The device that overflows first, if any does.
@@ -55,8 +64,7 @@ impl Report {
 
     #[allow(clippy::cast_precision_loss)]
     fn used(&self, hardware: &Hardware, wire: usize) -> f64 {
-        let spans = self.run.timeline.stages.iter().flatten();
-        let end = spans.map(|span| span.end.0).max().unwrap_or(0).max(1) as f64 / 1e9;
+        let end = self.end.0.max(1) as f64 / 1e9;
         let bandwidth = hardware.cluster.wires()[wire].bandwidth.bytes_per_second() as f64;
         self.carried[wire] as f64 / (bandwidth * end)
     }
@@ -76,7 +84,7 @@ impl Report {
             let (at, by) = (format::time(over.at), format::size(over.by));
             format!("device {} at {at}, by {by}", peak.device)
         });
-        [format::time(self.run.step_time()), wire, memory, at, full]
+        [format::time(self.step_time), wire, memory, at, full]
     }
 
     /// The same for machines.
@@ -88,7 +96,7 @@ impl Report {
             used: self.used(hardware, wire),
         };
         Json {
-            step_ns: self.run.step_time().0,
+            step_ns: self.step_time.0,
             steps: hardware.steps,
             devices: hardware.seats.devices().to_vec(),
             wires: wires.map(wire).collect(),

@@ -2,8 +2,8 @@
 //! something is.
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Nanos, Order, Pass, PassTimes, Placement, Problem,
-    Schedule, Shape,
+    Bytes, Costs, Family, Footprint, Footprints, Kind, Nanos, Order, Pass, PassTimes, Placement,
+    Problem, Schedule, Shape,
 };
 use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
@@ -378,7 +378,72 @@ fn gradient_reduction_is_exposed_or_hidden() {
 fn too_many_steps_are_refused() {
     let mut bench = family(Family::OneFOneB, [2, 1, 4], [10, 10, 10], 0);
     bench.steps = u32::MAX;
-    assert!(matches!(bench.run_in(None), Err(EngineError::TooManySteps { .. })));
+    assert!(matches!(bench.run_in(None), Err(EngineError::TooManyPasses { .. })));
+}
+
+#[test]
+fn a_run_longer_than_the_clock_is_refused_and_not_called_stuck() {
+    let mut spec = nodes(1, 1);
+    spec.intra.bandwidth = Bandwidth::new(1).unwrap();
+    let bench = family(Family::OneFOneB, [2, 1, 1], [10, 20, 10], 0);
+    let bench = bench.on(spec, &Seating::Contiguous, 1 << 44);
+    let message = bench.run_in(None).unwrap_err().to_string();
+    assert!(message.contains("the times of the whole step"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Copies leave after the forward and are back before the backward, one at a time on each stream,
+    /// and nothing is faster for them.
+    #[test]
+    fn offloaded_activations_are_back_in_time(
+        which in 0..Family::ALL.len(),
+        p in 1..6u64,
+        m in 1..10u64,
+        held in 1..200u64,
+        per_mille in 0..1001u32,
+        ahead in 0..5u32,
+    ) {
+        let which = Family::ALL[which];
+        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let m = if which == Family::Interleaved { p * m } else { m };
+        let bench = family(which, [p, chunks, m], [20, 21, 15], 0);
+        let spec = ClusterSpec { nodes: p.div_ceil(2), ..with_host() };
+        let bench = bench.on(spec, &Seating::Contiguous, 3);
+        let until_backward = Bytes(held);
+        let footprint = Footprint { until_backward, until_weight: Bytes(0) };
+        let footprints = Footprints::uniform(bench.schedule.shape(), footprint);
+        let mut setup = bench.setup(None);
+        setup.offload = Some(Offload { footprints: &footprints, per_mille, ahead });
+        let offloaded = run(&setup, &Steady).unwrap();
+        prop_assert!(offloaded.metrics(0).makespan() >= bench.run().metrics(0).makespan());
+        let copied = held * u64::from(per_mille) / 1000;
+        let mut streams = std::collections::BTreeMap::<_, Vec<_>>::new();
+        for copy in &offloaded.copies {
+            let span = |wanted: fn(Kind) -> bool| {
+                let mut spans = offloaded.timeline.stages[copy.stage].iter();
+                let found = spans.find(|span| span.slot.passes().any(|pass| {
+                    let same = (pass.chunk, pass.microbatch);
+                    wanted(pass.kind) && same == (copy.pass.chunk, copy.pass.microbatch)
+                }));
+                *found.unwrap()
+            };
+            prop_assert_eq!(copy.bytes, Bytes(copied));
+            prop_assert!(span(|kind| kind == Kind::F).end <= copy.out[0]);
+            prop_assert!(copy.out[1] <= copy.back[0]);
+            let backward = span(|kind| matches!(kind, Kind::B | Kind::BW));
+            prop_assert!(copy.back[1] <= backward.start);
+            for (way, times) in [copy.out, copy.back].into_iter().enumerate() {
+                prop_assert!(times[1].0 - times[0].0 >= copied);
+                streams.entry((copy.stage, way)).or_default().push(times);
+            }
+        }
+        for stream in streams.values_mut() {
+            stream.sort();
+            prop_assert!(stream.windows(2).all(|pair| pair[0][1] <= pair[1][0]));
+        }
+    }
 }
 
 /// One device per link of 1 byte/ns to its host.
@@ -398,7 +463,7 @@ fn offloaded_activations_are_away_between_forward_and_backward() {
         setup.offload = Some(Offload { footprints: &footprints, per_mille: 500, ahead });
         let run = run(&setup, &Steady).unwrap();
         let resident = vec![Bytes(0); bench.schedule.shape().stages()];
-        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None);
+        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None).unwrap();
         (run, occupancy)
     };
     let bench = family(Family::GPipe, [1, 1, 3], [10, 20, 10], 0);

@@ -84,7 +84,7 @@ proptest! {
         };
         let run = run(&setup, &Steady).unwrap();
         let resident = vec![Bytes(resident); stages];
-        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None);
+        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None).unwrap();
         let expected = Memory::of(&schedule, &footprints).unwrap().peak;
         prop_assert_eq!(occupancy.peaks.len(), stages);
         for (peak, expected) in occupancy.peaks.iter().zip(expected) {
@@ -311,6 +311,12 @@ fn impossible_hardware_keys() {
     refused(&ask("--when-full wait"), &["--device-memory"]);
     refused(&ask("--message 100000000GiB --cluster dgx-h100"), &["at most"]);
     refused(&ask("--optimizer -5ms"), &["negative"]);
+    refused(&ask("--steps -1"), &["--steps", "-1"]);
+    refused(&ask("--seating 0,1,2,18446744073709551615"), &["only 4 devices"]);
+    let huge = "--resident 1048576TiB --seating 0,0,0,0";
+    refused(&ask(huge), &["the resident bytes", "64-bit"]);
+    let post = "--boundary post-validation:0.5 --steps 4294967295";
+    refused(&ask(post), &["passes in 4294967295 steps: at most"]);
 }
 
 #[test]

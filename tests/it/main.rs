@@ -10,6 +10,7 @@ mod faults;
 mod golden;
 mod hardware;
 mod law;
+mod machine;
 mod paper;
 mod traces;
 mod weather;

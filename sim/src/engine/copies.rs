@@ -236,7 +236,9 @@ impl<C: Conditions> Machine<'_, C> {
         };
         self.copies.streams[device][way].busy = false;
         self.copy_next(device, way);
-        self.call_next(device);
+        if !self.devices[device].taken {
+            self.call_next(device);
+        }
         self.try_start(stage);
     }
 }

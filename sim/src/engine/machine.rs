@@ -1,8 +1,8 @@
 //! The loop: what is ready starts, what ends sets others going.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use pipeline::{Kind, MAX_PASSES, Nanos, Pass, Slot, Span, Value};
+use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
 use super::copies::Copies;
 use super::queue::{Event, Queue};
@@ -13,14 +13,7 @@ use crate::cluster::Route;
 use crate::network::Network;
 
 pub(super) fn run(setup: &Setup<'_>, conditions: &impl Conditions) -> Result<Run, EngineError> {
-    let passes = setup.schedule.passes() as u64 * u64::from(setup.steps);
-    if passes > MAX_PASSES {
-        return Err(EngineError::TooManySteps { steps: setup.steps, passes });
-    }
-    setup.costs.check(setup.schedule.shape())?;
-    if let Some(room) = setup.room {
-        room.footprints.check(setup.schedule.shape())?;
-    }
+    setup.check()?;
     let mut machine = Machine::new(setup, conditions);
     machine.begin();
     while let Some((now, event)) = machine.queue.pop() {
@@ -53,10 +46,10 @@ pub(super) struct Stage {
     pub(super) since: u64,
     /// Whether it waits for its device.
     pub(super) in_line: bool,
-    /// Positions up to which it has asked for values, over all steps.
+    /// Of the current step, the position up to which it has asked for values.
     pub(super) asked: usize,
-    /// W or BW passes still to run in the current step, by chunk.
-    pub(super) weights_left: Vec<u32>,
+    /// How many slots lie from `at` to `asked`.
+    pub(super) slots_asked: u32,
 }
 
 #[derive(Default)]
@@ -101,7 +94,10 @@ pub(super) struct Machine<'a, C> {
     pub(super) carried: Vec<Carried>,
     pub(super) copies: Copies,
     pub(super) arrivals: Vec<u32>,
-    pub(super) crossings: Vec<Crossing>,
+    /// Of the steps that some stages have begun to leave and not all have left.
+    pub(super) crossings: BTreeMap<u32, Crossing>,
+    /// W or BW passes still to run in the current step: see [`weights_of`].
+    pub(super) weights_left: Vec<u32>,
     pub(super) releases: Vec<Vec<Nanos>>,
     pub(super) timeline: Vec<Vec<Span>>,
     /// Events handled; those that have become void are not counted.
@@ -125,7 +121,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         }
         let orders = setup.schedule.orders();
         let slots = |stage: usize| orders[stage].passes().len() * steps;
-        Self {
+        let mut machine = Self {
             setup,
             conditions,
             queue: Queue::default(),
@@ -141,11 +137,14 @@ impl<'a, C: Conditions> Machine<'a, C> {
             carried: Vec::new(),
             copies: Copies::new(setup),
             arrivals: Vec::new(),
-            crossings: (0..setup.steps).map(|step| Crossing::new(stages, step)).collect(),
+            crossings: BTreeMap::new(),
+            weights_left: vec![0; 2 * usize::from(shape.chunks())],
             releases: vec![vec![Nanos(0); stages]; steps],
             events: 0,
             timeline: (0..stages).map(|stage| Vec::with_capacity(slots(stage))).collect(),
-        }
+        };
+        (0..stages).for_each(|stage| machine.count_weights(stage));
+        machine
     }
 
     fn begin(&mut self) {
@@ -192,9 +191,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
     }
 
     pub(super) fn cell(&self, value: Value, step: u32) -> usize {
-        let shape = self.setup.schedule.shape();
-        let row = step as usize * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
-        row * shape.microbatches() as usize + value.microbatch() as usize
+        self.setup.cell(value, step)
     }
 
     /// Starts the next slot of `stage` if all it needs is there.
@@ -247,8 +244,10 @@ impl<'a, C: Conditions> Machine<'a, C> {
             let device = &mut self.devices[self.stages[stage].device];
             device.held = device.held + kept(room, slot) - freed(room, slot);
         }
-        self.stages[stage].at += slot.passes().count();
-        self.stages[stage].since = self.now;
+        let left = &mut self.stages[stage];
+        left.at += slot.passes().count();
+        left.slots_asked = left.slots_asked.saturating_sub(1);
+        left.since = self.now;
         let mut sending = 0;
         for pass in slot.passes() {
             sending += u32::from(self.send(stage, pass, step));
@@ -277,13 +276,13 @@ impl<'a, C: Conditions> Machine<'a, C> {
         self.try_start(stage);
     }
 
-    /// Lets the stages that wait for `device` try, first come first.
+    /// Gives `device` to the first in its line for whom there is room.
     pub(super) fn call_next(&mut self, device: usize) {
-        for _ in 0..self.devices[device].line.len() {
-            let Some(stage) = self.devices[device].line.pop_front() else { return };
-            self.stages[stage].in_line = false;
-            self.try_start(stage);
-        }
+        let fits = |&stage: &usize| self.over(stage, self.next_slot(stage)).is_none();
+        let Some(place) = self.devices[device].line.iter().position(fits) else { return };
+        let Some(stage) = self.devices[device].line.remove(place) else { return };
+        self.stages[stage].in_line = false;
+        self.try_start(stage);
     }
 
     // Steps.
@@ -293,22 +292,40 @@ impl<'a, C: Conditions> Machine<'a, C> {
         if !matches!(pass.kind, Kind::W | Kind::BW) {
             return;
         }
-        let left = &mut self.stages[stage].weights_left[usize::from(pass.chunk)];
+        let left = &mut self.weights_left[weights_of(self.setup, stage, pass.chunk)];
         *left -= 1;
         if *left == 0 {
-            self.crossings[step as usize].end_chunk(self.setup.boundary, stage, self.now);
+            let (boundary, now) = (self.setup.boundary, self.now);
+            self.crossing(step).end_chunk(boundary, stage, now);
         }
+    }
+
+    /// Counts the W and BW passes of `stage` in a step, none of which has run.
+    fn count_weights(&mut self, stage: usize) {
+        for pass in self.setup.schedule.orders()[stage].passes() {
+            let counts = matches!(pass.kind, Kind::W | Kind::BW);
+            self.weights_left[weights_of(self.setup, stage, pass.chunk)] += u32::from(counts);
+        }
+    }
+
+    fn crossing(&mut self, step: u32) -> &mut Crossing {
+        let stages = self.stages.len();
+        self.crossings.entry(step).or_insert_with(|| Crossing::new(stages, step))
     }
 
     fn end_step(&mut self, stage: usize) {
         let step = self.stages[stage].step;
         self.stages[stage].state = State::Crossing;
-        let (queue, releases) = (&mut self.queue, &mut self.releases[step as usize]);
-        let crossing = &mut self.crossings[step as usize];
-        crossing.end_stage(self.setup.boundary, stage, self.now, &mut |stage, time| {
-            releases[stage] = Nanos(time);
-            queue.push(time, Event::Release { stage: small(stage) });
-        });
+        let (boundary, now, mut released) = (self.setup.boundary, self.now, Vec::new());
+        let crossing = self.crossing(step);
+        crossing.end_stage(boundary, stage, now, &mut |stage, time| released.push((stage, time)));
+        if crossing.is_over() {
+            self.crossings.remove(&step);
+        }
+        for (stage, time) in released {
+            self.releases[step as usize][stage] = Nanos(time);
+            self.queue.push(time, Event::Release { stage: small(stage) });
+        }
     }
 
     fn release(&mut self, stage: usize) {
@@ -319,9 +336,9 @@ impl<'a, C: Conditions> Machine<'a, C> {
             next.state = State::Done;
             return;
         }
-        next.at = 0;
+        (next.at, next.asked, next.slots_asked) = (0, 0, 0);
         next.state = State::Free;
-        next.weights_left = weights(self.setup, stage);
+        self.count_weights(stage);
         self.ask(stage);
         self.try_start(stage);
     }
@@ -336,17 +353,15 @@ fn new_stage(setup: &Setup<'_>, stage: usize) -> Stage {
         since: 0,
         in_line: false,
         asked: 0,
-        weights_left: weights(setup, stage),
+        slots_asked: 0,
     }
 }
 
-/// How many W or BW passes `stage` has to run in a step, by chunk of the model.
-fn weights(setup: &Setup<'_>, stage: usize) -> Vec<u32> {
-    let mut weights = vec![0; usize::from(setup.schedule.shape().chunks())];
-    for pass in setup.schedule.orders()[stage].passes() {
-        weights[usize::from(pass.chunk)] += u32::from(matches!(pass.kind, Kind::W | Kind::BW));
-    }
-    weights
+/// Where the W and BW passes of `chunk` on `stage` are counted. Under a mirrored placement a chunk
+/// lives on two stages, under the others on one.
+fn weights_of(setup: &Setup<'_>, stage: usize, chunk: u16) -> usize {
+    let first = setup.schedule.placement().stage(setup.schedule.shape(), chunk, 0);
+    2 * usize::from(chunk) + usize::from(stage != first)
 }
 
 /// The stage that makes `value`.

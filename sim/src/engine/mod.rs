@@ -4,6 +4,7 @@
 //! [`crate::Replay`] to the nanosecond.
 
 mod copies;
+mod limits;
 mod machine;
 mod outcome;
 mod queue;
@@ -17,6 +18,8 @@ use pipeline::{
 use thiserror::Error;
 
 pub use copies::{HostCopy, Offload};
+pub use limits::MAX_RUN;
+pub(crate) use limits::check_resident;
 
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
@@ -91,6 +94,15 @@ pub struct Setup<'a> {
     pub steps: u32,
     /// What lies between two steps.
     pub boundary: &'a Boundary,
+}
+
+impl Setup<'_> {
+    /// Where `value` of `step` stands in a table by step, row and microbatch.
+    pub(crate) fn cell(&self, value: Value, step: u32) -> usize {
+        let shape = self.schedule.shape();
+        let row = step as usize * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
+        row * shape.microbatches() as usize + value.microbatch() as usize
+    }
 }
 
 /// How long things take beside what the setup says: stragglers, jitter.
@@ -219,7 +231,7 @@ pub enum Cause {
 pub struct Standstill {
     /// Which stage.
     pub stage: usize,
-    /// The pass it cannot run.
+    /// The pass it cannot run; the last one where it is that one's value that cannot leave.
     pub pass: Pass,
     /// In which step.
     pub step: u32,
@@ -231,8 +243,9 @@ pub struct Standstill {
 
 impl fmt::Display for Standstill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stage, pass, since, cause, .. } = self;
-        write!(f, "stage {stage} stands before {pass} since {since}: ")?;
+        let Self { stage, pass, step, since, cause } = self;
+        let of_step = if *step > 0 { format!(" of step {step}") } else { String::new() };
+        write!(f, "stage {stage} stands before {pass}{of_step} since {since}: ")?;
         match cause {
             Cause::Value { on } => write!(f, "it needs a value from stage {on}"),
             Cause::Unreceived { by } => write!(f, "stage {by} has not asked for what it sends"),
@@ -255,9 +268,12 @@ pub enum EngineError {
     /// Nothing happens any more, but not all passes have run.
     #[error("the pipeline is stuck: {}", list(.0))]
     Stuck(Vec<Standstill>),
-    /// More passes in all steps than a schedule may have.
-    #[error("{passes} passes in {steps} steps: at most {}", pipeline::MAX_PASSES)]
-    TooManySteps {
+    /// More passes in all steps than [`MAX_RUN`].
+    #[error(
+        "{passes} passes in {}: at most {MAX_RUN} on hardware; use fewer steps or microbatches",
+        count(u64::from(*.steps), "step")
+    )]
+    TooManyPasses {
         /// Steps asked for.
         steps: u32,
         /// Passes in all of them.
@@ -270,9 +286,15 @@ fn list(standstills: &[Standstill]) -> String {
     let shown: Vec<String> = standstills.iter().take(SHOWN).map(Standstill::to_string).collect();
     let more = match standstills.len().saturating_sub(SHOWN) {
         0 => String::new(),
-        n => format!("; and {n} more stages"),
+        n => format!("; and {} more", count(n as u64, "stage")),
     };
     shown.join("; ") + &more
+}
+
+/// `1 stage`, `2 stages`.
+fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 /// Runs `setup` under `conditions`.

@@ -1,12 +1,17 @@
 //! The end: what happened, or why nothing happens any more.
 
-use pipeline::{Bytes, Nanos, Timeline, Value};
+use pipeline::{Bytes, Fault, Nanos, Timeline, Value};
 
 use super::machine::{Machine, Stage, State, maker};
 use super::{Cause, Conditions, EngineError, Run, Standstill};
+use crate::network::LAST;
 
 impl<C: Conditions> Machine<'_, C> {
     pub(super) fn finish(self) -> Result<Run, EngineError> {
+        // Once the clock stands at its end, nothing more can be said.
+        if self.now >= LAST {
+            return Err(Fault::Overflow { what: "the times" }.into());
+        }
         if self.stages.iter().any(|stage| stage.state != State::Done) {
             let stuck = (0..self.stages.len()).filter_map(|stage| self.standstill(stage));
             return Err(EngineError::Stuck(stuck.collect()));
@@ -25,7 +30,14 @@ impl<C: Conditions> Machine<'_, C> {
     fn standstill(&self, stage: usize) -> Option<Standstill> {
         let Stage { state, at, step, since, device, .. } = self.stages[stage];
         let passes = self.setup.schedule.orders()[stage].passes();
-        let pass = passes[at.min(passes.len() - 1)];
+        let is_last = step + 1 == self.setup.steps;
+        let (pass, step) = match passes.get(at) {
+            Some(&pass) => (pass, step),
+            None if !is_last => (passes[0], step + 1),
+            // It has nothing left to run, and others keep it from leaving.
+            None if state == State::Crossing => return None,
+            None => (passes[at - 1], step),
+        };
         let cause = match state {
             State::Done => return None,
             State::Crossing => Cause::Boundary,

@@ -147,13 +147,14 @@ impl<C: Conditions> Machine<'_, C> {
     pub(super) fn ask(&mut self, stage: usize) {
         let Protocol::Rendezvous { ahead } = self.setup.communication.protocol else { return };
         let order = &self.setup.schedule.orders()[stage];
-        let Stage { at, step, asked, .. } = self.stages[stage];
-        let begin = step as usize * order.passes().len();
-        let end = order.passes().len().min(at.saturating_add(ahead as usize).saturating_add(1));
-        let mut position = asked.max(begin) - begin;
-        while position < end {
-            let slot = order.slot_at(position);
-            position += slot.passes().count();
+        while self.stages[stage].slots_asked <= ahead {
+            let Stage { step, asked, .. } = self.stages[stage];
+            if asked == order.passes().len() {
+                return;
+            }
+            let slot = order.slot_at(asked);
+            self.stages[stage].asked += slot.passes().count();
+            self.stages[stage].slots_asked += 1;
             for value in self.remote_needs(stage, slot) {
                 let cell = self.cell(value, step);
                 self.progress[cell].asked = true;
@@ -162,7 +163,6 @@ impl<C: Conditions> Machine<'_, C> {
                 self.move_on(channel);
             }
         }
-        self.stages[stage].asked = self.stages[stage].asked.max(begin + position);
     }
 }
 
