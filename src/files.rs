@@ -12,7 +12,10 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     String::from_utf8(read_bytes(path, limit)?).map_err(not_text)
 }
 
-/// Reads a file of at most `limit` bytes.
+/// What a pipe or a device may give: it does not say how much it has before it is read.
+const MAX_STREAM: u64 = 64 << 20;
+
+/// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
     let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
@@ -20,6 +23,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     if metadata.is_dir() {
         return Err(fail("it is a folder".to_owned()));
     }
+    let limit = if metadata.is_file() { limit } else { limit.min(MAX_STREAM) };
     let mut bytes = Vec::new();
     let read =
         if metadata.len() > limit { Ok(0) } else { file.take(limit + 1).read_to_end(&mut bytes) };

@@ -14,6 +14,8 @@ use sim::engine::{
 use sim::occupancy::Occupancy;
 use sim::{Replay, Sharing};
 
+use crate::draw;
+
 /// A question to the engine that owns its parts.
 struct Bench {
     schedule: Schedule,
@@ -106,7 +108,7 @@ fn nodes(nodes: u64, sharing_nics: u64) -> ClusterSpec {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(draw::cases(600))]
 
     #[test]
     fn equals_replay_where_nothing_is_contended(
@@ -136,6 +138,43 @@ proptest! {
         prop_assert_eq!(run.timeline, replayed);
         let made_first = run.transfers.iter().all(|one| one.end.0 == one.made.0 + hop);
         prop_assert!(made_first);
+    }
+
+    /// The same for schedules of no family: pairs, mirrored placement, fused and split backwards.
+    #[test]
+    fn equals_replay_for_any_schedule((schedule, costs) in draw::schedule()) {
+        let replayed = Replay::new().timeline(&schedule, &costs).unwrap();
+        prop_assert_eq!(Bench::ideal(schedule, costs).run().timeline, replayed);
+    }
+
+    /// A longer latency, a larger message or a slower stage never makes a step shorter. Messages have
+    /// a size where two stages have their wires for themselves; where others come in between, a
+    /// delay may change who is first, and then anything may happen.
+    #[test]
+    fn slower_is_never_faster(
+        (schedule, costs) in draw::schedule(),
+        latency in 0..50u64,
+        bytes in 0..50u64,
+        slow in 0..8usize,
+    ) {
+        let stages = schedule.shape().stages() as u64;
+        let alone = u64::from(stages <= 2);
+        let step = |latency: u64, bytes: u64, costs: &Costs| {
+            let mut spec = nodes(stages.div_ceil(2), 2);
+            (spec.intra.latency, spec.inter.latency) = (Nanos(latency), Nanos(latency));
+            let mut bench = Bench::ideal(schedule.clone(), costs.clone());
+            bench.communication.sharing = Sharing::Queue;
+            bench.on(spec, &Seating::Contiguous, alone * bytes).run().step_time()
+        };
+        let base = step(latency, bytes, &costs);
+        prop_assert!(step(latency + 1, bytes, &costs) >= base);
+        prop_assert!(step(latency, bytes + 1, &costs) >= base);
+        let mut chunks = costs.chunks().to_vec();
+        let slow = slow % chunks.len();
+        chunks[slow].forward += Nanos(5);
+        chunks[slow].backward_input += Nanos(5);
+        let slower = Costs::new(chunks, costs.hop());
+        prop_assert!(step(latency, bytes, &slower) >= base);
     }
 
     /// With shared wires nothing gets faster, everything sent arrives, and no wire carries more than
@@ -392,7 +431,7 @@ fn a_run_longer_than_the_clock_is_refused_and_not_called_stuck() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(draw::cases(300))]
 
     /// Copies leave after the forward and are back before the backward, one at a time on each stream,
     /// and nothing is faster for them.

@@ -45,7 +45,7 @@ fn refused(output: &Output, parts: &[&str]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::draw::cases(300))]
 
     /// Without transfers, each device peaks where the order of its stage says.
     #[test]
