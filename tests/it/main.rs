@@ -11,5 +11,6 @@ mod golden;
 mod hardware;
 mod law;
 mod paper;
+mod sweep;
 mod traces;
 mod weather;
