@@ -278,3 +278,11 @@ fn powers((from, quoted): Part, (to, _): Part, factor: &Decimal) -> Result<Value
     }
     Ok(Values::Powers { values, form: Form { digits, unit: from.unit, quoted } })
 }
+
+/// The number in a value as it is written, and its unit; `None` if it is no number.
+#[allow(clippy::cast_precision_loss)]
+pub fn number(label: &str) -> Option<(f64, String)> {
+    let decimal = Decimal::read(label)?;
+    let power = i32::try_from(decimal.digits).ok()?;
+    Some((decimal.number as f64 / 10f64.powi(power), decimal.unit))
+}

@@ -39,6 +39,11 @@ fn column(axis: &Axis) -> Option<String> {
     }
 }
 
+/// The column with the values of `axis`.
+pub fn column_of(axis: &Axis) -> String {
+    column(axis).unwrap_or_else(|| axis.key.clone())
+}
+
 /// The line of column names.
 pub fn header(grid: &Grid) -> Vec<u8> {
     let axes = grid.axes.iter().filter_map(column);

@@ -93,6 +93,20 @@ fn figure_9_is_a_sweep() {
 }
 
 #[test]
+fn the_picture_has_every_answer() {
+    let axes = "[sweep]\nmicrobatches = [4, 8]\nmemory-limit = [\"1p\", \"2p\", \"3p\"]\n";
+    let folder = folder(axes);
+    stdout(&sweep(folder.path(), "grid.csv", &["--plot", "grid.svg"]));
+    let svg = fs::read_to_string(folder.path().join("grid.svg")).unwrap();
+    // A circle per panel and limit for the first schedule, and one in the legend.
+    assert_eq!(svg.matches("<circle").count(), 2 * 3 + 1);
+    assert!(svg.contains("microbatches=8") && svg.contains("memory-limit, in p"));
+    let wrong = sweep(folder.path(), "no.csv", &["--plot", "no.svg", "--plot-over", "hop"]);
+    refused(&wrong, &["--plot-over hop: there is no such axis"]);
+    assert!(!folder.path().join("no.csv").exists());
+}
+
+#[test]
 fn rows_say_what_simulate_says() {
     let folder =
         folder("[sweep]\nmicrobatches = [8]\nslowdown = [[\"stage:1=1.5\"]]\nseed = [3]\n");

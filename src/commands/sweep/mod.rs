@@ -1,6 +1,7 @@
 //! `debubble sweep`: a grid of questions, in parallel, resumable, in parts.
 
 mod merge;
+mod pictures;
 mod run;
 mod slurm;
 
@@ -11,6 +12,7 @@ use clap::Args;
 
 use super::{OUTPUT, note};
 use crate::error::Error;
+use crate::files;
 use crate::keys::Keys;
 use crate::sweep::grid::Grid;
 use crate::sweep::shard::Shard;
@@ -35,7 +37,7 @@ an answer, such as a memory limit that no order keeps, says why in the column `e
 
 Examples:
   The whole of figure 9, then the same on any number of machines:
-    debubble sweep scenarios/paper/fig9-sweep.toml --out fig9.csv
+    debubble sweep scenarios/paper/fig9-sweep.toml --out fig9.csv --plot fig9.svg
     debubble sweep scenarios/paper/fig9-sweep.toml --out part1.csv --shard 1/2
     debubble sweep scenarios/paper/fig9-sweep.toml --out part2.csv --shard 2/2
     debubble sweep --merge part1.csv part2.csv --out fig9.csv
@@ -66,6 +68,14 @@ pub struct Sweep {
     #[arg(long, help_heading = OUTPUT, value_name = "COUNT", conflicts_with = "shard")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     slurm: Option<u64>,
+    /// Draw the bubble over an axis: a line per schedule, a panel for each setting and value of the
+    /// other axes
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
+    plot: Option<PathBuf>,
+    /// The axis of the picture [default: the last one of numbers]
+    #[arg(long, help_heading = OUTPUT, value_name = "KEY", requires = "plot")]
+    plot_over: Option<String>,
     #[command(flatten)]
     keys: Keys,
 }
@@ -84,8 +94,15 @@ impl Sweep {
             let script = slurm::script(&program, &words(), &self.out, count);
             return Ok(out.write_all(script.as_bytes())?);
         }
+        let over = self.plot_over.as_deref();
+        if self.plot.is_some() {
+            pictures::check(&grid, over)?;
+        }
         let range = run::rows(&grid, self.shard, &self.out)?;
         let (count, all) = (range.end - range.start, grid.questions);
+        if let Some(picture) = &self.plot {
+            files::write(picture, pictures::svg(&grid, &self.out, over)?)?;
+        }
         note(&format!("{count} of {all} questions are in {}", self.out.display()));
         Ok(())
     }
