@@ -101,6 +101,13 @@ fn the_picture_has_every_answer() {
     // A circle per panel and limit for the first schedule, and one in the legend.
     assert_eq!(svg.matches("<circle").count(), 2 * 3 + 1);
     assert!(svg.contains("microbatches=8") && svg.contains("memory-limit, in p"));
+    let map = ["--plot", "map.svg", "--plot-map", "memory-limit,microbatches"];
+    stdout(&sweep(folder.path(), "grid.csv", &map));
+    let svg = fs::read_to_string(folder.path().join("map.svg")).unwrap();
+    // A cell per question on a white ground.
+    assert_eq!(svg.matches("<rect").count(), 18 + 1);
+    let wrong = sweep(folder.path(), "no.csv", &["--plot", "no.svg", "--plot-map", "hop"]);
+    refused(&wrong, &["--plot-map takes two axes"]);
     let wrong = sweep(folder.path(), "no.csv", &["--plot", "no.svg", "--plot-over", "hop"]);
     refused(&wrong, &["--plot-over hop: there is no such axis"]);
     assert!(!folder.path().join("no.csv").exists());

@@ -76,6 +76,11 @@ pub struct Sweep {
     /// The axis of the picture [default: the last one of numbers]
     #[arg(long, help_heading = OUTPUT, value_name = "KEY", requires = "plot")]
     plot_over: Option<String>,
+    /// Draw heat maps over two axes instead, across and down: one for each schedule, setting and
+    /// value of the other axes
+    #[arg(long, help_heading = OUTPUT, value_name = "KEY,KEY", value_delimiter = ',')]
+    #[arg(requires = "plot", conflicts_with = "plot_over")]
+    plot_map: Vec<String>,
     #[command(flatten)]
     keys: Keys,
 }
@@ -95,13 +100,19 @@ impl Sweep {
             return Ok(out.write_all(script.as_bytes())?);
         }
         let over = self.plot_over.as_deref();
-        if self.plot.is_some() {
-            pictures::check(&grid, over)?;
+        match (&self.plot, &self.plot_map[..]) {
+            (None, _) => {}
+            (Some(_), []) => pictures::check(&grid, over)?,
+            (Some(_), keys) => pictures::check_map(&grid, keys)?,
         }
         let range = run::rows(&grid, self.shard, &self.out)?;
         let (count, all) = (range.end - range.start, grid.questions);
         if let Some(picture) = &self.plot {
-            files::write(picture, pictures::svg(&grid, &self.out, over)?)?;
+            let svg = match &self.plot_map[..] {
+                [] => pictures::svg(&grid, &self.out, over)?,
+                keys => pictures::map(&grid, &self.out, keys)?,
+            };
+            files::write(picture, svg)?;
         }
         note(&format!("{count} of {all} questions are in {}", self.out.display()));
         Ok(())

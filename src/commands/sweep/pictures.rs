@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csv::StringRecord;
 
+use crate::draw::plot::heat::{self, HeatMap};
 use crate::draw::plot::lines::{self, LineChart, Panel};
 use crate::error::Error;
 use crate::sweep::axis::{self, Axis};
@@ -97,4 +98,66 @@ fn place<T>(all: &mut Vec<T>, wanted: impl Fn(&T) -> bool, new: impl FnOnce() ->
         all.push(new());
         all.len() - 1
     })
+}
+
+/// The two axes of a heat map.
+fn map_axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Error> {
+    let named = |key: &String| grid.axes.iter().find(|axis| axis.key == *key);
+    let found: Vec<&Axis> = keys.iter().filter_map(named).collect();
+    match found[..] {
+        [x, y] if keys.len() == 2 && x.key != y.key && x.count().max(y.count()) <= 100 => {
+            Ok([x, y])
+        }
+        _ => Err(Error::question(
+            "--plot-map takes two axes of at most 100 values, as in stages,hop",
+        )),
+    }
+}
+
+/// Checks that a heat map of `grid` over the axes `keys` can be drawn.
+pub(super) fn check_map(grid: &Grid, keys: &[String]) -> Result<(), Error> {
+    if grid.questions > MOST.1 {
+        return Err(Error::question(format!("--plot: more than {} points", MOST.1)));
+    }
+    map_axes(grid, keys).map(|_| ())
+}
+
+/// The rows in `file` as heat maps: one for each schedule, setting and value of the other axes.
+pub(super) fn map(grid: &Grid, file: &Path, keys: &[String]) -> Result<String, Error> {
+    let axes = map_axes(grid, keys)?;
+    let unreadable =
+        |error: csv::Error| Error::Read { path: file.to_owned(), cause: error.to_string() };
+    let mut reader = csv::Reader::from_path(file).map_err(unreadable)?;
+    let names = reader.headers().map_err(unreadable)?.clone();
+    let rate = names.iter().position(|name| name == "bubble_rate").unwrap_or(usize::MAX);
+    let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
+    let [x, y]: [Vec<String>; 2] = axes.map(labels);
+    let mut panels = Vec::<(String, Vec<Vec<Option<f64>>>)>::new();
+    for (index, row) in (0..).zip(reader.records()) {
+        let row = row.map_err(unreadable)?;
+        let question = grid.question(index)?;
+        let mut at = [0, 0];
+        let mut title: Vec<String> = vec![question.rule.name().to_owned()];
+        title.extend(question.setting.name.clone());
+        for (axis, &place) in grid.axes.iter().zip(&question.places) {
+            match axes.iter().position(|one| one.key == axis.key) {
+                Some(one) => at[one] = usize::try_from(place).unwrap_or(0),
+                None if axis.key == "schedule" => {}
+                None => title.push(format!("{}={}", axis.key, axis.label(place))),
+            }
+        }
+        let title = title.join(", ");
+        let panel = place(
+            &mut panels,
+            |panel| panel.0 == title,
+            || (title.clone(), vec![vec![None; x.len()]; y.len()]),
+        );
+        panels[panel].1[at[1]][at[0]] = row.get(rate).and_then(|rate| rate.parse().ok());
+        if panels.len() > MOST.0 {
+            return Err(Error::question(format!("--plot: more than {} panels", MOST.0)));
+        }
+    }
+    let title = grid.scenario.title.clone().unwrap_or_else(|| "Sweep: bubble rate".to_owned());
+    let [x, y] = [(axes[0].key.clone(), x), (axes[1].key.clone(), y)];
+    Ok(heat::svg(&HeatMap { title, x, y, panels })?)
 }
