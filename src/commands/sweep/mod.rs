@@ -51,7 +51,7 @@ given again, and its file has the bytes of one that was not.";
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Sweep {
-    /// Scenario file with a table [sweep] of axes; flags go before what it says
+    /// Scenario file with a table `[sweep]` of axes; flags go before what it says
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "merge")]
     scenario: Option<PathBuf>,
     /// Where the rows go, one per question
