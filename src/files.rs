@@ -1,7 +1,7 @@
 //! Reading files of strangers: never more than a limit, and never a half-read one.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use crate::error::Error;
@@ -44,10 +44,23 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, content).map_err(fail);
     }
+    write_by(path, |file| file.write_all(content.as_ref()))
+}
+
+/// Writes a whole file piece by piece, likewise.
+pub fn write_by(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
-    fs::write(&partial, content)
+    let create = || {
+        let mut file = BufWriter::new(File::create(&partial)?);
+        content(&mut file)?;
+        file.flush()
+    };
+    create()
         .and_then(|()| fs::rename(&partial, path))
         .inspect_err(|_| drop(fs::remove_file(&partial)))
-        .map_err(fail)
+        .map_err(|cause| Error::Write { path: path.to_owned(), cause })
 }

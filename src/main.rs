@@ -15,6 +15,7 @@ mod outcome;
 mod progress;
 mod question;
 mod scenario;
+mod sweep;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
 use crate::commands::simulate::Simulate;
+use crate::commands::sweep::Sweep;
 use crate::error::Error;
 
 const ABOUT: &str = "\
@@ -53,6 +55,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Simulate(Box<Simulate>),
+    Sweep(Box<Sweep>),
     Schedules(Schedules),
     Reproduce(Reproduce),
     Export(Box<Export>),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
 fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
     match command {
         Command::Simulate(simulate) => simulate.run(out)?,
+        Command::Sweep(sweep) => sweep.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Export(export) => export.run(out)?,

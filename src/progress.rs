@@ -17,3 +17,14 @@ pub fn bar(steps: usize, what: &'static str) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_secs(2));
     bar
 }
+
+/// A bar over `total` of `what`, of which `done` were done before, with its rate.
+pub fn rated_bar(total: u64, done: u64, what: &'static str) -> ProgressBar {
+    let bar = bar(usize::try_from(total).unwrap_or(usize::MAX), what).with_position(done);
+    let template = "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.reset_eta();
+    bar
+}

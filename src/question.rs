@@ -137,6 +137,11 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
     Ok(Case { setting, name, problem, has_footprints, schedule, limit, noise, hardware })
 }
 
+/// Checks that `setting` lacks no key that `rule` needs.
+pub fn check(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
+    complete(scenario, setting, rule).map(|_| ())
+}
+
 /// F, B and W as given, once nothing else is missing either; says all that is missing at once.
 fn complete<'a>(
     scenario: &Scenario,

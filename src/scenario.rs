@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, Deserializer};
+use toml::de::{DeString, DeTable, DeValue, Deserializer};
 
 use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
+use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
 const MAX_SCENARIO: u64 = 16 << 20;
@@ -125,12 +126,30 @@ impl Scenario {
 
     /// Reads `text`, calling it `file` in errors.
     pub fn parse(file: &Path, text: String) -> Result<Self, Error> {
+        match Self::parse_sweep(file, text)? {
+            (scenario, None) => Ok(scenario),
+            (scenario, Some(axes)) => {
+                let place = axes.into_iter().next().map(|axis| axis.place);
+                let message = "this scenario has a [sweep]: it is for `debubble sweep`".to_owned();
+                Err(Error::scenario(file, &scenario.text, place, message))
+            }
+        }
+    }
+
+    /// Reads a scenario file that may have a table `[sweep]` of axes.
+    pub fn read_sweep(file: &Path) -> Result<(Self, Option<Vec<Axis>>), Error> {
+        Self::parse_sweep(file, files::read_text(file, MAX_SCENARIO)?)
+    }
+
+    fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Error> {
         let fail = |error: toml::de::Error| {
             Error::scenario(file, &text, error.span(), error.message().to_owned())
         };
         let mut table = DeTable::parse(&text).map_err(fail)?;
         let span = table.span();
         let settings = table.get_mut().remove("setting");
+        let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
+        let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
         let shared_places = places(&table);
         let shared = keys(table).map_err(fail)?;
@@ -140,7 +159,7 @@ impl Scenario {
         if let Some(settings) = settings {
             let place = settings.span();
             let tables: Option<Vec<_>> = match settings.into_inner() {
-                toml::de::DeValue::Array(array) => array.into_iter().map(as_table).collect(),
+                DeValue::Array(array) => array.into_iter().map(as_table).collect(),
                 _ => None,
             };
             let tables = tables.filter(|tables| !tables.is_empty()).ok_or_else(|| {
@@ -153,7 +172,13 @@ impl Scenario {
         }
         debug_assert!(span.end <= text.len());
         (scenario.file, scenario.text) = (file.to_owned(), text);
-        Ok(scenario)
+        Ok((scenario, axes))
+    }
+
+    /// An error at a place of the file.
+    #[must_use]
+    pub fn error_at(&self, place: Range<usize>, message: String) -> Error {
+        Error::scenario(&self.file, &self.text, Some(place), message)
     }
 
     /// An error about `key`, shown where `setting` or the top of the file says it; without such a
@@ -187,16 +212,27 @@ fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting,
     })
 }
 
+/// The keys of a table with the one entry `key`.
+pub fn single(
+    key: Spanned<DeString<'_>>,
+    value: Spanned<DeValue<'_>>,
+) -> Result<Keys, toml::de::Error> {
+    let mut table = DeTable::new();
+    let span = value.span();
+    table.insert(key, value);
+    keys(Spanned::new(span, table))
+}
+
 /// The keys of a table; what they say of the hardware is a set of its own.
 fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
     let hardware = take(&mut table, HardwareKeys::NAMES)?;
     Ok(Keys { hardware, ..whole(table)? })
 }
 
-fn as_table(value: Spanned<toml::de::DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
+fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
     let span = value.span();
     match value.into_inner() {
-        toml::de::DeValue::Table(table) => Some(Spanned::new(span, table)),
+        DeValue::Table(table) => Some(Spanned::new(span, table)),
         _ => None,
     }
 }
@@ -226,6 +262,22 @@ fn places(table: &Spanned<DeTable<'_>>) -> Places {
 }
 
 impl Setting {
+    /// Whether the file says `key` for this setting.
+    pub fn says(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
+    /// A copy with `keys` over its own, without what only tables of a paper need.
+    pub fn with(&self, keys: Keys) -> Self {
+        Self {
+            name: self.name.clone(),
+            keys,
+            published: BTreeMap::new(),
+            regenerated: BTreeMap::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
     /// Puts flags over what the file says; errors about them no longer point into the file.
     pub fn overrule(&mut self, flags: Keys) {
         for key in flags.given().chain(flags.hardware.given()) {

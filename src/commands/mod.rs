@@ -6,6 +6,7 @@ pub mod replay;
 pub mod reproduce;
 pub mod schedules;
 pub mod simulate;
+pub mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -152,6 +152,12 @@ impl Hardware {
     }
 }
 
+/// Checks that the cluster `keys` name exists and can be read.
+pub fn check_files(keys: &Keys) -> Result<(), Error> {
+    let stages = keys.stages.and_then(|stages| usize::try_from(stages).ok()).unwrap_or(1);
+    keys.hardware.cluster.iter().try_for_each(|name| clusters::named(name, stages).map(|_| ()))
+}
+
 /// As many devices as stages, or as an explicit seating names.
 fn devices(keys: &HardwareKeys, stages: usize) -> usize {
     match keys.seating.as_ref().map(|seating| &seating.0) {

@@ -74,6 +74,15 @@ impl Noise {
     }
 }
 
+/// Checks that the files that `keys` name can be read.
+pub fn check_files(keys: &Keys) -> Result<(), Error> {
+    if let Some(path) = &keys.slowdown_profile {
+        Profiles::read(path)?;
+    }
+    let mut samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
+    samples.try_for_each(|path| tables::samples(path).map(|_| ()))
+}
+
 fn is_given(keys: &Keys) -> bool {
     let noise = keys.slowdown.is_some() || keys.slowdown_profile.is_some();
     let chance = keys.jitter.is_some() || keys.stall.is_some();

@@ -1,6 +1,6 @@
 //! How noise is written: `stage:3=1.5`, `pass=lognormal:0.05`, `0.001:50ms`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pipeline::{Nanos, UnitError};
@@ -89,6 +89,16 @@ pub enum Law {
     Known(Jitter),
     /// By the samples in a file.
     Samples(PathBuf),
+}
+
+impl Law {
+    /// The file of its samples, if it has one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Known(_) => None,
+            Self::Samples(path) => Some(path),
+        }
+    }
 }
 
 /// `pass=lognormal:0.05`: what is random, and how.

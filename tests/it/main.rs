@@ -12,5 +12,6 @@ mod hardware;
 mod law;
 mod machine;
 mod paper;
+mod sweep;
 mod traces;
 mod weather;

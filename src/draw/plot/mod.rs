@@ -1,6 +1,7 @@
 //! Plots of results over a grid or by group, as SVG; vertical axes in percent.
 
 pub(crate) mod bars;
+pub(crate) mod heat;
 pub(crate) mod lines;
 
 use std::ops::Range;

@@ -1,0 +1,191 @@
+//! What a sweep has done so far, in a file that survives being killed at any moment.
+//!
+//! The journal is a line that names the sweep, then blocks: rows, how many, how long, and a
+//! checksum. What follows the last whole block was being written when the process died; it is cut
+//! off, and the sweep goes on from there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Checksum;
+use crate::error::Error;
+
+/// How long rows may be in memory of the system alone.
+const SYNC: Duration = Duration::from_secs(1);
+/// The longest block and the longest first line; more is damage.
+const MAX_BLOCK: u64 = 1 << 30;
+/// Bytes before the rows of a block: how many bytes, how many rows, the checksum.
+const HEAD: usize = 24;
+
+/// A journal that is open for more.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Rows in whole blocks.
+    pub rows: u64,
+    begin: u64,
+    end: u64,
+    synced: Instant,
+}
+
+/// The journal of the output `out`.
+fn beside(out: &Path, extension: &str) -> PathBuf {
+    let mut path = out.as_os_str().to_owned();
+    path.push(extension);
+    path.into()
+}
+
+impl Journal {
+    /// Opens the journal of `out`, or begins it. `identity` is the line that names the sweep: a
+    /// journal with another one is refused.
+    pub fn open(out: &Path, identity: &str) -> Result<Self, Error> {
+        let path = beside(out, ".partial");
+        let fail = |cause| Error::Write { path: path.clone(), cause };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(fail)?;
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(fail)?;
+        let line = format!("{identity}\n");
+        let mut journal = Self { path, file, rows: 0, begin: 0, end: 0, synced: Instant::now() };
+        journal.begin = line.len() as u64;
+        journal.recover(line.as_bytes()).map_err(|cause| journal.full(&cause))?.map_err(
+            |found| {
+                let message = format!("{} is of another sweep or version", journal.path.display());
+                let cure = format!(
+                    "it begins with `{found}`, not `{identity}`: remove it, or choose another --out"
+                );
+                Error::question(message).with_help(cure)
+            },
+        )?;
+        Ok(journal)
+    }
+
+    /// Finds the end of the last whole block, and cuts off what follows. An `Err` within is the
+    /// first line of somebody else.
+    fn recover(&mut self, line: &[u8]) -> io::Result<Result<(), String>> {
+        let mut found = vec![0; line.len()];
+        let mut reader = BufReader::new(&self.file);
+        let length = read_some(&mut reader, &mut found)?;
+        if !line.starts_with(&found[..length]) {
+            let first = found[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            return Ok(Err(String::from_utf8_lossy(first).into_owned()));
+        }
+        if length == line.len() {
+            self.end = self.begin;
+            while let Some((rows, bytes)) = read_block(&mut reader)? {
+                self.rows += rows;
+                self.end += HEAD as u64 + bytes.len() as u64;
+            }
+            self.file.set_len(self.end)?;
+        } else {
+            self.file.set_len(0)?;
+            self.file.seek(SeekFrom::Start(0))?;
+            self.file.write_all(line)?;
+            self.end = self.begin;
+        }
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.sync_data()?;
+        Ok(Ok(()))
+    }
+
+    /// Adds `rows` rows.
+    pub fn add(&mut self, rows: u64, bytes: &[u8]) -> Result<(), Error> {
+        let mut block = Vec::with_capacity(HEAD + bytes.len());
+        block.extend((bytes.len() as u64).to_le_bytes());
+        block.extend(rows.to_le_bytes());
+        block.extend(Checksum::of(bytes).to_le_bytes());
+        block.extend(bytes);
+        self.file.write_all(&block).map_err(|cause| self.full(&cause))?;
+        self.rows += rows;
+        self.end += block.len() as u64;
+        if self.synced.elapsed() > SYNC {
+            self.file.sync_data().map_err(|cause| self.full(&cause))?;
+            self.synced = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Writes `head`, all rows and what `foot` makes of the checksum of both into `out`, whole or
+    /// not at all, and ends the journal.
+    pub fn finish(
+        mut self,
+        out: &Path,
+        head: &[u8],
+        foot: impl FnOnce(u64) -> String,
+    ) -> Result<(), Error> {
+        self.file.sync_data().map_err(|cause| self.full(&cause))?;
+        let whole = beside(out, ".new");
+        let written = self.copy(&whole, head, foot).and_then(|()| fs::rename(&whole, out));
+        written.map_err(|cause| {
+            // The rows are in the journal; half a copy only takes room.
+            drop(fs::remove_file(&whole));
+            Error::Write { path: out.to_owned(), cause: kept(&cause) }
+        })?;
+        fs::remove_file(&self.path).map_err(|cause| self.full(&cause))
+    }
+
+    fn copy(&mut self, to: &Path, head: &[u8], foot: impl FnOnce(u64) -> String) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(to)?);
+        let mut checksum = Checksum::default();
+        self.file.seek(SeekFrom::Start(self.begin))?;
+        let mut reader = BufReader::new(&self.file);
+        out.write_all(head)?;
+        checksum.add(head);
+        let mut rows = 0;
+        while let Some((more, bytes)) = read_block(&mut reader)? {
+            out.write_all(&bytes)?;
+            checksum.add(&bytes);
+            rows += more;
+        }
+        if rows != self.rows {
+            return Err(io::Error::other("the journal was changed by another process"));
+        }
+        out.write_all(foot(checksum.value()).as_bytes())?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+
+    fn full(&self, cause: &io::Error) -> Error {
+        Error::Write { path: self.path.clone(), cause: kept(cause) }
+    }
+}
+
+/// The same, and that nothing is lost.
+fn kept(cause: &io::Error) -> io::Error {
+    let message = format!(
+        "{cause}. All complete rows are kept: run the same command again and it goes on from there"
+    );
+    io::Error::new(cause.kind(), message)
+}
+
+/// Reads as much of `into` as there is.
+fn read_some(reader: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut bytes = Vec::new();
+    reader.take(into.len() as u64).read_to_end(&mut bytes)?;
+    into[..bytes.len()].copy_from_slice(&bytes);
+    Ok(bytes.len())
+}
+
+/// The rows of the next block, and how many; `None` where no whole one follows.
+fn read_block(reader: &mut impl Read) -> io::Result<Option<(u64, Vec<u8>)>> {
+    let mut head = [0; HEAD];
+    if read_some(reader, &mut head)? < HEAD {
+        return Ok(None);
+    }
+    let number = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&head[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let (length, rows, checksum) = (number(0), number(8), number(16));
+    if length > MAX_BLOCK {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    reader.take(length).read_to_end(&mut bytes)?;
+    let whole = bytes.len() as u64 == length && Checksum::of(&bytes) == checksum;
+    Ok(whole.then_some((rows, bytes)))
+}
