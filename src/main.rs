@@ -5,6 +5,7 @@
 mod commands;
 mod draw;
 mod error;
+mod explain;
 mod files;
 mod format;
 mod hardware;

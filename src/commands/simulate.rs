@@ -12,6 +12,7 @@ use sim::monte_carlo::MonteCarlo;
 use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal};
 use crate::error::Error;
+use crate::explain::{Explanation, report as why};
 use crate::files;
 use crate::format;
 use crate::hardware::Hardware;
@@ -44,9 +45,19 @@ Examples:
       --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
       --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
       --stall 0.001:50ms --seed 1 --replicas 1000
+  Why stages wait, and what changes would be worth:
+    debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
+      --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
-and what is done where alone: every schedule meets the same.";
+and what is done where alone: every schedule meets the same.
+
+--explain takes away one cause of waiting after the other from runs of the same order: stragglers and
+jitter; earlier steps; waits for memory and the host; shared links; communication; unequal stages.
+Each is given the idle time (longest span of a stage, less busy time) that goes with it; what is left
+is warm-up and drain. Shares are negative where a cause hides waiting. Levers are changes of the
+longest span: 5 % slower is passes of 1.05 times the length, a link twice as fast halves its transfers.
+Under noise all of it is about replica 0.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
@@ -54,6 +65,9 @@ and what is done where alone: every schedule meets the same.";
 pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
+    /// Say why stages wait: idle time by cause, the critical path, and what changes would be worth
+    #[arg(long, help_heading = OUTPUT)]
+    explain: bool,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -94,7 +108,13 @@ impl Simulate {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let scenario = self.asked.read()?;
-        let outcomes = outcomes(&scenario)?;
+        let mut outcomes = outcomes(&scenario)?;
+        if self.explain {
+            for outcome in &mut outcomes {
+                outcome.explanation = Some(Explanation::of(outcome)?);
+            }
+        }
+        let outcomes = outcomes;
         if self.trace.is_some() && outcomes.len() != 1 {
             let message = format!("--trace takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
@@ -244,7 +264,13 @@ fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
     write!(out, "{}", format::table(&header, rows))?;
     print_stages(out, outcomes)?;
     print_hardware(out, outcomes)?;
-    print_replicas(out, outcomes)
+    print_replicas(out, outcomes)?;
+    for outcome in outcomes {
+        if let Some(explanation) = &outcome.explanation {
+            write!(out, "\n{}", why::text(&title(outcome), explanation))?;
+        }
+    }
+    Ok(())
 }
 
 /// What the runs did to the hardware.

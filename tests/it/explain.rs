@@ -5,6 +5,7 @@ use pipeline::{
     Shape,
 };
 use proptest::prelude::*;
+use serde_json::Value;
 use sim::boundary::{Boundary, Synchronisation};
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, Communication, Messages, Offload, Protocol, Room, Setup};
@@ -12,6 +13,7 @@ use sim::explain::{Cause, Causes, Link, Wait, Waits, unshared};
 use sim::straggler::{Jitter, Stragglers, Target};
 use sim::{Replay, Sharing, timed};
 
+use crate::cli::{refused, results, run};
 use crate::draw::cases;
 
 fn times([f, b, w]: [u64; 3]) -> PassTimes {
@@ -357,4 +359,94 @@ proptest! {
             check_engine(&schedule, &costs, &around);
         }
     }
+}
+
+const ALL: &str = "gpipe,1f1b,1f1b-i,zb-h1,zb-h2,zb-heuristic,zb-1p,zb-2p,zb-v";
+
+/// The lever of that name: step, change, and what became of the order.
+fn lever<'a>(result: &'a Value, name: &str) -> (u64, i64, &'a str) {
+    let levers = result["explain"]["levers"].as_array().unwrap();
+    let one = levers.iter().find(|one| one["lever"] == name).unwrap_or_else(|| panic!("{name}"));
+    let (step, change) = (one["step_ns"].as_u64().unwrap(), one["change_ns"].as_i64().unwrap());
+    (step, change, one["order"].as_str().unwrap())
+}
+
+fn explained(rest: &str) -> Vec<Value> {
+    let times = "--forward 10ms,10ms,10ms,14ms --backward-input 11ms --backward-weight 7ms";
+    let shape = "--stages 4 --microbatches 8 --explain --json";
+    results(&format!("simulate {shape} {times} {rest}"))
+}
+
+#[test]
+fn machines_read_causes_that_add_up() {
+    let noise = "--slowdown stage:1=1.2 --jitter pass=lognormal:0.05 --seed 3";
+    let cluster =
+        "--cluster a100-roce --message 100MB --seating across-nodes --steps 2 --exchange 5ms";
+    for rest in ["--hop 1ms", &format!("--hop 1ms {noise}"), &format!("{cluster} {noise}")] {
+        for result in explained(&format!("--schedule {ALL} {rest}")) {
+            let why = &result["explain"];
+            let cost = why["cost_ns"].as_i64().unwrap();
+            assert_eq!(cost, result["span_ns"]);
+            for (stage, busy) in why["stages"].as_array().unwrap().iter().zip(0..) {
+                let keys = Cause::ALL.map(|cause| stage[cause.key()].as_i64().unwrap());
+                assert_eq!(keys.iter().sum::<i64>(), stage["idle_ns"]);
+                let busy = result["busy_ns"][busy].as_i64().unwrap();
+                assert_eq!(cost - busy, stage["idle_ns"], "{}", result["schedule"]);
+            }
+            let path = why["critical_path"].as_array().unwrap();
+            assert!(!path.is_empty() && path.iter().all(|link| link["waited_for"].is_string()));
+        }
+    }
+}
+
+#[test]
+fn levers_are_what_the_change_would_be_worth() {
+    // F = 100, BW = 300, hop 50: F0 0-100, F1 150-250, BW1 250-550, BW0 600-900, all in one chain.
+    // Half the hops save 50. Stage 0 works for 400 of it: 5 % are 20.
+    let times = "--forward 100ns --backward-input 200ns --backward-weight 100ns --hop 50ns";
+    let shape = "simulate --stages 2 --microbatches 1 --explain --json";
+    let result = &results(&format!("{shape} {times} --schedule 1f1b"))[0];
+    assert_eq!(lever(result, "all links twice as fast"), (850, -50, "kept"));
+    assert_eq!(lever(result, "link 0-1 twice as fast"), (850, -50, "kept"));
+    assert_eq!(lever(result, "stage 0 5 % slower"), (920, 20, "kept"));
+    assert_eq!(lever(result, "stage 1 5 % faster"), (880, -20, "kept"));
+}
+
+#[test]
+fn levers_point_where_they_should() {
+    let results = explained("--schedule 1f1b,zb-heuristic,zb-v --hop 1ms --memory-limit 1p");
+    for stage in 0..4 {
+        assert!(lever(&results[0], &format!("stage {stage} 5 % slower")).1 >= 0);
+        assert!(lever(&results[0], &format!("stage {stage} 5 % faster")).1 <= 0);
+    }
+    assert!(lever(&results[0], "a layer from stage 3 to stage 0").1 < 0);
+    // More memory buys the search a shorter step, and 1F1B nothing.
+    let (_, change, order) = lever(&results[1], "1 M_B more for activations");
+    assert!(change < 0 && order == "rebuilt", "{change}");
+    assert_eq!(lever(&results[2], "all links twice as fast").2, "rebuilt");
+    let names = results[0]["explain"]["levers"].to_string();
+    assert!(!names.contains("activations"));
+    assert!(results[0]["explain"]["notes"].to_string().contains("8 are assumed"));
+}
+
+#[test]
+fn activations_called_back_late_are_waited_for() {
+    // Called back only when its backward is next, an activation of 3.6 GiB is waited for.
+    let cluster = "--cluster a100-roce --message 50MB --activation 4GiB";
+    let late = &explained(&format!("--schedule 1f1b {cluster} --offload 0.9 --reload-ahead 0"))[0];
+    for stage in late["explain"]["stages"].as_array().unwrap() {
+        assert!(stage["memory_ns"].as_i64().unwrap() > 0);
+    }
+    let links = late["explain"]["critical_path"].to_string();
+    assert!(links.contains("on the way from the host"));
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused() {
+    let small = "simulate --stages 2 --microbatches 2 --explain";
+    let times = "--forward 1ms --backward-input 1ms --backward-weight 1ms";
+    refused(&run(&format!("{small} {times} --schedule zb-h3")), &["there is no schedule"]);
+    refused(&run(&format!("{small} --schedule 1f1b")), &["--forward"]);
+    let full = "--activation 2GiB --device-memory 3GiB --when-full wait --schedule gpipe";
+    refused(&run(&format!("{small} {times} {full}")), &["stuck", "device"]);
 }
