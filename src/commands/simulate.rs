@@ -10,7 +10,7 @@ use sim::Replay;
 use sim::monte_carlo::MonteCarlo;
 
 use super::{Asked, Notes, OUTPUT, note, print_json};
-use crate::draw::{gantt, terminal};
+use crate::draw::{gantt, html, terminal};
 use crate::error::Error;
 use crate::explain::{Explanation, report as why};
 use crate::files;
@@ -77,6 +77,9 @@ pub struct Simulate {
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    /// Write a page that zooms into the timelines, with memory and links, for a browser
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
+    html: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -161,6 +164,9 @@ impl Simulate {
                 charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
             files::write(path, gantt::svg(&charts)?)?;
         }
+        if let Some(path) = &self.html {
+            files::write(path, page(outcomes)?)?;
+        }
         if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
             let mut json = Vec::new();
             outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
@@ -186,6 +192,24 @@ impl Simulate {
         }
         Ok(())
     }
+}
+
+/// All timelines on a page for a browser.
+fn page(outcomes: &[Outcome]) -> Result<String, Error> {
+    let charts = outcomes.iter().map(chart).collect::<Result<Vec<_>, _>>()?;
+    Ok(html::page(&charts)?)
+}
+
+fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Error> {
+    let Outcome { case, report, .. } = outcome;
+    Ok(html::Chart {
+        title: title(outcome),
+        schedule: &case.schedule,
+        run: outcome::recorded(outcome)?,
+        devices: outcome.devices(),
+        memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
+        capacity: case.hardware.as_ref().and_then(|hardware| hardware.capacity),
+    })
 }
 
 /// What to write over a drawing.

@@ -33,7 +33,7 @@ pub struct Hardware {
     /// Whether activations are known in bytes of whole stages; else they are left out.
     measures_activations: bool,
     /// What a device has, if that is known.
-    capacity: Option<Bytes>,
+    pub capacity: Option<Bytes>,
     /// Whether passes wait for memory.
     waits: bool,
     /// Thousandths of activations on the host, and how many slots ahead they are called back.

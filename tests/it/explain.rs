@@ -13,7 +13,7 @@ use sim::explain::{Cause, Causes, Link, Wait, Waits, unshared};
 use sim::straggler::{Jitter, Stragglers, Target};
 use sim::{Replay, Sharing, timed};
 
-use crate::cli::{refused, results, run};
+use crate::cli::{debubble, refused, results, run, stdout};
 use crate::draw::cases;
 
 fn times([f, b, w]: [u64; 3]) -> PassTimes {
@@ -449,4 +449,22 @@ fn what_cannot_be_explained_is_refused() {
     refused(&run(&format!("{small} --schedule 1f1b")), &["--forward"]);
     let full = "--activation 2GiB --device-memory 3GiB --when-full wait --schedule gpipe";
     refused(&run(&format!("{small} {times} {full}")), &["stuck", "device"]);
+}
+
+#[test]
+fn the_page_is_whole_and_takes_no_markup_from_file_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = folder.path().join("<b onclick=1>.txt");
+    std::fs::write(&order, "F0.0 BW0.0\n").unwrap();
+    let page = folder.path().join("page.html");
+    let times = ["--forward", "1ms", "--backward-input", "1ms", "--backward-weight", "1ms"];
+    let files = ["--schedule".as_ref(), order.as_os_str(), "--html".as_ref(), page.as_os_str()];
+    let words = std::iter::once("simulate").chain(times).map(std::ffi::OsStr::new);
+    stdout(&debubble(words.chain(files)));
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"));
+    assert!(!html.contains("<b onclick") && html.contains("\\u003cb onclick"));
+    let nothing = "--forward 0ms --backward-input 0ms --backward-weight 0ms --html unwritten.html";
+    let empty = format!("simulate --stages 2 --microbatches 2 --schedule 1f1b {nothing}");
+    refused(&run(&empty), &["nothing to draw"]);
 }
