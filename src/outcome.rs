@@ -198,7 +198,9 @@ pub fn write_trace(
 ) -> Result<(), Error> {
     let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
-    Ok(trace::write(out, &Trace { name, timeline, steps, memory })?)
+    let run = recorded(outcome)?;
+    let transfers = &run.transfers[..];
+    Ok(trace::write(out, &Trace { name, timeline, steps, transfers, memory })?)
 }
 
 /// One element of `results`.

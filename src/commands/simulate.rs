@@ -10,8 +10,10 @@ use sim::Replay;
 use sim::monte_carlo::MonteCarlo;
 
 use super::{Asked, Notes, OUTPUT, note, print_json};
+use crate::draw::plot::tornado::{self, Tornado};
 use crate::draw::{gantt, html, terminal};
 use crate::error::Error;
+use crate::explain::levers::Lever;
 use crate::explain::{Explanation, report as why};
 use crate::files;
 use crate::format;
@@ -68,6 +70,9 @@ pub struct Simulate {
     /// Say why stages wait: idle time by cause, the critical path, and what changes would be worth
     #[arg(long, help_heading = OUTPUT)]
     explain: bool,
+    /// Write a picture of what changes would be worth; explains too
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    explain_svg: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -112,7 +117,7 @@ impl Simulate {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let scenario = self.asked.read()?;
         let mut outcomes = outcomes(&scenario)?;
-        if self.explain {
+        if self.explain || self.explain_svg.is_some() {
             for outcome in &mut outcomes {
                 outcome.explanation = Some(Explanation::of(outcome)?);
             }
@@ -164,6 +169,9 @@ impl Simulate {
                 charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
             files::write(path, gantt::svg(&charts)?)?;
         }
+        if let Some(path) = &self.explain_svg {
+            files::write(path, tornado::svg(&tornados(outcomes))?)?;
+        }
         if let Some(path) = &self.html {
             files::write(path, page(outcomes)?)?;
         }
@@ -192,6 +200,20 @@ impl Simulate {
         }
         Ok(())
     }
+}
+
+/// The levers of every schedule, to be drawn.
+fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
+    let tornado = |outcome: &Outcome| {
+        let levers = &outcome.explanation.as_ref()?.levers;
+        let bar = |lever: &Lever| {
+            let order = if lever.rebuilt { ", new order" } else { "" };
+            tornado::Bar { name: format!("{}{order}", lever.name), change: lever.change }
+        };
+        let bars = levers.ranked.iter().map(bar).collect();
+        Some(Tornado { title: title(outcome), step: levers.base, bars })
+    };
+    outcomes.iter().filter_map(tornado).collect()
 }
 
 /// All timelines on a page for a browser.

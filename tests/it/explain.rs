@@ -84,7 +84,7 @@ fn assert_chain(waits: &Waits<'_>) {
                 assert_eq!((one.made, one.end), (before.end, span.start), "{pair:?}");
             }
             Wait::HostCopy(copy) => {
-                assert!(before.end <= copy.out[0] && copy.back[1] == span.start)
+                assert!(before.end <= copy.out[0] && copy.back[1] == span.start);
             }
             Wait::HostRoom(copy) => assert!(before.end <= copy.out[0] && copy.out[1] == span.start),
             Wait::Nothing | Wait::Boundary => panic!("{pair:?}"),

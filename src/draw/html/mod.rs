@@ -48,7 +48,7 @@ pub(crate) fn page(charts: &[Chart<'_>]) -> Result<String, DrawError> {
     };
     // Names come from strangers: with no `<` in it, nothing can end the element early.
     let json = serde_json::to_string(&data).map_err(|_| DrawError::Empty { what: "no JSON" })?;
-    let json = json.replace('<', "\\u003c").replace('\u{2028}', "").replace('\u{2029}', "");
+    let json = json.replace('<', "\\u003c");
     let (head, rest) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let (middle, tail) = rest.split_once("@SCRIPT@").unwrap_or((rest, ""));
     Ok([head, &json, middle, SCRIPT, tail].concat())

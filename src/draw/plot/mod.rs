@@ -2,6 +2,7 @@
 
 pub(crate) mod bars;
 pub(crate) mod lines;
+pub(crate) mod tornado;
 
 use std::ops::Range;
 
