@@ -75,8 +75,9 @@ fn path(summary: &Summary) -> String {
     let stages = stages.into_iter().filter(|(_, time)| time.0 > 0).take(4);
     let stages: Vec<String> =
         stages.map(|(stage, time)| format!("stage {stage} {}", share(time))).collect();
+    let mostly = if stages.is_empty() { "" } else { "; mostly on " };
     let (length, parts, stages) = (format::time(length), parts.join(", "), stages.join(", "));
-    format!("critical path, {length}: {parts}; mostly on {stages}")
+    format!("critical path, {length}: {parts}{mostly}{stages}")
 }
 
 /// What would change the step most.
