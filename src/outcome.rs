@@ -163,6 +163,15 @@ pub fn named(case: &Case, error: &impl ToString) -> Error {
     Error::question(format!("{}: {}", case.name, error.to_string()))
 }
 
+/// What to write over a drawing.
+pub fn title(outcome: &Outcome) -> String {
+    let name = &outcome.case.name;
+    match &outcome.case.setting {
+        Some(setting) => format!("{name}, {setting}"),
+        None => name.clone(),
+    }
+}
+
 /// When every slot of the case runs; under noise, in replica 0.
 pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
     let case = &outcome.case;

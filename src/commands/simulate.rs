@@ -10,17 +10,15 @@ use sim::Replay;
 use sim::monte_carlo::MonteCarlo;
 
 use super::{Asked, Notes, OUTPUT, note, print_json};
-use crate::draw::plot::tornado::{self, Tornado};
-use crate::draw::{gantt, html, terminal};
+use crate::draw::{gantt, terminal};
 use crate::error::Error;
-use crate::explain::levers::Lever;
-use crate::explain::{Explanation, report as why};
+use crate::explain::{Explanation, pictures, report as why};
 use crate::files;
 use crate::format;
 use crate::hardware::Hardware;
 use crate::hardware::report::{HEADER, Report};
 use crate::noise::{self, report};
-use crate::outcome::{self, Json, Outcome};
+use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::question;
 use crate::scenario::Scenario;
@@ -170,10 +168,10 @@ impl Simulate {
             files::write(path, gantt::svg(&charts)?)?;
         }
         if let Some(path) = &self.explain_svg {
-            files::write(path, tornado::svg(&tornados(outcomes))?)?;
+            files::write(path, pictures::tornado(outcomes)?)?;
         }
         if let Some(path) = &self.html {
-            files::write(path, page(outcomes)?)?;
+            files::write(path, pictures::page(outcomes)?)?;
         }
         if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
             let mut json = Vec::new();
@@ -199,47 +197,6 @@ impl Simulate {
             None => {}
         }
         Ok(())
-    }
-}
-
-/// The levers of every schedule, to be drawn.
-fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
-    let tornado = |outcome: &Outcome| {
-        let levers = &outcome.explanation.as_ref()?.levers;
-        let bar = |lever: &Lever| {
-            let order = if lever.rebuilt { ", new order" } else { "" };
-            tornado::Bar { name: format!("{}{order}", lever.name), change: lever.change }
-        };
-        let bars = levers.ranked.iter().map(bar).collect();
-        Some(Tornado { title: title(outcome), step: levers.base, bars })
-    };
-    outcomes.iter().filter_map(tornado).collect()
-}
-
-/// All timelines on a page for a browser.
-fn page(outcomes: &[Outcome]) -> Result<String, Error> {
-    let charts = outcomes.iter().map(chart).collect::<Result<Vec<_>, _>>()?;
-    Ok(html::page(&charts)?)
-}
-
-fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Error> {
-    let Outcome { case, report, .. } = outcome;
-    Ok(html::Chart {
-        title: title(outcome),
-        schedule: &case.schedule,
-        run: outcome::recorded(outcome)?,
-        devices: outcome.devices(),
-        memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
-        capacity: case.hardware.as_ref().and_then(|hardware| hardware.capacity),
-    })
-}
-
-/// What to write over a drawing.
-fn title(outcome: &Outcome) -> String {
-    let name = &outcome.case.name;
-    match &outcome.case.setting {
-        Some(setting) => format!("{name}, {setting}"),
-        None => name.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why there is a bubble, and what it is worth: causes, critical path and levers of a case.
 
 pub mod levers;
+pub mod pictures;
 pub mod report;
 
 use sim::explain::{Causes, Link, Summary, Waits};

@@ -6,7 +6,7 @@ const KINDS = ["F", "B", "W", "BW"];
 const LEFT = 96, TOP = 24, INK = "#222", IDLE = "#ececec";
 const el = (id) => document.getElementById(id);
 let view = [0, data.end || 1];
-let wanted = null;
+let wanted = null, pending = false;
 const charts = [];
 
 function text(ns) {
@@ -239,10 +239,15 @@ class Links extends Chart {
 function show(begin, end) {
   view = [begin, end];
   el("range").textContent = text(begin) + " to " + text(end);
-  requestAnimationFrame(drawAll);
+  // Many moves of the mouse are drawn once.
+  if (!pending) requestAnimationFrame(drawAll);
+  pending = true;
 }
 
-function drawAll() { charts.forEach((chart) => chart.draw()); }
+function drawAll() {
+  pending = false;
+  charts.forEach((chart) => chart.draw());
+}
 
 function zoom(factor, around) {
   const length = Math.min(Math.max((view[1] - view[0]) * factor, 10), 4 * (data.end || 1));
