@@ -161,6 +161,17 @@ impl<'a> Waits<'a> {
         if let Some(sent) = arrived.into_iter().find(|one| here(one.from) && one.made < one.end) {
             return Some((Wait::Sending(*sent), self.maker(sent)));
         }
+        self.on_host(stage, step, span)
+    }
+
+    /// The copy to or from the host that the slot waited for.
+    fn on_host(
+        &self,
+        stage: usize,
+        step: usize,
+        span: Span,
+    ) -> Option<(Wait, Option<(usize, usize)>)> {
+        let here = |other: usize| self.devices[other] == self.devices[stage];
         let cells = |copy: &HostCopy| {
             let mut passes = span.slot.passes();
             let cell = (copy.pass.chunk, copy.pass.microbatch);
