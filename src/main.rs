@@ -6,6 +6,7 @@ mod accuracy;
 mod commands;
 mod draw;
 mod error;
+mod explain;
 mod files;
 mod format;
 mod hardware;

@@ -6,10 +6,12 @@ use pipeline::{Bytes, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
-use sim::{Replay, timed};
+use sim::timed::Timing;
+use sim::{Replay, explain, timed};
 
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
+use crate::explain::{Explanation, report as why};
 use crate::hardware::Hardware;
 use crate::hardware::report::{self, Report};
 use crate::noise::report::{Distributions, NoiseFree};
@@ -28,6 +30,8 @@ pub struct Outcome {
     pub monte_carlo: Option<MonteCarlo>,
     /// What it did to the hardware, if there is some; under noise, in replica 0.
     pub report: Option<Report>,
+    /// Why stages wait, if that was asked.
+    pub explanation: Option<Explanation>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
@@ -48,7 +52,24 @@ impl Outcome {
         let memory = Memory::of(&case.schedule, case.problem.footprints());
         let memory = memory.map_err(|fault| named(&case, &fault))?;
         let in_flight = peak_in_flight(&case.schedule);
-        Ok(Self { case, metrics, noise_free, monte_carlo: None, report, memory, in_flight })
+        Ok(Self {
+            case,
+            metrics,
+            noise_free,
+            monte_carlo: None,
+            report,
+            explanation: None,
+            memory,
+            in_flight,
+        })
+    }
+
+    /// The device of each stage: its own where the question does not say.
+    pub fn devices(&self) -> Vec<usize> {
+        match &self.case.hardware {
+            Some(hardware) => hardware.seats.devices().to_vec(),
+            None => (0..self.case.schedule.shape().stages()).collect(),
+        }
     }
 
     /// The largest peak of any stage, and that stage.
@@ -91,6 +112,7 @@ impl Outcome {
             fits: self.fits(),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
+            explain: self.explanation.as_ref().map(why::Json::from),
             hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
         }
     }
@@ -137,8 +159,17 @@ pub fn replica(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Erro
 }
 
 /// An error about `case`.
-fn named(case: &Case, error: &impl ToString) -> Error {
+pub fn named(case: &Case, error: &impl ToString) -> Error {
     Error::question(format!("{}: {}", case.name, error.to_string()))
+}
+
+/// What to write over a drawing.
+pub fn title(outcome: &Outcome) -> String {
+    let name = &outcome.case.name;
+    match &outcome.case.setting {
+        Some(setting) => format!("{name}, {setting}"),
+        None => name.clone(),
+    }
 }
 
 /// When every slot of the case runs; under noise, in replica 0.
@@ -153,6 +184,20 @@ pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
     timeline.map_err(|fault| named(case, &fault))
 }
 
+/// Everything that happened in the run of `outcome`, transfers too; under noise, in replica 0.
+pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
+    let (case, costs) = (&outcome.case, outcome.case.problem.costs());
+    if let Some(report) = &outcome.report {
+        return Ok(report.run.clone());
+    }
+    let timeline = timeline(outcome)?;
+    let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
+    Ok(explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+        Some(timing) => timing.hop(value, from, to, made),
+        None => costs.hop().0,
+    }))
+}
+
 /// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
 pub fn write_trace(
     out: &mut dyn Write,
@@ -162,7 +207,9 @@ pub fn write_trace(
 ) -> Result<(), Error> {
     let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
-    Ok(trace::write(out, &Trace { name, timeline, steps, memory })?)
+    let run = recorded(outcome)?;
+    let transfers = &run.transfers[..];
+    Ok(trace::write(out, &Trace { name, timeline, steps, transfers, memory })?)
 }
 
 /// One element of `results`.
@@ -193,6 +240,8 @@ pub struct Json<'a> {
     noise_free: Option<NoiseFree>,
     #[serde(skip_serializing_if = "Option::is_none")]
     monte_carlo: Option<Distributions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<why::Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hardware: Option<report::Json>,
 }

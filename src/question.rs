@@ -9,7 +9,7 @@ use pipeline::{
 
 use crate::error::Error;
 use crate::files;
-use crate::hardware::Hardware;
+use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 use crate::noise::Noise;
 use crate::scenario::{Scenario, Setting};
@@ -39,6 +39,14 @@ impl Rule {
         let schedule = text.parse().map_err(|fault| Error::question(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self::Written(stem, Box::new(schedule)))
+    }
+
+    /// The family, if it is one.
+    pub const fn family(&self) -> Option<Family> {
+        match self {
+            Self::Family(family) => Some(*family),
+            Self::Written(..) => None,
+        }
     }
 
     /// What to call it: the name of the family, or of the file without folder and extension.
@@ -78,11 +86,18 @@ pub fn rules(scenario: &Scenario, setting: &Setting) -> Result<Vec<Rule>, Error>
 }
 
 /// A schedule with what it was made for.
+#[derive(Clone)]
 pub struct Case {
     /// Name of the setting, if it has one.
     pub setting: Option<String>,
     /// Name of the schedule.
     pub name: String,
+    /// The family that made it, unless it was written by hand.
+    pub family: Option<Family>,
+    /// Layers of each stage, if the question says.
+    pub layers_per_stage: Option<u64>,
+    /// Whether the footprints are bytes of whole stages.
+    pub has_whole_bytes: bool,
     /// Costs and footprints.
     pub problem: Problem,
     /// Whether the footprints were given, rather than counted as one unit each.
@@ -133,8 +148,19 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
     let devices = hardware.as_ref().map(|hardware| hardware.seats.devices().to_vec());
     let devices = devices.unwrap_or_else(|| (0..shape.stages()).collect());
     let noise = Noise::of(scenario, setting, shape, devices)?;
-    let (setting, name) = (setting.name.clone(), rule.name().to_owned());
-    Ok(Case { setting, name, problem, has_footprints, schedule, limit, noise, hardware })
+    Ok(Case {
+        setting: setting.name.clone(),
+        name: rule.name().to_owned(),
+        family: rule.family(),
+        layers_per_stage: keys.layers_per_stage,
+        has_whole_bytes: hardware::measures_bytes(keys),
+        problem,
+        has_footprints,
+        schedule,
+        limit,
+        noise,
+        hardware,
+    })
 }
 
 /// Checks that `setting` lacks no key that `rule` needs.
@@ -340,11 +366,16 @@ fn has_footprints(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.hidden.is_some()
 }
 
+/// Whether the order that `family` makes depends on how long passes take.
+pub fn depends_on_times(family: Family) -> bool {
+    family.about().limit != LimitUse::Checked
+}
+
 /// Lets `setting` do without times if no order it asks for depends on them.
 pub fn allow_without_times(setting: &mut Setting) {
     let names = setting.keys.schedule.iter().flatten();
     let fixed = |name: &String| match Family::named(name) {
-        Some(family) => family.about().limit == LimitUse::Checked,
+        Some(family) => !depends_on_times(family),
         None => true,
     };
     if names.clone().all(fixed) {

@@ -12,12 +12,13 @@ use sim::monte_carlo::MonteCarlo;
 use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal};
 use crate::error::Error;
+use crate::explain::{Explanation, pictures, report as why};
 use crate::files;
 use crate::format;
 use crate::hardware::Hardware;
 use crate::hardware::report::{HEADER, Report};
 use crate::noise::{self, report};
-use crate::outcome::{self, Json, Outcome};
+use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::question;
 use crate::scenario::Scenario;
@@ -44,9 +45,19 @@ Examples:
       --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
       --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
       --stall 0.001:50ms --seed 1 --replicas 1000
+  Why stages wait, and what changes would be worth:
+    debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
+      --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
-and what is done where alone: every schedule meets the same.";
+and what is done where alone: every schedule meets the same.
+
+--explain takes away one cause of waiting after the other from runs of the same order: stragglers and
+jitter; earlier steps; waits for memory and the host; shared links; communication; unequal stages.
+Each is given the idle time (longest span of a stage, less busy time) that goes with it; what is left
+is warm-up and drain. Shares are negative where a cause hides waiting. Levers are changes of the
+longest span: 5 % slower is passes of 1.05 times the length, a link twice as fast halves its transfers.
+Under noise all of it is about replica 0.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
@@ -54,6 +65,12 @@ and what is done where alone: every schedule meets the same.";
 pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
+    /// Say why stages wait: idle time by cause, the critical path, and what changes would be worth
+    #[arg(long, help_heading = OUTPUT)]
+    explain: bool,
+    /// Write a picture of what changes would be worth; explains too
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    explain_svg: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -63,6 +80,9 @@ pub struct Simulate {
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    /// Write a page that zooms into the timelines, with memory and links, for a browser
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
+    html: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -94,7 +114,13 @@ impl Simulate {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let scenario = self.asked.read()?;
-        let outcomes = outcomes(&scenario)?;
+        let mut outcomes = outcomes(&scenario)?;
+        if self.explain || self.explain_svg.is_some() {
+            for outcome in &mut outcomes {
+                outcome.explanation = Some(Explanation::of(outcome)?);
+            }
+        }
+        let outcomes = outcomes;
         if self.trace.is_some() && outcomes.len() != 1 {
             let message = format!("--trace takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
@@ -141,6 +167,12 @@ impl Simulate {
                 charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
             files::write(path, gantt::svg(&charts)?)?;
         }
+        if let Some(path) = &self.explain_svg {
+            files::write(path, pictures::tornado(outcomes)?)?;
+        }
+        if let Some(path) = &self.html {
+            files::write(path, pictures::page(outcomes)?)?;
+        }
         if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
             let mut json = Vec::new();
             outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
@@ -165,15 +197,6 @@ impl Simulate {
             None => {}
         }
         Ok(())
-    }
-}
-
-/// What to write over a drawing.
-fn title(outcome: &Outcome) -> String {
-    let name = &outcome.case.name;
-    match &outcome.case.setting {
-        Some(setting) => format!("{name}, {setting}"),
-        None => name.clone(),
     }
 }
 
@@ -244,7 +267,13 @@ fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
     write!(out, "{}", format::table(&header, rows))?;
     print_stages(out, outcomes)?;
     print_hardware(out, outcomes)?;
-    print_replicas(out, outcomes)
+    print_replicas(out, outcomes)?;
+    for outcome in outcomes {
+        if let Some(explanation) = &outcome.explanation {
+            write!(out, "\n{}", why::text(&title(outcome), explanation))?;
+        }
+    }
+    Ok(())
 }
 
 /// What the runs did to the hardware.

@@ -4,6 +4,7 @@
 
 mod canvas;
 pub(crate) mod gantt;
+pub(crate) mod html;
 pub(crate) mod plot;
 pub(crate) mod terminal;
 pub(crate) mod trace;

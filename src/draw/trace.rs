@@ -1,12 +1,15 @@
 //! A timeline as trace events, for Perfetto or `chrome://tracing`.
 //!
 //! One process per schedule, one thread per stage, one complete event per pass, written one by one,
-//! and a counter per device for its memory, where that is known. The two passes of a pair have the
+//! a flow per transfer from the pass that makes a value to the one that needs it, and a counter per
+//! device for its memory, where those are known. The two passes of a pair have the
 //! same times, which viewers show one under the other.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Nanos, Pass, Timeline};
+use pipeline::{Bytes, Nanos, Pass, Timeline, Value};
+use sim::engine::Transfer;
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
@@ -19,6 +22,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) timeline: &'a Timeline,
     /// How many steps those are.
     pub(crate) steps: u32,
+    /// Every value that crossed between stages.
+    pub(crate) transfers: &'a [Transfer],
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
 }
@@ -28,7 +33,7 @@ pub(crate) struct Trace<'a> {
 /// # Errors
 /// If `out` cannot be written.
 pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
-    let Trace { name, timeline, steps, memory } = trace;
+    let Trace { name, timeline, steps, transfers, memory } = trace;
     writeln!(out, r#"{{"displayTimeUnit":"ns","traceEvents":["#)?;
     let name = serde_json::to_string(name)?;
     write!(
@@ -44,6 +49,12 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
             for pass in span.slot.passes() {
                 write_pass(out, stage, at / of_step, pass, [span.start, span.end])?;
             }
+        }
+    }
+    let takers = Takers::of(timeline, *steps);
+    for (id, transfer) in transfers.iter().enumerate() {
+        if let Some(taken) = takers.start(transfer) {
+            write_flow(out, id, transfer, taken)?;
         }
     }
     for (device, curve) in memory.iter().enumerate() {
@@ -81,6 +92,49 @@ fn write_pass(
     )
 }
 
+/// When each value is first used on another stage than its maker's.
+struct Takers(HashMap<(usize, Value), Nanos>);
+
+impl Takers {
+    fn of(timeline: &Timeline, steps: u32) -> Self {
+        let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
+        let chunks = passes.map(|pass| pass.chunk).max().map_or(1, |last| last.saturating_add(1));
+        let mut starts = HashMap::new();
+        for spans in &timeline.stages {
+            let of_step = (spans.len() / steps.max(1) as usize).max(1);
+            for (at, span) in spans.iter().enumerate() {
+                for pass in span.slot.passes() {
+                    let needs = pass.needs(chunks).filter(|value| value.chunk() != pass.chunk);
+                    starts.extend(needs.map(|value| ((at / of_step, value), span.start)));
+                }
+            }
+        }
+        Self(starts)
+    }
+
+    fn start(&self, transfer: &Transfer) -> Option<Nanos> {
+        self.0.get(&(transfer.step as usize, transfer.value)).copied()
+    }
+}
+
+/// An arrow from the pass that ends when the value is made to the pass that starts at `taken`.
+fn write_flow(out: &mut dyn Write, id: usize, transfer: &Transfer, taken: Nanos) -> io::Result<()> {
+    let Transfer { value, from, to, made, .. } = *transfer;
+    let name = match value {
+        Value::Output { .. } => "output",
+        Value::Gradient { .. } => "gradient",
+    };
+    // A flow begins inside the pass it belongs to: a pass is over at its end.
+    let made = micros(Nanos(made.0.saturating_sub(1)));
+    let head = format!(r#""pid":{PROCESS},"cat":"transfer","name":"{name}","id":{id}"#);
+    let taken = micros(taken);
+    write!(
+        out,
+        ",\n{{\"ph\":\"s\",{head},\"tid\":{from},\"ts\":{made}}},\n\
+         {{\"ph\":\"f\",\"bp\":\"e\",{head},\"tid\":{to},\"ts\":{taken}}}"
+    )
+}
+
 fn write_memory(out: &mut dyn Write, device: usize, time: Nanos, bytes: Bytes) -> io::Result<()> {
     let time = micros(time);
     write!(
@@ -101,18 +155,22 @@ mod tests {
     use super::*;
     use crate::draw::samples;
     use pipeline::{Family, PassTimes, Shape, Span};
-    use serde_json::Value;
+    use serde_json::Value as Json;
 
-    fn events(name: &str, timeline: &Timeline) -> Vec<Value> {
+    fn events(name: &str, timeline: &Timeline) -> Vec<Json> {
+        events_with(name, timeline, &[])
+    }
+
+    fn events_with(name: &str, timeline: &Timeline, transfers: &[Transfer]) -> Vec<Json> {
         let mut json = Vec::new();
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
-        let trace = Trace { name, timeline, steps: 1, memory: &memory };
+        let trace = Trace { name, timeline, steps: 1, transfers, memory: &memory };
         write(&mut json, &trace).unwrap();
-        let mut trace: Value = serde_json::from_slice(&json).unwrap();
+        let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()
     }
 
-    fn nanos(micros: &Value) -> Nanos {
+    fn nanos(micros: &Json) -> Nanos {
         let micros = micros.to_string();
         let (whole, fraction) = micros.split_once('.').unwrap();
         Nanos(format!("{whole}{fraction:0<3}").parse().unwrap())
@@ -151,6 +209,23 @@ mod tests {
         assert_eq!(events[4]["args"]["sort_index"], 1);
         let pair = events.iter().filter(|event| event["tid"] == 1 && event["ts"] == 2.0);
         assert_eq!(pair.map(|event| &event["name"]).collect::<Vec<_>>(), ["F0.1", "BW0.1"]);
+    }
+
+    #[test]
+    fn a_transfer_is_a_flow_from_maker_to_taker() {
+        // Stage 1 takes F0.0 of stage 0, made at 12.345 us, at once.
+        let times = |time| PassTimes { forward: Nanos(time), ..PassTimes::default() };
+        let timeline =
+            samples::costed(Family::OneFOneB, Shape::new(2, 1, 1).unwrap(), times(12_345));
+        let value = Value::Output { chunk: 0, microbatch: 0 };
+        let [made, end] = [Nanos(12_345), Nanos(12_345)];
+        let one = Transfer { value, step: 0, from: 0, to: 1, made, begin: made, end };
+        let events = events_with("1f1b", &timeline, &[one]);
+        let flow = |ph| events.iter().find(|event| event["ph"] == ph).unwrap();
+        let (begin, end) = (flow("s"), flow("f"));
+        assert_eq!((nanos(&begin["ts"]), nanos(&end["ts"])), (Nanos(12_344), Nanos(12_345)));
+        assert_eq!((&begin["tid"], &end["tid"]), (&0.into(), &1.into()));
+        assert_eq!((&begin["id"], &end["bp"]), (&end["id"], &"e".into()));
     }
 
     #[test]

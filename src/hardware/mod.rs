@@ -20,6 +20,7 @@ use crate::scenario::{Scenario, Setting};
 use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
 
 /// A cluster with the stages of a pipeline on it.
+#[derive(Clone)]
 pub struct Hardware {
     pub cluster: Cluster,
     pub seats: Seats,
@@ -32,7 +33,7 @@ pub struct Hardware {
     /// Whether activations are known in bytes of whole stages; else they are left out.
     measures_activations: bool,
     /// What a device has, if that is known.
-    capacity: Option<Bytes>,
+    pub capacity: Option<Bytes>,
     /// Whether passes wait for memory.
     waits: bool,
     /// Thousandths of activations on the host, and how many slots ahead they are called back.
@@ -130,7 +131,14 @@ impl Hardware {
         Occupancy::of(run, &setup, footprints, &self.resident, self.capacity)
     }
 
-    fn setup<'a>(&'a self, case: &'a Case) -> Setup<'a> {
+    /// Devices with `more` memory, if passes wait for memory.
+    pub fn with_memory(&self, more: Bytes) -> Option<Self> {
+        let capacity = Bytes(self.capacity.filter(|_| self.waits)?.0.saturating_add(more.0));
+        Some(Self { capacity: Some(capacity), ..self.clone() })
+    }
+
+    /// What the engine is asked for `case`.
+    pub fn setup<'a>(&'a self, case: &'a Case) -> Setup<'a> {
         let room =
             |limit| Room { footprints: case.problem.footprints(), resident: &self.resident, limit };
         Setup {
@@ -170,7 +178,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
 }
 
 /// Whether activations are known in bytes of whole stages, to be compared with a device.
-fn measures_bytes(keys: &Keys) -> bool {
+pub fn measures_bytes(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.layers_per_stage.is_some()
 }
 

@@ -19,6 +19,7 @@ use syntax::{Jittered, Law};
 use tables::Profiles;
 
 /// The noise of a setting.
+#[derive(Clone)]
 pub struct Noise {
     stragglers: Stragglers,
     /// How many replicas were asked for.

@@ -6,6 +6,7 @@ mod cli;
 mod closed_forms;
 mod draw;
 mod engine;
+mod explain;
 mod faults;
 mod golden;
 mod hardware;

@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 pub(crate) mod heat;
 pub(crate) mod lines;
+pub(crate) mod tornado;
 
 use std::ops::Range;
 

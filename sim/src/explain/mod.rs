@@ -1,0 +1,45 @@
+//! Why stages wait: what causes their idle time, what each pass waits for, and the critical path.
+//!
+//! [`Causes`] says how much of the idle time is owed to what, by runs that each leave out one cause
+//! more. [`Waits`] says of each slot what let it begin, and [`Waits::critical_path`] follows that
+//! back from the end of a step to its beginning.
+
+mod causes;
+mod path;
+mod waits;
+
+use pipeline::{Nanos, Schedule, Timeline, Value};
+
+pub use causes::{Cause, Causes};
+pub use path::{Path, Summary};
+pub use waits::{Link, Wait, Waits};
+
+use crate::engine::{Run, Transfer};
+
+/// The run that `timeline` shows, where links are never shared: what is made leaves at once and
+/// travels for `hop` of the value, its two stages and the time at which it was made, in nanoseconds.
+#[must_use]
+pub fn unshared(
+    schedule: &Schedule,
+    timeline: Timeline,
+    hop: impl Fn(Value, usize, usize, u64) -> u64,
+) -> Run {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let mut transfers = Vec::new();
+    for (from, spans) in timeline.stages.iter().enumerate() {
+        let made = |span: &pipeline::Span| {
+            let end = span.end;
+            span.slot.passes().filter_map(|pass| pass.makes()).map(move |value| (value, end))
+        };
+        for (value, made) in spans.iter().flat_map(made) {
+            let taker = value.taken_by(shape.chunks());
+            let to = taker.map(|chunk| placement.stage(shape, chunk, value.microbatch()));
+            if let Some(to) = to.filter(|&to| to != from) {
+                let end = Nanos(made.0.saturating_add(hop(value, from, to, made.0)));
+                transfers.push(Transfer { value, step: 0, from, to, made, begin: made, end });
+            }
+        }
+    }
+    transfers.sort_by_key(|one| one.end);
+    Run { timeline, transfers, copies: Vec::new(), releases: Vec::new(), events: 0 }
+}

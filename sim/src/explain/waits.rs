@@ -1,0 +1,200 @@
+//! What each slot of a run waited for.
+
+use pipeline::{Nanos, Schedule, Span, Value};
+
+use crate::engine::{HostCopy, Run, Transfer};
+
+/// What let a slot begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Nothing: it begins with the clock.
+    Nothing,
+    /// The slot before it on its stage.
+    Order,
+    /// A value from another stage.
+    Value(Transfer),
+    /// Its device, or room on it: another stage of the device came first.
+    Device,
+    /// A value that a stage of its device was sending, where sending takes the device's time.
+    Sending(Transfer),
+    /// An activation on its way back from the host.
+    HostCopy(HostCopy),
+    /// Room: an activation of its device on its way to the host.
+    HostRoom(HostCopy),
+    /// The end of the step before.
+    Boundary,
+}
+
+/// A slot and what let it begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// The stage.
+    pub stage: usize,
+    /// Position among the slots of the stage, over all steps.
+    pub at: usize,
+    /// What was done, and when.
+    pub span: Span,
+    /// What it waited for.
+    pub wait: Wait,
+    /// Stage and position of the slot whose end set off what it waited for; none at the beginning
+    /// of a step.
+    pub after: Option<(usize, usize)>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Answers what a slot waited for.
+pub struct Waits<'a> {
+    schedule: &'a Schedule,
+    run: &'a Run,
+    /// The device of each stage.
+    devices: &'a [usize],
+    /// Slots of each stage in a step.
+    slots: Vec<usize>,
+    /// By step, row and microbatch: position of the slot that makes the value, on its stage.
+    made_at: Vec<u32>,
+    /// The same for the transfer that carries it.
+    carried_by: Vec<u32>,
+}
+
+impl<'a> Waits<'a> {
+    /// Of `run`, which ran `schedule` with each stage on its device of `devices`.
+    #[must_use]
+    pub fn new(schedule: &'a Schedule, run: &'a Run, devices: &'a [usize]) -> Self {
+        let steps = run.releases.len().max(1);
+        let slots = run.timeline.stages.iter().map(|spans| spans.len() / steps).collect();
+        let cells = vec![NONE; 2 * schedule.shape().cells() * steps];
+        let (made_at, carried_by) = (cells.clone(), cells);
+        let mut waits = Self { schedule, run, devices, slots, made_at, carried_by };
+        for stage in 0..run.timeline.stages.len() {
+            for (at, span) in run.timeline.stages[stage].iter().enumerate() {
+                for value in span.slot.passes().filter_map(|pass| pass.makes()) {
+                    let cell = waits.cell(value, waits.step(stage, at));
+                    waits.made_at[cell] = u32::try_from(at).unwrap_or(NONE);
+                }
+            }
+        }
+        for (index, transfer) in run.transfers.iter().enumerate() {
+            let cell = waits.cell(transfer.value, transfer.step as usize);
+            waits.carried_by[cell] = u32::try_from(index).unwrap_or(NONE);
+        }
+        waits
+    }
+
+    /// The run.
+    #[must_use]
+    pub const fn run(&self) -> &'a Run {
+        self.run
+    }
+
+    /// What slot `at` of `stage` waited for.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn link(&self, stage: usize, at: usize) -> Link {
+        let span = self.run.timeline.stages[stage][at];
+        let (wait, after) = self.wait(stage, at, span);
+        Link { stage, at, span, wait, after }
+    }
+
+    /// The step of slot `at` of `stage`.
+    #[must_use]
+    pub fn step(&self, stage: usize, at: usize) -> usize {
+        at / self.slots[stage].max(1)
+    }
+
+    fn wait(&self, stage: usize, at: usize, span: Span) -> (Wait, Option<(usize, usize)>) {
+        if span.start == Nanos(0) {
+            return (Wait::Nothing, None);
+        }
+        let step = self.step(stage, at);
+        let first = at == step * self.slots[stage];
+        if !first && self.run.timeline.stages[stage][at - 1].end == span.start {
+            return (Wait::Order, Some((stage, at - 1)));
+        }
+        if let Some(transfer) = self.arrival(stage, step, span) {
+            return (Wait::Value(transfer), self.maker(&transfer));
+        }
+        if first && step > 0 && self.run.releases[step - 1][stage] == span.start {
+            return (Wait::Boundary, None);
+        }
+        self.on_device(stage, step, span)
+            .unwrap_or((Wait::Order, at.checked_sub(1).map(|at| (stage, at))))
+    }
+
+    /// The transfer whose arrival let the slot begin, if one did.
+    fn arrival(&self, stage: usize, step: usize, span: Span) -> Option<Transfer> {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let needs = span.slot.passes().flat_map(|pass| pass.needs(shape.chunks()));
+        let home = |value: &Value| placement.stage(shape, value.chunk(), value.microbatch());
+        let remote = needs.filter(|value| home(value) != stage);
+        let transfers = remote.filter_map(|value| {
+            let index = self.carried_by[self.cell(value, step)];
+            self.run.transfers.get(index as usize).copied()
+        });
+        transfers.into_iter().find(|transfer| transfer.end == span.start)
+    }
+
+    /// What on its device the slot waited for.
+    fn on_device(
+        &self,
+        stage: usize,
+        step: usize,
+        span: Span,
+    ) -> Option<(Wait, Option<(usize, usize)>)> {
+        let device = self.devices[stage];
+        let here = |other: usize| self.devices[other] == device;
+        for other in (0..self.devices.len()).filter(|&other| other != stage && here(other)) {
+            let spans = &self.run.timeline.stages[other];
+            let next = spans.partition_point(|one| one.end < span.start);
+            // A slot of no length at that very moment set nothing off.
+            let slots = spans.iter().enumerate().skip(next);
+            let mut ended = slots.take_while(|(_, one)| one.end == span.start);
+            if let Some((at, _)) = ended.find(|(_, one)| one.start < span.start) {
+                return Some((Wait::Device, Some((other, at))));
+            }
+        }
+        let transfers = &self.run.transfers;
+        let next = transfers.partition_point(|one| one.end < span.start);
+        let arrived = transfers[next..].iter().take_while(|one| one.end == span.start);
+        if let Some(sent) = arrived.into_iter().find(|one| here(one.from) && one.made < one.end) {
+            return Some((Wait::Sending(*sent), self.maker(sent)));
+        }
+        self.on_host(stage, step, span)
+    }
+
+    /// The copy to or from the host that the slot waited for.
+    fn on_host(
+        &self,
+        stage: usize,
+        step: usize,
+        span: Span,
+    ) -> Option<(Wait, Option<(usize, usize)>)> {
+        let here = |other: usize| self.devices[other] == self.devices[stage];
+        let cells = |copy: &HostCopy| {
+            let mut passes = span.slot.passes();
+            let cell = (copy.pass.chunk, copy.pass.microbatch);
+            copy.step as usize == step && passes.any(|pass| (pass.chunk, pass.microbatch) == cell)
+        };
+        let copies = || self.run.copies.iter().filter(|copy| here(copy.stage));
+        let back = copies().find(|copy| copy.back[1] == span.start && cells(copy));
+        let back = back.map(|copy| (Wait::HostCopy(*copy), copy));
+        let out = || copies().find(|copy| copy.out[1] == span.start);
+        let (wait, copy) = back.or_else(|| out().map(|copy| (Wait::HostRoom(*copy), copy)))?;
+        let at = self.made_at[self.cell(copy.pass.makes()?, copy.step as usize)];
+        Some((wait, Some((copy.stage, at as usize))))
+    }
+
+    /// Where the slot stands that made what `transfer` carries.
+    fn maker(&self, transfer: &Transfer) -> Option<(usize, usize)> {
+        let at = self.made_at[self.cell(transfer.value, transfer.step as usize)];
+        (at != NONE).then_some((transfer.from, at as usize))
+    }
+
+    fn cell(&self, value: Value, step: usize) -> usize {
+        let shape = self.schedule.shape();
+        let row = step * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
+        row * shape.microbatches() as usize + value.microbatch() as usize
+    }
+}

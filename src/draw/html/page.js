@@ -1,0 +1,298 @@
+"use strict";
+// A span is [start, end, wait, by, travel, kind, chunk, microbatch, (the same of a second pass)],
+// a transfer [from, to, made, end, gradient, chunk, microbatch]; all times are nanoseconds.
+const data = JSON.parse(document.getElementById("data").textContent);
+const KINDS = ["F", "B", "W", "BW"];
+const LEFT = 96, TOP = 24, INK = "#222", IDLE = "#ececec";
+const el = (id) => document.getElementById(id);
+let view = [0, data.end || 1];
+let wanted = null, pending = false;
+const charts = [];
+
+function text(ns) {
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]];
+  const unit = units.find(([size]) => Math.abs(ns) >= size);
+  return unit ? (ns / unit[0]).toFixed(3) + " " + unit[1] : ns + " ns";
+}
+
+function bytes(count) {
+  const units = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+  const unit = units.find(([size]) => count >= size);
+  return unit ? (count / unit[0]).toFixed(2) + " " + unit[1] : count + " B";
+}
+
+function passes(span) {
+  const all = [];
+  for (let i = 5; i < span.length; i += 3) all.push(span.slice(i, i + 3));
+  return all;
+}
+
+const name = (span) => passes(span).map(([k, c, m]) => KINDS[k] + c + "." + m).join("&");
+
+function waited(span, before) {
+  const [start, , wait, by, travel] = span;
+  const gap = start - before;
+  const lines = [];
+  const what = ["nothing", "the slot before it", "a value from stage " + by + ", " + text(travel) +
+    " on its way", "the device, which stage " + by + " had", "what stage " + by + " was sending",
+    "its activation on the way from the host", "room, until an activation was on the host",
+    "the end of the step before"];
+  lines.push("waited for: " + what[wait]);
+  if (gap > 0) {
+    const sent = wait === 2 ? Math.min(gap, travel) : 0;
+    const causes = wait === 2
+      ? "exposed communication " + text(sent) + ", work of stage " + by + " " + text(gap - sent)
+      : wait === 0 ? "warm-up" : what[wait];
+    lines.push("idle before it: " + text(gap) + " (" + causes + ")");
+  }
+  return lines;
+}
+
+// The first of `list` whose value at `key` is larger than `time`; the values ascend.
+function after(list, key, time) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle][key] > time) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+class Chart {
+  constructor(rows, height, title) {
+    this.rows = rows; this.height = height; this.title = title;
+    this.canvas = document.createElement("canvas");
+    el("charts").append(this.canvas);
+    this.canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      zoom(Math.exp(event.deltaY * 0.0015), this.time(event.offsetX));
+    }, { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.drag = [event.offsetX, view[0], view[1]];
+      this.canvas.setPointerCapture(event.pointerId);
+    });
+    this.canvas.addEventListener("pointerup", () => { this.drag = null; });
+    this.canvas.addEventListener("pointercancel", () => { this.drag = null; });
+    this.canvas.addEventListener("pointerleave", () => { el("tip").style.display = "none"; });
+    this.canvas.addEventListener("pointermove", (event) => this.move(event));
+    charts.push(this);
+  }
+  width() { return this.canvas.clientWidth - LEFT - 12; }
+  x(time) { return LEFT + (time - view[0]) / (view[1] - view[0]) * this.width(); }
+  time(x) { return view[0] + (x - LEFT) / this.width() * (view[1] - view[0]); }
+  move(event) {
+    if (this.drag) {
+      const [x, begin, end] = this.drag;
+      const shift = (event.offsetX - x) / this.width() * (end - begin);
+      show(begin - shift, end - shift);
+      return;
+    }
+    const row = Math.floor((event.offsetY - TOP) / this.height);
+    const time = this.time(event.offsetX);
+    const lines = row >= 0 && row < this.rows.length && event.offsetX >= LEFT
+      ? this.hover(this.rows[row], time) : null;
+    const tip = el("tip");
+    tip.style.display = lines ? "block" : "none";
+    if (!lines) return;
+    tip.textContent = lines.join("\n");
+    const side = event.clientX > innerWidth / 2;
+    tip.style.left = side ? "" : event.clientX + 14 + "px";
+    tip.style.right = side ? innerWidth - event.clientX + 14 + "px" : "";
+    tip.style.top = Math.min(event.clientY + 14, innerHeight - 120) + "px";
+  }
+  draw() {
+    const ratio = devicePixelRatio || 1;
+    const width = this.canvas.clientWidth, height = TOP + this.rows.length * this.height + 8;
+    this.canvas.style.height = height + "px";
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    const pen = this.canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.textBaseline = "middle";
+    pen.font = "bold 12px sans-serif";
+    pen.fillStyle = INK;
+    pen.fillText(this.title, 8, TOP / 2);
+    this.rows.forEach((row, at) => {
+      const top = TOP + at * this.height;
+      pen.font = Math.min(11, this.height) + "px sans-serif";
+      pen.fillStyle = INK;
+      if (this.height > 8 || at % 2 === 0) pen.fillText(row.name, 8, top + this.height / 2, LEFT - 12);
+      pen.save();
+      pen.beginPath();
+      pen.rect(LEFT, top, this.width(), this.height);
+      pen.clip();
+      this.paint(pen, row, top);
+      pen.restore();
+    });
+  }
+}
+
+class Gantt extends Chart {
+  paint(pen, row, top) {
+    const tall = this.height - 2;
+    pen.fillStyle = IDLE;
+    pen.fillRect(LEFT, top, this.width(), tall);
+    let drawn = -1;
+    for (let at = after(row.spans, 1, view[0]); at < row.spans.length; at++) {
+      const span = row.spans[at];
+      if (span[0] > view[1]) break;
+      const from = this.x(span[0]), to = this.x(span[1]);
+      const all = passes(span);
+      const hit = wanted === null || all.some(([, , m]) => m === wanted);
+      // What ends within the same half pixel is drawn once, but a hit always.
+      if (to - drawn < 0.5 && !(hit && wanted !== null)) continue;
+      drawn = to;
+      const wide = Math.max(to - from, hit && wanted !== null ? 1.5 : 0.5);
+      all.forEach(([kind, chunk], part) => {
+        const colours = data.colours[kind];
+        const later = chunk >= this.stages || chunk % this.stages !== row.stage ? 1 : 0;
+        pen.globalAlpha = hit ? 1 : 0.15;
+        pen.fillStyle = colours[later];
+        pen.fillRect(from, top + part * tall / all.length, wide, tall / all.length);
+        pen.globalAlpha = 1;
+      });
+      if (to - from > 3) {
+        pen.strokeStyle = "#fff";
+        pen.lineWidth = 0.6;
+        pen.strokeRect(from, top, to - from, tall);
+      }
+      if (hit && wanted !== null) {
+        pen.strokeStyle = "#000";
+        pen.lineWidth = 1;
+        pen.strokeRect(from, top + 0.5, wide, tall - 1);
+      }
+      const label = name(span);
+      if (to - Math.max(from, LEFT) > label.length * 6.5 && this.height > 10) {
+        pen.fillStyle = hit ? data.letters[all[0][0]] : "#777";
+        pen.fillText(label, Math.max(from, LEFT) + 3, top + tall / 2);
+      }
+    }
+  }
+  hover(row, time) {
+    const at = after(row.spans, 1, time);
+    if (at >= row.spans.length) return [row.name, "idle: drain"];
+    const span = row.spans[at], before = at > 0 ? row.spans[at - 1][1] : 0;
+    const idle = span[0] > time;
+    return [(idle ? "idle before " : "") + name(span) + " on " + row.name,
+      text(span[0]) + " to " + text(span[1]) + ", " + text(span[1] - span[0])]
+      .concat(waited(span, before));
+  }
+}
+
+class Curve extends Chart {
+  paint(pen, row, top) {
+    const most = row.most || 1, tall = this.height - 3;
+    const points = row.points;
+    pen.beginPath();
+    pen.moveTo(LEFT, top + tall);
+    const first = Math.max(after(points, 0, view[0]) - 1, 0);
+    let level = 0;
+    for (let at = first; at < points.length; at++) {
+      const x = this.x(points[at][0]);
+      pen.lineTo(x, top + tall - level / most * tall);
+      level = points[at][1];
+      pen.lineTo(x, top + tall - level / most * tall);
+      if (points[at][0] > view[1]) break;
+    }
+    pen.lineTo(this.x(Math.max(view[1], data.end)), top + tall - level / most * tall);
+    pen.lineTo(this.x(Math.max(view[1], data.end)), top + tall);
+    pen.closePath();
+    pen.fillStyle = "#c9d8ea";
+    pen.fill();
+    pen.strokeStyle = "#1b3a6b";
+    pen.stroke();
+    if (row.limit && row.limit <= most) {
+      pen.strokeStyle = "#a83c1e";
+      pen.setLineDash([4, 3]);
+      const y = top + tall - row.limit / most * tall;
+      pen.strokeRect(LEFT, y, this.width(), 0);
+      pen.setLineDash([]);
+    }
+  }
+  hover(row, time) {
+    const at = after(row.points, 0, time) - 1;
+    return [row.name, bytes(at < 0 ? 0 : row.points[at][1]) + " at " + text(Math.round(time)),
+      "peak " + bytes(row.peak)];
+  }
+}
+
+class Links extends Chart {
+  paint(pen, row, top) {
+    for (let at = 0; at < row.sent.length; at++) {
+      const one = row.sent[at];
+      if (one[2] > view[1]) break;
+      if (one[3] < view[0]) continue;
+      const from = this.x(one[2]), hit = wanted === null || one[6] === wanted;
+      pen.globalAlpha = hit ? 0.7 : 0.1;
+      pen.fillStyle = data.colours[one[4]][0];
+      pen.fillRect(from, top, Math.max(this.x(one[3]) - from, 0.7), this.height - 1);
+    }
+    pen.globalAlpha = 1;
+  }
+  hover(row, time) {
+    const at = row.sent.filter((one) => one[2] <= time && time <= one[3]).slice(0, 6);
+    return [row.name].concat(at.length ? at.map((one) => (one[4] ? "gradient" : "output") + " " +
+      one[5] + "." + one[6] + ": " + text(one[2]) + " to " + text(one[3])) : ["nothing on its way"]);
+  }
+}
+
+function show(begin, end) {
+  view = [begin, end];
+  el("range").textContent = text(begin) + " to " + text(end);
+  // Many moves of the mouse are drawn once.
+  if (!pending) requestAnimationFrame(drawAll);
+  pending = true;
+}
+
+function drawAll() {
+  pending = false;
+  charts.forEach((chart) => chart.draw());
+}
+
+function zoom(factor, around) {
+  const length = Math.min(Math.max((view[1] - view[0]) * factor, 10), 4 * (data.end || 1));
+  const share = (around - view[0]) / (view[1] - view[0]);
+  show(around - share * length, around + (1 - share) * length);
+}
+
+function linkRows(chart) {
+  const rows = new Map();
+  for (const one of chart.transfers) {
+    const key = one[0] + " to " + one[1];
+    if (!rows.has(key)) rows.set(key, { name: key, order: [one[0], one[1]], sent: [] });
+    rows.get(key).sent.push(one);
+  }
+  const all = [...rows.values()].sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
+  all.forEach((row) => row.sent.sort((a, b) => a[2] - b[2]));
+  return all;
+}
+
+for (const chart of data.charts) {
+  const rows = chart.stages.map((spans, stage) => ({ name: "stage " + stage, stage, spans }));
+  const gantt = new Gantt(rows, rows.length > 40 ? 10 : rows.length > 16 ? 14 : 20, chart.name);
+  gantt.stages = rows.length;
+  const peak = (points) => points.reduce((most, point) => Math.max(most, point[1]), 0);
+  const most = chart.memory.reduce((all, [, points]) => Math.max(all, peak(points)), 0);
+  const memory = chart.memory.map(([device, points]) => (
+    { name: "device " + device, points, most, peak: peak(points), limit: chart.limit }));
+  const scale = "memory of each device, " + chart.name + " (full height: " + bytes(most) + ")";
+  if (memory.length) new Curve(memory, memory.length > 16 ? 16 : 28, scale);
+  const links = linkRows(chart);
+  if (links.length) new Links(links, links.length > 32 ? 7 : 12, "transfers, " + chart.name);
+}
+KINDS.forEach((kind, at) => {
+  const key = document.createElement("span");
+  key.className = "key";
+  key.style.background = data.colours[at][0];
+  el("legend").append(key, kind);
+});
+el("in").onclick = () => zoom(0.5, (view[0] + view[1]) / 2);
+el("out").onclick = () => zoom(2, (view[0] + view[1]) / 2);
+el("fit").onclick = () => show(0, data.end || 1);
+el("search").oninput = () => {
+  const value = el("search").value;
+  wanted = value === "" ? null : Number(value);
+  drawAll();
+};
+addEventListener("resize", drawAll);
+show(0, data.end || 1);
