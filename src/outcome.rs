@@ -184,11 +184,12 @@ pub fn timeline(outcome: &Outcome) -> Result<Timeline, Error> {
     timeline.map_err(|fault| named(case, &fault))
 }
 
-/// Everything that happened in the run of `outcome`, transfers too; under noise, in replica 0.
+/// Everything that happened in the run of `outcome`, transfers too; under noise, in replica 0. The
+/// engine runs again, since keeping all of it for every outcome would take too much memory.
 pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
     let (case, costs) = (&outcome.case, outcome.case.problem.costs());
-    if let Some(report) = &outcome.report {
-        return Ok(report.run.clone());
+    if let Some(hardware) = &case.hardware {
+        return run(case, hardware, case.noise.as_ref().map(|_| 0));
     }
     let timeline = timeline(outcome)?;
     let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));

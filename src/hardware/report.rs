@@ -13,7 +13,6 @@ pub struct Report {
     /// When each slot ran, over all steps.
     pub timeline: Timeline,
     step_time: Nanos,
-    /// By device, those on which a stage sits.
     /// The memory of each device.
     pub occupancy: Occupancy,
     /// By wire, bytes carried.
