@@ -72,20 +72,6 @@ impl Costs {
         slot.passes().map(|pass| self.of(pass)).sum()
     }
 
-    /// The same pipeline on a clock that ticks `factor` times as often, so that 1/`factor` of any
-    /// time is whole. Rates do not change. What grows past the clock stays at its end, which
-    /// [`Self::check`] refuses.
-    #[must_use]
-    pub fn scaled(&self, factor: u64) -> Self {
-        let scaled = |time: Nanos| Nanos(time.0.saturating_mul(factor));
-        let scale = |times: &PassTimes| PassTimes {
-            forward: scaled(times.forward),
-            backward_input: scaled(times.backward_input),
-            backward_weight: scaled(times.backward_weight),
-        };
-        Self::new(self.chunks.iter().map(scale).collect(), scaled(self.hop))
-    }
-
     /// Checks that these are the costs of a pipeline of `shape`, and that no step under them can
     /// be longer than a clock can show.
     ///

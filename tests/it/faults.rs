@@ -237,7 +237,9 @@ fn numbers_that_overflow() {
         assert_eq!(Problem::new(shape, costs), Err(overflow("the times")));
     }
     // A clock with finer ticks may overflow where the coarse one does not.
-    let fine = ones(shape).scaled(u64::MAX / 2).scaled(4);
+    let end = Nanos(u64::MAX);
+    let times = PassTimes { forward: end, backward_input: end, backward_weight: end };
+    let fine = Costs::uniform(shape, times, end);
     assert_eq!(fine.check(shape), Err(overflow("the times")));
     let footprints = Footprints::uniform(shape, held(u64::MAX, u64::MAX));
     assert_eq!(Memory::of(&schedule, &footprints), Err(overflow("the activations")));

@@ -9,7 +9,9 @@ use super::machine::{Machine, small};
 use super::transfers::{Carried, look_after};
 use super::{Conditions, Setup};
 
-/// Which activations are kept on the host between F and B.
+/// Which activations are kept on the host between F and B. What is called back does not wait for
+/// room, since its backward could not run without it: where a limit is exceeded by that, the
+/// memory over time shows it ([`crate::occupancy`]).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Offload<'a> {
     /// What each chunk holds.
