@@ -19,8 +19,8 @@ build: cargo
 	cargo build --release --locked
 
 reproduce: build
-	target/release/debubble reproduce all --check
-	target/release/debubble simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
+	cargo run --quiet --release --locked -- reproduce all --check
+	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
 
 test: cargo
 	cargo test --workspace --exclude benches --locked
