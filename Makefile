@@ -12,7 +12,7 @@ all: reproduce
 cargo:
 	@command -v cargo >/dev/null || { \
 	  echo "debubble is built with Rust, and there is no cargo on the PATH."; \
-	  echo "Install it from https://rustup.rs or with your package manager (Rust 1.88 or newer), then run make again."; \
+	  echo "Install it from https://rustup.rs or with your package manager (Rust 1.89 or newer), then run make again."; \
 	  exit 1; }
 
 build: cargo

@@ -64,6 +64,24 @@ impl Outcome {
         })
     }
 
+    /// Runs the replicas that were asked for; `done` is called after each.
+    ///
+    /// # Errors
+    /// That of the first replica that has one.
+    pub fn run_replicas(&mut self, done: impl Fn() + Sync) -> Result<(), Error> {
+        let case = &self.case;
+        if let Some((noise, count)) = case.noise.as_ref().zip(self.asked_replicas()) {
+            let one = |number| replica(case, noise, number);
+            self.monte_carlo = Some(noise::replicas(count, one, done)?);
+        }
+        Ok(())
+    }
+
+    /// How many replicas were asked for.
+    pub fn asked_replicas(&self) -> Option<u64> {
+        self.case.noise.as_ref().and_then(|noise| noise.replicas)
+    }
+
     /// The device of each stage: its own where the question does not say.
     pub fn devices(&self) -> Vec<usize> {
         match &self.case.hardware {
@@ -151,7 +169,7 @@ fn run(case: &Case, hardware: &Hardware, replica: Option<u64>) -> Result<Run, Er
 ///
 /// # Errors
 /// If the clock overflows or the pipeline gets stuck.
-pub fn replica(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Error> {
+fn replica(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Error> {
     match &case.hardware {
         Some(hardware) => Ok(run(case, hardware, Some(replica))?.metrics(hardware.steps - 1)),
         None => noise::metrics(case, noise, replica).map_err(|fault| named(case, &fault)),

@@ -121,8 +121,16 @@ impl Case {
     }
 }
 
-/// Builds the schedule of `rule` for `setting`.
-pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
+/// All of a case but the order and the noise: what is cheap, whatever the shape.
+struct Ground {
+    shape: Shape,
+    hardware: Option<Hardware>,
+    problem: Problem,
+    has_footprints: bool,
+    limit: Option<Bytes>,
+}
+
+fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground, Error> {
     let keys = &setting.keys;
     let times = complete(scenario, setting, rule)?;
     let fault = |fault| explain(scenario, setting, rule, &fault);
@@ -141,13 +149,22 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         problem = problem.with_limit(limit);
     }
     let limit = problem.limit(placement).map_err(fault)?;
+    Ok(Ground { shape, hardware, problem, has_footprints, limit })
+}
+
+/// Builds the schedule of `rule` for `setting`.
+pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
+    let keys = &setting.keys;
+    let Ground { shape, hardware, problem, has_footprints, limit } =
+        ground(scenario, setting, rule)?;
     let schedule = match rule {
-        Rule::Family(family) => family.schedule(&problem).map_err(fault)?,
+        Rule::Family(family) => {
+            let schedule = family.schedule(&problem);
+            schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
+        }
         Rule::Written(_, schedule) => (**schedule).clone(),
     };
-    let devices = hardware.as_ref().map(|hardware| hardware.seats.devices().to_vec());
-    let devices = devices.unwrap_or_else(|| (0..shape.stages()).collect());
-    let noise = Noise::of(scenario, setting, shape, devices)?;
+    let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
@@ -161,6 +178,24 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         noise,
         hardware,
     })
+}
+
+/// The device of each stage: its own without hardware.
+fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
+    let devices = hardware.map(|hardware| hardware.seats.devices().to_vec());
+    devices.unwrap_or_else(|| (0..shape.stages()).collect())
+}
+
+/// Checks that `rule` has an answer for `setting` as far as can be said at once; orders are only
+/// made where they have few passes.
+pub fn try_out(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
+    const FEW: u64 = 20_000;
+    let ground = ground(scenario, setting, rule)?;
+    if 3 * ground.shape.cells() as u64 <= FEW {
+        return case(scenario, setting, rule).map(drop);
+    }
+    let devices = seats(ground.hardware.as_ref(), ground.shape);
+    Noise::of(scenario, setting, ground.shape, devices).map(drop)
 }
 
 /// Checks that `setting` lacks no key that `rule` needs.

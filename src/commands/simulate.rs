@@ -17,7 +17,7 @@ use crate::files;
 use crate::format;
 use crate::hardware::Hardware;
 use crate::hardware::report::{HEADER, Report};
-use crate::noise::{self, report};
+use crate::noise::report;
 use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::question;
@@ -228,19 +228,9 @@ fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
 
 /// Runs the replicas that were asked for.
 fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
-    let asked = |outcome: &Outcome| outcome.case.noise.as_ref().and_then(|noise| noise.replicas);
-    let total = outcomes.iter().filter_map(asked).sum::<u64>();
+    let total = outcomes.iter().filter_map(Outcome::asked_replicas).sum::<u64>();
     let bar = progress::bar(usize::try_from(total).unwrap_or(usize::MAX), "replicas");
-    for outcome in outcomes {
-        let case = &outcome.case;
-        if let Some((noise, count)) = case.noise.as_ref().zip(asked(outcome)) {
-            outcome.monte_carlo = Some(noise::replicas(
-                count,
-                |replica| outcome::replica(case, noise, replica),
-                || bar.inc(1),
-            )?);
-        }
-    }
+    outcomes.iter_mut().try_for_each(|outcome| outcome.run_replicas(|| bar.inc(1)))?;
     bar.finish_and_clear();
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::format;
 pub struct Report {
     /// When each slot ran, over all steps.
     pub timeline: Timeline,
-    step_time: Nanos,
+    /// The time per step, with everything between two steps.
+    pub step_time: Nanos,
     /// The memory of each device.
     pub occupancy: Occupancy,
     /// By wire, bytes carried.
@@ -50,12 +51,12 @@ impl Report {
     }
 
     /// The device that holds most.
-    fn fullest(&self) -> Option<&Peak> {
+    pub fn fullest(&self) -> Option<&Peak> {
         self.occupancy.peaks.iter().rev().max_by_key(|peak| peak.bytes)
     }
 
     /// The wire that is used most, and the share of its bandwidth that is.
-    fn busiest(&self, hardware: &Hardware) -> Option<(usize, f64)> {
+    pub fn busiest(&self, hardware: &Hardware) -> Option<(usize, f64)> {
         let wires = 0..self.carried.len();
         let used = wires.map(|wire| (wire, self.used(hardware, wire)));
         used.filter(|(_, used)| *used > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))

@@ -84,10 +84,11 @@ pub fn check_files(keys: &Keys) -> Result<(), Error> {
     samples.try_for_each(|path| tables::samples(path).map(|_| ()))
 }
 
+/// The keys that ask for noise.
+pub const KEYS: [&str; 6] = ["slowdown", "slowdown-profile", "jitter", "stall", "seed", "replicas"];
+
 fn is_given(keys: &Keys) -> bool {
-    let noise = keys.slowdown.is_some() || keys.slowdown_profile.is_some();
-    let chance = keys.jitter.is_some() || keys.stall.is_some();
-    noise || chance || keys.seed.is_some() || keys.replicas.is_some()
+    keys.given().any(|key| KEYS.contains(&key))
 }
 
 fn jittered_twice(keys: &Keys) -> Option<&'static str> {

@@ -16,7 +16,7 @@ use crate::keys::Keys;
 use crate::scenario;
 
 /// The most values of a list or of a range by factor; a range by step needs no memory.
-const MAX_LISTED: usize = 100_000;
+const MAX_LISTED: u64 = 100_000;
 
 /// A key that takes several values.
 #[derive(Clone, Debug)]
@@ -53,6 +53,11 @@ impl Axis {
             Values::Powers { values, .. } => values.len() as u64,
             Values::Steps { count, .. } => *count,
         }
+    }
+
+    /// Whether its values are listed; else they grow.
+    pub const fn is_listed(&self) -> bool {
+        matches!(self.values, Values::List(_))
     }
 
     /// Value number `index` as it is written; empty beyond the last.
@@ -128,7 +133,7 @@ impl Reader<'_> {
         let DeValue::Array(items) = value.into_inner() else {
             return Err(self.fail(place, "an axis is a list of values"));
         };
-        if items.is_empty() || items.len() > MAX_LISTED {
+        if items.is_empty() || items.len() as u64 > MAX_LISTED {
             return Err(self.fail(place, format!("an axis has 1 to {MAX_LISTED} listed values")));
         }
         let (mut values, mut seen) = (Vec::new(), BTreeSet::new());
@@ -271,7 +276,7 @@ fn powers((from, quoted): Part, (to, _): Part, factor: &Decimal) -> Result<Value
     while value <= last {
         values.push(value);
         let product = value.checked_mul(factor.number).ok_or(TOO_LARGE)?;
-        if values.len() > MAX_LISTED || product % power != 0 {
+        if values.len() as u64 > MAX_LISTED || product % power != 0 {
             return Err("the factor leads to more digits than from and to have: list the values");
         }
         value = product / power;

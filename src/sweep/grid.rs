@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Checksum;
 use super::axis::Axis;
+use super::columns::Columns;
 use crate::error::Error;
 use crate::files;
 use crate::hardware;
@@ -63,11 +64,10 @@ impl Grid {
         for axis in &axes {
             let flag = flags.given().chain(flags.hardware.given()).any(|key| key == axis.key);
             let twice = scenario.settings.iter().any(|setting| setting.says(&axis.key));
-            if flag || twice || axis.key == "replicas" {
-                let message = match &axis.key[..] {
-                    "replicas" => "a sweep runs one replica: vary seed to run others".to_owned(),
-                    key => format!("{key} is an axis, and given once more: give it in one place"),
-                };
+            if flag || twice {
+                let key = &axis.key;
+                let message =
+                    format!("{key} is an axis, and given once more: give it in one place");
                 return Err(scenario.error_at(axis.place.clone(), message));
             }
         }
@@ -91,10 +91,6 @@ impl Grid {
         let points = self.axes.iter().try_fold(1u64, |all, axis| all.checked_mul(axis.count()));
         let points = points.filter(|&points| points <= MAX_QUESTIONS).ok_or_else(too_many)?;
         for setting in &self.scenario.settings {
-            if setting.keys.replicas.is_some() {
-                let message = "a sweep runs one replica: vary seed to run others".to_owned();
-                return Err(self.scenario.error(setting, Some("replicas"), message));
-            }
             let rules = match chosen_by {
                 Some(axis) => self.chosen_rules(setting, &self.axes[axis])?,
                 None => question::rules(&self.scenario, setting)?,
@@ -155,9 +151,29 @@ impl Grid {
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)
     }
 
-    /// Over everything that an answer depends on.
+    /// Whether some question says one of `keys`.
+    pub fn asks(&self, keys: &[&str]) -> bool {
+        let given = |own: &Keys| own.given().chain(own.hardware.given()).any(|k| keys.contains(&k));
+        self.parts.iter().any(|part| given(&part.setting.keys))
+            || self.axes.iter().any(|axis| keys.contains(&&axis.key[..]))
+    }
+
+    /// The most replicas that a question asks for.
+    pub fn most_replicas(&self) -> u64 {
+        let axes = self.axes.iter().filter(|axis| axis.key == "replicas");
+        let listed = axes.flat_map(|axis| {
+            // A range grows.
+            let first = if axis.is_listed() { 0 } else { axis.count() - 1 };
+            (first..axis.count()).filter_map(|index| axis.keys(index).ok()?.replicas)
+        });
+        let own = self.parts.iter().filter_map(|part| part.setting.keys.replicas);
+        own.chain(listed).max().unwrap_or(0)
+    }
+
+    /// Over everything that an answer, or its row, depends on.
     fn checksum(&self) -> Result<u64, Error> {
         let mut text = String::from(env!("CARGO_PKG_VERSION"));
+        text.push_str(&String::from_utf8_lossy(&Columns::of(self).header()));
         // Writing to a string cannot fail.
         for axis in &self.axes {
             let (first, last) = (axis.label(0), axis.label(axis.count() - 1));
@@ -183,6 +199,29 @@ impl Grid {
             }
         }
         Ok(checksum.value())
+    }
+
+    /// The first question of each setting with each schedule, and the same with each value of one
+    /// axis, of long axes the first and the last.
+    pub fn samples(&self) -> Result<Vec<Question<'_>>, Error> {
+        const LISTED: u64 = 100;
+        let mut samples = Vec::new();
+        for part in &self.parts {
+            let rules = if part.chosen_by.is_some() { 1 } else { part.rules.len() as u64 };
+            for rule in 0..rules {
+                samples.push(self.question(part.begin + rule)?);
+            }
+            let mut stride = rules;
+            for axis in self.axes.iter().rev() {
+                let last = axis.count() - 1;
+                let values = (1..=last).filter(|&value| value == last || value < LISTED);
+                for value in values.take(100) {
+                    samples.push(self.question(part.begin + value * stride)?);
+                }
+                stride *= axis.count();
+            }
+        }
+        Ok(samples)
     }
 
     /// Question number `index`.

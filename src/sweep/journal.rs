@@ -1,15 +1,15 @@
 //! What a sweep has done so far, in a file that survives being killed at any moment.
 //!
-//! The journal is a line that names the sweep, then blocks: rows, how many, how long, and a
-//! checksum. What follows the last whole block was being written when the process died; it is cut
-//! off, and the sweep goes on from there.
+//! The journal is a line that names the sweep, a line that names the process at work, then blocks:
+//! rows, how many, how long, and a checksum. What follows the last whole block was being written
+//! when the process died; it is cut off, and the sweep goes on from there.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Checksum;
+use super::{Checksum, lock};
 use crate::error::Error;
 
 /// How long rows may be in memory of the system alone.
@@ -19,7 +19,7 @@ const MAX_BLOCK: u64 = 1 << 30;
 /// Bytes before the rows of a block: how many bytes, how many rows, the checksum.
 const HEAD: usize = 24;
 
-/// A journal that is open for more.
+/// A journal that is open for more, by this process alone.
 pub struct Journal {
     path: PathBuf,
     file: File,
@@ -39,19 +39,17 @@ fn beside(out: &Path, extension: &str) -> PathBuf {
 
 impl Journal {
     /// Opens the journal of `out`, or begins it. `identity` is the line that names the sweep: a
-    /// journal with another one is refused.
+    /// journal with another one is refused, and so is one that another process writes.
     pub fn open(out: &Path, identity: &str) -> Result<Self, Error> {
         let path = beside(out, ".partial");
         let fail = |cause| Error::Write { path: path.clone(), cause };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(fail)?;
         }
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(fail)?;
+        let file = lock::open(&path)?;
         let line = format!("{identity}\n");
-        let mut journal = Self { path, file, rows: 0, begin: 0, end: 0, synced: Instant::now() };
-        journal.begin = line.len() as u64;
+        let begin = (line.len() + lock::HOLDER) as u64;
+        let mut journal = Self { path, file, rows: 0, begin, end: begin, synced: Instant::now() };
         journal.recover(line.as_bytes()).map_err(|cause| journal.full(&cause))?.map_err(
             |found| {
                 let message = format!("{} is of another sweep or version", journal.path.display());
@@ -75,30 +73,37 @@ impl Journal {
             return Ok(Err(String::from_utf8_lossy(first).into_owned()));
         }
         if length == line.len() {
-            self.end = self.begin;
+            reader.seek(SeekFrom::Start(self.begin))?;
             while let Some((rows, bytes)) = read_block(&mut reader)? {
                 self.rows += rows;
                 self.end += HEAD as u64 + bytes.len() as u64;
             }
-            self.file.set_len(self.end)?;
         } else {
             self.file.set_len(0)?;
             self.file.seek(SeekFrom::Start(0))?;
             self.file.write_all(line)?;
-            self.end = self.begin;
         }
+        lock::sign(&self.file, line.len() as u64)?;
+        self.file.set_len(self.end)?;
         self.file.seek(SeekFrom::Start(self.end))?;
-        self.file.sync_data()?;
         Ok(Ok(()))
     }
 
-    /// Adds `rows` rows.
-    pub fn add(&mut self, rows: u64, bytes: &[u8]) -> Result<(), Error> {
-        let mut block = Vec::with_capacity(HEAD + bytes.len());
-        block.extend((bytes.len() as u64).to_le_bytes());
+    /// How long it is, in bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds `rows` rows, in `pieces` one after the other.
+    pub fn add(&mut self, rows: u64, pieces: &[Vec<u8>]) -> Result<(), Error> {
+        let length = pieces.iter().map(Vec::len).sum::<usize>();
+        let mut checksum = Checksum::default();
+        pieces.iter().for_each(|piece| checksum.add(piece));
+        let mut block = Vec::with_capacity(HEAD + length);
+        block.extend((length as u64).to_le_bytes());
         block.extend(rows.to_le_bytes());
-        block.extend(Checksum::of(bytes).to_le_bytes());
-        block.extend(bytes);
+        block.extend(checksum.value().to_le_bytes());
+        pieces.iter().for_each(|piece| block.extend(piece));
         self.file.write_all(&block).map_err(|cause| self.full(&cause))?;
         self.rows += rows;
         self.end += block.len() as u64;
@@ -109,47 +114,67 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes `head`, all rows and what `foot` makes of the checksum of both into `out`, whole or
-    /// not at all, and ends the journal.
-    pub fn finish(
-        mut self,
-        out: &Path,
-        head: &[u8],
-        foot: impl FnOnce(u64) -> String,
-    ) -> Result<(), Error> {
-        self.file.sync_data().map_err(|cause| self.full(&cause))?;
-        let whole = beside(out, ".new");
-        let written = self.copy(&whole, head, foot).and_then(|()| fs::rename(&whole, out));
-        written.map_err(|cause| {
-            // The rows are in the journal; half a copy only takes room.
-            drop(fs::remove_file(&whole));
-            Error::Write { path: out.to_owned(), cause: kept(&cause) }
-        })?;
-        fs::remove_file(&self.path).map_err(|cause| self.full(&cause))
+    /// All rows, from the first.
+    pub fn reader(&self) -> io::Result<Rows<'_>> {
+        let mut reader = BufReader::new(&self.file);
+        reader.seek(SeekFrom::Start(self.begin))?;
+        Ok(Rows { reader, block: Vec::new(), at: 0, left: self.rows })
     }
 
-    fn copy(&mut self, to: &Path, head: &[u8], foot: impl FnOnce(u64) -> String) -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(to)?);
-        let mut checksum = Checksum::default();
-        self.file.seek(SeekFrom::Start(self.begin))?;
-        let mut reader = BufReader::new(&self.file);
-        out.write_all(head)?;
-        checksum.add(head);
-        let mut rows = 0;
-        while let Some((more, bytes)) = read_block(&mut reader)? {
-            out.write_all(&bytes)?;
-            checksum.add(&bytes);
-            rows += more;
-        }
-        if rows != self.rows {
-            return Err(io::Error::other("the journal was changed by another process"));
-        }
-        out.write_all(foot(checksum.value()).as_bytes())?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    /// Lets `write` fill `out`: it is there whole or not at all.
+    pub fn publish(
+        &self,
+        out: &Path,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let whole = beside(out, ".new");
+        let create = || {
+            let mut file = File::create(&whole)?;
+            write(&mut file)?;
+            file.sync_all()?;
+            fs::rename(&whole, out)
+        };
+        create().map_err(|cause| {
+            // The rows are in the journal; half a copy only takes room.
+            drop(fs::remove_file(&whole));
+            drop(self.file.sync_data());
+            Error::Write { path: out.to_owned(), cause: kept(&cause) }
+        })
+    }
+
+    /// Ends the journal: what it was for is done.
+    pub fn end(self) -> Result<(), Error> {
+        fs::remove_file(&self.path).map_err(|cause| self.full(&cause))
     }
 
     fn full(&self, cause: &io::Error) -> Error {
         Error::Write { path: self.path.clone(), cause: kept(cause) }
+    }
+}
+
+/// The rows of a journal, block by block.
+pub struct Rows<'a> {
+    reader: BufReader<&'a File>,
+    block: Vec<u8>,
+    at: usize,
+    left: u64,
+}
+
+impl Read for Rows<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.block.len() {
+            let Some((rows, bytes)) = read_block(&mut self.reader)? else {
+                return match self.left {
+                    0 => Ok(0),
+                    _ => Err(io::Error::other("the journal was changed by another process")),
+                };
+            };
+            (self.block, self.at, self.left) = (bytes, 0, self.left.saturating_sub(rows));
+        }
+        let length = into.len().min(self.block.len() - self.at);
+        into[..length].copy_from_slice(&self.block[self.at..self.at + length]);
+        self.at += length;
+        Ok(length)
     }
 }
 

@@ -4,8 +4,12 @@
 //! any thread, in any run, on any machine.
 
 pub mod axis;
+pub mod columns;
 pub mod grid;
 pub mod journal;
+mod lock;
+pub mod parquet;
+pub mod preflight;
 pub mod row;
 pub mod shard;
 

@@ -1,131 +1,211 @@
 //! The rows of a sweep: one question, its answer, as a line of CSV.
 
-use sim::Replay;
+use std::fmt::Display;
+use std::io::Write as _;
 
-use super::axis::Axis;
+use pipeline::Metrics;
+use sim::Replay;
+use sim::monte_carlo::{MonteCarlo, Summary};
+
+use super::columns::{
+    Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
+};
 use super::grid::{Grid, Question};
 use crate::error::Error;
+use crate::hardware::Hardware;
+use crate::hardware::report::Report;
 use crate::outcome::Outcome;
 use crate::question;
 
-/// Columns before the axes.
-const BEFORE: [&str; 2] = ["index", "setting"];
-/// Columns behind the axes.
-const BEHIND: [&str; 15] = [
-    "schedule",
-    "stages",
-    "microbatches",
-    "chunks",
-    "bubble_rate",
-    "bubble_rate_makespan",
-    "span_ns",
-    "makespan_ns",
-    "work_ns",
-    "peak_stage",
-    "peak_activation_bytes",
-    "peak_microbatches",
-    "peak_in_flight",
-    "fits",
-    "error",
-];
-
-/// The name of the column of `axis`; `None` where another column says the same.
-fn column(axis: &Axis) -> Option<String> {
-    match &axis.key[..] {
-        "schedule" | "stages" | "microbatches" => None,
-        // What a schedule with chunks of its own makes of it stands under `chunks`.
-        "chunks" => Some("chunks_asked".to_owned()),
-        key => Some(key.to_owned()),
-    }
-}
-
-/// The column with the values of `axis`.
-pub fn column_of(axis: &Axis) -> String {
-    column(axis).unwrap_or_else(|| axis.key.clone())
-}
-
-/// The line of column names.
-pub fn header(grid: &Grid) -> Vec<u8> {
-    let axes = grid.axes.iter().filter_map(column);
-    let before = BEFORE.map(str::to_owned).into_iter();
-    line(before.chain(axes).chain(BEHIND.map(str::to_owned)))
-}
-
-/// The row of question number `index`.
-pub fn answer(grid: &Grid, index: u64, replay: &mut Replay) -> Vec<u8> {
-    let mut fields = vec![index.to_string()];
+/// Adds the row of question number `index` to `rows`.
+pub fn answer(grid: &Grid, columns: &Columns, index: u64, replay: &mut Replay, rows: &mut Vec<u8>) {
+    let mut line = Line { rows };
+    line.add(index);
     let question = match grid.question(index) {
         Ok(question) => question,
         Err(error) => {
-            let empty = grid.axes.iter().filter_map(column).count() + BEHIND.len();
-            fields.resize(1 + empty, String::new());
-            fields.push(error.to_string());
-            return line(fields);
+            line.skip(1 + columns.axes.iter().filter(|own| **own).count() + METRICS_COUNT);
+            skip_groups(&mut line, columns);
+            line.text(&error.to_string());
+            return line.end();
         }
     };
-    fields.push(question.setting.name.clone().unwrap_or_default());
-    let labels = grid.axes.iter().zip(grid.labels(&question.places));
-    fields.extend(labels.filter(|(axis, _)| column(axis).is_some()).map(|(_, l)| l.into_owned()));
-    let case = question::case(&grid.scenario, &question.setting, question.rule);
-    match case.and_then(|case| Outcome::of(case, replay)) {
-        Ok(outcome) => fields.extend(result(&outcome)),
-        Err(error) => fields.extend(failure(&question, &error)),
+    line.text(question.setting.name.as_deref().unwrap_or_default());
+    for (label, _) in grid.labels(&question.places).zip(&columns.axes).filter(|(_, own)| **own) {
+        line.text(&label);
     }
-    line(fields)
+    let case = question::case(&grid.scenario, &question.setting, question.rule);
+    let outcome = case.and_then(|case| {
+        let mut outcome = Outcome::of(case, replay)?;
+        outcome.run_replicas(|| {})?;
+        Ok(outcome)
+    });
+    match outcome {
+        Ok(outcome) => {
+            add_metrics(&mut line, &outcome);
+            add_groups(&mut line, columns, &outcome);
+            line.skip(1);
+        }
+        Err(error) => add_failure(&mut line, columns, &question, &error),
+    }
+    line.end();
 }
 
-fn result(outcome: &Outcome) -> [String; BEHIND.len()] {
+fn skip_groups(line: &mut Line<'_>, columns: &Columns) {
+    let groups = [
+        (columns.noise, NOISE_FREE_COUNT),
+        (columns.replicas, 1 + DISTRIBUTIONS_COUNT),
+        (columns.hardware, HARDWARE_COUNT),
+    ];
+    line.skip(groups.into_iter().filter(|(has, _)| *has).map(|(_, count)| count).sum());
+}
+
+fn add_metrics(line: &mut Line<'_>, outcome: &Outcome) {
     let (metrics, shape) = (&outcome.metrics, outcome.case.schedule.shape());
     let (stage, peak) = outcome.worst();
-    let bytes = outcome.case.has_footprints.then(|| peak.0.to_string());
-    let in_flight = outcome.in_flight.iter().max().copied().unwrap_or(0);
-    [
-        outcome.case.name.clone(),
-        shape.stages().to_string(),
-        shape.microbatches().to_string(),
-        shape.chunks_per_stage().to_string(),
-        metrics.bubble_rate().to_string(),
-        metrics.bubble_rate_makespan().to_string(),
-        metrics.span().0.to_string(),
-        metrics.makespan().0.to_string(),
-        metrics.work().0.to_string(),
-        stage.to_string(),
-        bytes.unwrap_or_default(),
-        outcome.in_microbatches(peak).to_string(),
-        in_flight.to_string(),
-        outcome.fits().map_or_else(String::new, |fits| fits.to_string()),
-        String::new(),
-    ]
+    line.text(&outcome.case.name);
+    line.add(shape.stages());
+    line.add(shape.microbatches());
+    line.add(shape.chunks_per_stage());
+    line.add(metrics.bubble_rate());
+    line.add(metrics.bubble_rate_makespan());
+    line.add(metrics.span().0);
+    line.add(metrics.makespan().0);
+    line.add(metrics.work().0);
+    line.add(stage);
+    line.add_some(outcome.case.has_footprints.then_some(peak.0));
+    line.add(outcome.in_microbatches(peak));
+    line.add(outcome.in_flight.iter().max().copied().unwrap_or(0));
+    line.add_some(outcome.fits());
+}
+
+fn add_groups(line: &mut Line<'_>, columns: &Columns, outcome: &Outcome) {
+    if columns.noise {
+        match &outcome.noise_free {
+            Some(metrics) => add_noise_free(line, metrics),
+            None => line.skip(NOISE_FREE_COUNT),
+        }
+    }
+    if columns.replicas {
+        match &outcome.monte_carlo {
+            Some(all) => add_distributions(line, all),
+            None => line.skip(1 + DISTRIBUTIONS_COUNT),
+        }
+    }
+    if columns.hardware {
+        match (&outcome.report, &outcome.case.hardware) {
+            (Some(report), Some(hardware)) => add_hardware(line, report, hardware),
+            _ => line.skip(HARDWARE_COUNT),
+        }
+    }
+}
+
+fn add_noise_free(line: &mut Line<'_>, metrics: &Metrics) {
+    line.add(metrics.bubble_rate());
+    line.add(metrics.bubble_rate_makespan());
+    line.add(metrics.span().0);
+    line.add(metrics.makespan().0);
+}
+
+fn add_distributions(line: &mut Line<'_>, all: &MonteCarlo) {
+    line.add(all.replicas);
+    add_distribution(line, &all.span);
+    add_distribution(line, &all.makespan);
+    add_distribution(line, &all.bubble_rate);
+    add_distribution(line, &all.bubble_rate_makespan);
+}
+
+fn add_distribution<T: Copy + Display>(line: &mut Line<'_>, summary: &Summary<T>) {
+    line.add(summary.mean);
+    line.add_ends(summary.mean_ci95);
+    line.add(summary.stddev);
+    line.add(summary.min);
+    for percentile in [&summary.p50, &summary.p95, &summary.p99] {
+        line.add(percentile.value);
+        line.add_ends(percentile.ci95);
+    }
+    line.add(summary.max);
+}
+
+fn add_hardware(line: &mut Line<'_>, report: &Report, hardware: &Hardware) {
+    line.add(report.step_time.0);
+    line.add(hardware.steps);
+    let busiest = report.busiest(hardware);
+    line.text(busiest.map_or("", |(wire, _)| &hardware.cluster.wires()[wire].name));
+    line.add_some(busiest.map(|(_, used)| used));
+    let fullest = report.fullest();
+    line.add_some(fullest.map(|peak| peak.device));
+    line.add_some(fullest.map(|peak| peak.bytes.0));
+    line.add_some(fullest.map(|peak| peak.at.0));
+    let full = report.out_of_memory();
+    let overflow = full.and_then(|peak| peak.overflow.as_ref());
+    line.add_some(full.map(|peak| peak.device));
+    line.add_some(overflow.map(|overflow| overflow.at.0));
+    line.add_some(overflow.map(|overflow| overflow.by.0));
 }
 
 /// What was asked, and why there is no answer.
-fn failure(question: &Question<'_>, error: &Error) -> [String; BEHIND.len()] {
+fn add_failure(line: &mut Line<'_>, columns: &Columns, question: &Question<'_>, error: &Error) {
     let keys = &question.setting.keys;
-    let asked = [keys.stages, keys.microbatches, keys.chunks];
-    let [stages, microbatches, chunks] =
-        asked.map(|n| n.map_or_else(String::new, |n| n.to_string()));
-    let mut fields: [String; BEHIND.len()] = Default::default();
-    fields[0] = question.rule.name().to_owned();
-    (fields[1], fields[2], fields[3]) = (stages, microbatches, chunks);
+    line.text(question.rule.name());
+    line.add_some(keys.stages);
+    line.add_some(keys.microbatches);
+    line.add_some(keys.chunks);
+    line.skip(METRICS_COUNT - 4);
+    if columns.noise {
+        line.skip(NOISE_FREE_COUNT);
+    }
+    if columns.replicas {
+        line.add_some(keys.replicas);
+        line.skip(DISTRIBUTIONS_COUNT);
+    }
+    if columns.hardware {
+        line.skip(1);
+        line.add_some(keys.hardware.steps);
+        line.skip(HARDWARE_COUNT - 2);
+    }
     // One line per row, whatever the message.
-    fields[BEHIND.len() - 1] = error.to_string().replace(['\n', '\r'], " ");
-    fields
+    line.text(&error.to_string().replace(['\n', '\r'], " "));
 }
 
-fn line(fields: impl IntoIterator<Item = String>) -> Vec<u8> {
-    let mut line = Vec::new();
-    for field in fields {
-        if !line.is_empty() {
-            line.push(b',');
-        }
-        match field.contains([',', '"', '\n', '\r']) {
-            true => {
-                let field = field.replace('"', "\"\"");
-                line.extend(format!("\"{field}\"").bytes());
-            }
-            false => line.extend(field.bytes()),
+/// A line that is being written: every field ends with a comma, the last one with the line.
+struct Line<'a> {
+    rows: &'a mut Vec<u8>,
+}
+
+impl Line<'_> {
+    /// A number or a truth.
+    fn add(&mut self, value: impl Display) {
+        // Writing to memory cannot fail.
+        let _ = write!(self.rows, "{value},");
+    }
+
+    fn add_some(&mut self, value: Option<impl Display>) {
+        match value {
+            Some(value) => self.add(value),
+            None => self.skip(1),
         }
     }
-    line.push(b'\n');
-    line
+
+    fn add_ends(&mut self, ends: Option<[impl Display + Copy; 2]>) {
+        self.add_some(ends.map(|ends| ends[0]));
+        self.add_some(ends.map(|ends| ends[1]));
+    }
+
+    fn text(&mut self, text: &str) {
+        match text.contains([',', '"', '\n', '\r']) {
+            true => self.add(format_args!("\"{}\"", text.replace('"', "\"\""))),
+            false => self.add(text),
+        }
+    }
+
+    fn skip(&mut self, fields: usize) {
+        self.rows.extend(std::iter::repeat_n(b',', fields));
+    }
+
+    fn end(self) {
+        if let Some(last) = self.rows.last_mut() {
+            *last = b'\n';
+        }
+    }
 }

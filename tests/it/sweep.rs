@@ -242,7 +242,7 @@ fn a_malformed_sweep_ends_before_anything_runs() {
         ("[sweep]\nstages = [8]\nmicrobatches = [8]", "given once more"),
         ("[sweep]\nhop = [\"1us\"]", "--microbatches missing"),
         ("[sweep]\nmicrobatches = [8]\nhop = [\"1\"]", "has no unit"),
-        ("[sweep]\nmicrobatches = [8]\nreplicas = [8]", "a sweep runs one replica"),
+        ("[sweep]\nmicrobatches = [8]\nreplicas = [0]", "number of replicas must be from 1"),
         ("[sweep]\nmicrobatches = { from = 8 }", "either step or factor"),
         ("[sweep]\nmicrobatches = { from = 8, to = 4, step = 1 }", "to must not be less"),
         ("[sweep]\nmicrobatches = { from = 1, to = 4, step = 0.5 }", "microbatches: invalid"),

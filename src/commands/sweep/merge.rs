@@ -1,13 +1,15 @@
 //! Merges the shards of a sweep into the file of the whole.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::slice;
 
+use super::run::write_csv;
 use crate::error::Error;
-use crate::files;
-use crate::sweep::Checksum;
+use crate::sweep::journal::Journal;
 use crate::sweep::shard::{self, Identity};
+use crate::sweep::{Checksum, parquet};
 
 /// One shard, checked whole.
 struct Part {
@@ -44,18 +46,21 @@ pub(super) fn merge(shards: &[PathBuf], out: &Path) -> Result<usize, Error> {
     if !missing.is_empty() {
         return Err(Error::question(format!("missing: shard {}", missing.join(", "))));
     }
-    files::write_by(out, |to| {
-        to.write_all(&first.header)?;
-        parts.iter().try_for_each(|part| copy_rows(&part.path, to))
-    })?;
-    Ok(parts.len())
+    // The journal of nothing keeps other processes off the output.
+    let journal = Journal::open(out, &format!("# debubble merge of {}", first.identity))?;
+    let rows = || Rows { parts: parts.iter(), lines: None, at: 0 };
+    let written = journal.publish(out, |file| match parquet::is_named(out) {
+        true => parquet::write(file, &first.header, || Ok(rows())),
+        false => write_csv(file, &first.header, rows(), |_| String::new()),
+    });
+    journal.end()?;
+    written.map(|()| parts.len())
 }
 
 /// Reads the whole shard in `path`, and checks that it is one.
 fn check(path: &Path) -> Result<Part, Error> {
     let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
-    let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
-    let mut lines = Lines { reader: BufReader::new(file), line: Vec::new() };
+    let mut lines = Lines::open(path).map_err(|cause| fail(cause.to_string()))?;
     let (mut header, mut identity, mut rows) = (Vec::new(), None::<Identity>, 0u64);
     let mut checksum = Checksum::default();
     let mut ended = false;
@@ -81,17 +86,51 @@ fn check(path: &Path) -> Result<Part, Error> {
     Ok(Part { path: path.to_owned(), identity, header })
 }
 
-/// Writes what lies between the first two lines of a shard and its last one.
-fn copy_rows(path: &Path, to: &mut dyn Write) -> io::Result<()> {
-    let mut lines = Lines { reader: BufReader::new(File::open(path)?), line: Vec::new() };
-    let mut number = 0u64;
-    while lines.next()? {
-        if number >= 2 && !lines.line.starts_with(b"#") {
-            to.write_all(&lines.line)?;
+/// The rows of all shards, one after the other: what lies between their first two lines and their
+/// last one.
+struct Rows<'a> {
+    parts: slice::Iter<'a, Part>,
+    lines: Option<Lines>,
+    /// What of the line was read.
+    at: usize,
+}
+
+impl Rows<'_> {
+    /// Goes to the next row of any shard, and says whether there is one.
+    fn next(&mut self) -> io::Result<bool> {
+        self.at = 0;
+        loop {
+            if let Some(lines) = &mut self.lines {
+                while lines.next()? {
+                    if !lines.line.starts_with(b"#") {
+                        return Ok(true);
+                    }
+                }
+            }
+            let Some(part) = self.parts.next() else { return Ok(false) };
+            let mut lines = Lines::open(&part.path)?;
+            // Which shard it is, and the names of the columns.
+            lines.next()?;
+            lines.next()?;
+            lines.line.clear();
+            self.lines = Some(lines);
         }
-        number += 1;
     }
-    Ok(())
+}
+
+impl Read for Rows<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read_all = self.lines.as_ref().is_none_or(|lines| self.at == lines.line.len());
+        if read_all && !self.next()? {
+            return Ok(0);
+        }
+        let Some(lines) = &self.lines else { return Ok(0) };
+        let rest = &lines.line[self.at..];
+        let length = into.len().min(rest.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        self.at += length;
+        Ok(length)
+    }
 }
 
 /// The lines of a file, one at a time.
@@ -103,6 +142,10 @@ struct Lines {
 impl Lines {
     /// The longest line that a sweep writes, by far.
     const MOST: u64 = 1 << 20;
+
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { reader: BufReader::new(File::open(path)?), line: Vec::new() })
+    }
 
     /// Goes to the next line, and says whether there is one.
     fn next(&mut self) -> io::Result<bool> {

@@ -1,6 +1,9 @@
 //! `debubble sweep`: a grid of questions, in parallel, resumable, in parts.
 
+mod lines;
+mod maps;
 mod merge;
+mod pareto;
 mod pictures;
 mod run;
 mod slurm;
@@ -10,12 +13,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{OUTPUT, note};
+use self::pictures::{Kind, Picture};
+use super::{Notes, OUTPUT, note};
 use crate::error::Error;
-use crate::files;
 use crate::keys::Keys;
+use crate::question;
 use crate::sweep::grid::Grid;
 use crate::sweep::shard::Shard;
+use crate::sweep::{parquet, preflight};
 
 const EXAMPLES: &str = "\
 A scenario for a sweep has a table of axes. Each is a key of a question with a list of what it may
@@ -32,8 +37,14 @@ be, or a range { from, to, step } or { from, to, factor }, both ends included:
   memory-limit = { from = \"1p\", to = \"3p\", step = \"0.125p\" }
   forward = [\"10ms\", [\"9ms\", \"11ms\"]]   # a list within the list: one per stage or chunk
 
-Settings vary slowest, then the axes in the order written, then the schedules. A question without
-an answer, such as a memory limit that no order keeps, says why in the column `error`.
+Every key may be an axis. Settings vary slowest, then the axes in the order written, then the
+schedules. A question without an answer, such as a memory limit that no order keeps, says why in the
+column `error`.
+
+Rows say what `simulate --json` says, under the path in it: metrics always; under noise, of replica 0,
+and noise_free_* beside them; distributions such as span_ns_p95 with --replicas; step_ns, the busiest
+wire and the fullest device with a cluster or other hardware keys. Columns that no question of the
+sweep asks for are left out; a field without a value is empty, in Parquet null.
 
 Examples:
   The whole of figure 9, then the same on any number of machines:
@@ -41,11 +52,13 @@ Examples:
     debubble sweep scenarios/paper/fig9-sweep.toml --out part1.csv --shard 1/2
     debubble sweep scenarios/paper/fig9-sweep.toml --out part2.csv --shard 2/2
     debubble sweep --merge part1.csv part2.csv --out fig9.csv
+  Every draw of a cluster and its links, as Parquet, and what memory buys:
+    debubble sweep grid.toml --out grid.parquet --plot-pareto pareto.svg
   In 100 SLURM jobs and one that merges:
     debubble sweep grid.toml --out grid.csv --slurm 100 > grid.sh && sbatch grid.sh
 
-What is done is kept in FILE.csv.partial: a sweep that was killed goes on when the same command is
-given again, and its file has the bytes of one that was not.";
+What is done is kept in FILE.partial: a sweep that was killed goes on when the same command is given
+again, and its file has the bytes of one that was not. One process at a time writes a file.";
 
 /// Answer a grid of questions: in parallel, resumable, in parts
 #[derive(Args)]
@@ -54,8 +67,8 @@ pub struct Sweep {
     /// Scenario file with a table `[sweep]` of axes; flags go before what it says
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "merge")]
     scenario: Option<PathBuf>,
-    /// Where the rows go, one per question
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     out: PathBuf,
     /// Answer one of COUNT nearly equal parts of the questions
     #[arg(long, help_heading = OUTPUT, value_name = "NUMBER/COUNT")]
@@ -81,6 +94,11 @@ pub struct Sweep {
     #[arg(long, help_heading = OUTPUT, value_name = "KEY,KEY", value_delimiter = ',')]
     #[arg(requires = "plot", conflicts_with = "plot_over")]
     plot_map: Vec<String>,
+    /// Draw the bubble against the peak memory of all rows, a panel per setting, with the front of
+    /// those that no other row beats in both
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
+    plot_pareto: Option<PathBuf>,
     #[command(flatten)]
     keys: Keys,
 }
@@ -99,24 +117,49 @@ impl Sweep {
             let script = slurm::script(&program, &words(), &self.out, count);
             return Ok(out.write_all(script.as_bytes())?);
         }
-        let over = self.plot_over.as_deref();
-        match (&self.plot, &self.plot_map[..]) {
-            (None, _) => {}
-            (Some(_), []) => pictures::check(&grid, over)?,
-            (Some(_), keys) => pictures::check_map(&grid, keys)?,
+        if self.shard.is_some() && parquet::is_named(&self.out) {
+            let message = "a shard is CSV, whatever its name: merging shards writes Parquet";
+            let cure = "name it .csv, and give the name that ends in .parquet to --merge";
+            return Err(Error::question(message).with_help(cure));
         }
-        let range = run::rows(&grid, self.shard, &self.out)?;
-        let (count, all) = (range.end - range.start, grid.questions);
-        if let Some(picture) = &self.plot {
-            let svg = match &self.plot_map[..] {
-                [] => pictures::svg(&grid, &self.out, over)?,
-                keys => pictures::map(&grid, &self.out, keys)?,
-            };
-            files::write(picture, svg)?;
-        }
+        let pictures = self.pictures();
+        pictures::check(&grid, &pictures)?;
+        notes(&grid)?.print();
+        preflight::check_answers(&grid)?;
+        let answered = run::answer(&grid, self.shard, &self.out)?;
+        answered.publish(&self.out)?;
+        let drawn = pictures::draw(&grid, &pictures, &answered);
+        let (count, all) = (answered.range.end - answered.range.start, grid.questions);
+        answered.journal.end()?;
+        drawn?;
         note(&format!("{count} of {all} questions are in {}", self.out.display()));
         Ok(())
     }
+
+    /// The pictures that are asked for.
+    fn pictures(&self) -> Vec<Picture<'_>> {
+        let plot = self.plot.iter().map(|path| match &self.plot_map[..] {
+            [] => Picture { path, kind: Kind::Lines { over: self.plot_over.as_deref() } },
+            keys => Picture { path, kind: Kind::Maps { keys } },
+        });
+        let pareto = self.plot_pareto.iter().map(|path| Picture { path, kind: Kind::Pareto });
+        plot.chain(pareto).collect()
+    }
+}
+
+/// What has no influence on the answers, as far as the first question and each value in its place
+/// tell.
+fn notes(grid: &Grid) -> Result<Notes, Error> {
+    let mut notes = Notes::default();
+    for question in grid.samples()? {
+        notes.add_assumed(&question.setting);
+        notes.add_ignored(&question.setting, question.rule);
+        if question.setting.keys.slowdown.is_some() {
+            let case = question::case(&grid.scenario, &question.setting, question.rule);
+            case.iter().for_each(|case| notes.add_idle_links(&question.setting, case));
+        }
+    }
+    Ok(notes)
 }
 
 /// The words behind `debubble sweep`, but for --out and --slurm with their values.

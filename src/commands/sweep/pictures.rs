@@ -1,163 +1,128 @@
-//! The rows of a sweep as a picture: the bubble over an axis, a line per schedule.
+//! The rows of a sweep as pictures: which are asked for, and their rows, one by one.
 
+use std::io::Read;
 use std::path::Path;
 
-use csv::StringRecord;
+use csv::{Reader, StringRecord};
 
-use crate::draw::plot::heat::{self, HeatMap};
-use crate::draw::plot::lines::{self, LineChart, Panel};
+use super::run::Answered;
+use super::{lines, maps, pareto};
 use crate::error::Error;
-use crate::sweep::axis::{self, Axis};
+use crate::files;
 use crate::sweep::grid::Grid;
-use crate::sweep::row;
 
 /// The most panels and points of a picture: more cannot be read.
-const MOST: (usize, u64) = (36, 100_000);
+pub(super) const MOST: (usize, u64) = (36, 100_000);
 
-/// The axis `key`, or the last one whose values are numbers of one unit.
-fn horizontal<'a>(grid: &'a Grid, key: Option<&str>) -> Result<(&'a Axis, String), Error> {
-    let unit = |axis: &'a Axis| {
-        let (_, unit) = axis::number(&axis.label(0))?;
-        let numbers = (0..axis.count()).map(|index| axis::number(&axis.label(index)));
-        numbers.into_iter().all(|n| n.is_some_and(|n| n.1 == unit)).then_some((axis, unit))
-    };
-    let named = |axis: &&Axis| key.is_none_or(|key| key == axis.key);
-    grid.axes.iter().rev().filter(named).find_map(unit).ok_or_else(|| {
-        let message = match key {
-            Some(key) => format!("--plot-over {key}: there is no such axis of numbers of one unit"),
-            None => "--plot: no axis has numbers of one unit".to_owned(),
-        };
-        Error::question(message)
+/// A picture that is asked for.
+pub(super) struct Picture<'a> {
+    pub path: &'a Path,
+    pub kind: Kind<'a>,
+}
+
+/// What it shows.
+pub(super) enum Kind<'a> {
+    /// The bubble over the axis of that name, or the last one of numbers.
+    Lines { over: Option<&'a str> },
+    /// The bubble over two axes.
+    Maps { keys: &'a [String] },
+    /// The bubble against the peak memory.
+    Pareto,
+}
+
+/// Checks that `pictures` of `grid` can be drawn.
+pub(super) fn check(grid: &Grid, pictures: &[Picture<'_>]) -> Result<(), Error> {
+    if !pictures.is_empty() && grid.questions > MOST.1 {
+        return Err(Error::question(format!("--plot: more than {} points", MOST.1)));
+    }
+    pictures.iter().try_for_each(|picture| match picture.kind {
+        Kind::Lines { over } => lines::check(grid, over),
+        Kind::Maps { keys } => maps::check(grid, keys),
+        Kind::Pareto => Ok(()),
     })
 }
 
-/// Checks that a picture of `grid` over the axis `key` can be drawn.
-pub(super) fn check(grid: &Grid, key: Option<&str>) -> Result<(), Error> {
-    if grid.questions > MOST.1 {
-        return Err(Error::question(format!("--plot: more than {} points", MOST.1)));
-    }
-    horizontal(grid, key).map(|_| ())
+/// Draws `pictures` of the rows of `grid`.
+pub(super) fn draw(
+    grid: &Grid,
+    pictures: &[Picture<'_>],
+    answered: &Answered,
+) -> Result<(), Error> {
+    pictures.iter().try_for_each(|picture| {
+        let unreadable = |cause: std::io::Error| Error::Read {
+            path: picture.path.to_owned(),
+            cause: format!("the rows for it are lost: {cause}"),
+        };
+        let rows = Rows::of(answered.csv().map_err(unreadable)?)?;
+        let svg = match picture.kind {
+            Kind::Lines { over } => lines::svg(grid, rows, over),
+            Kind::Maps { keys } => maps::svg(grid, rows, keys),
+            Kind::Pareto => pareto::svg(grid, rows),
+        };
+        files::write(picture.path, svg?)
+    })
 }
 
-/// The rows in `file` as a picture: a panel for each setting and value of the other axes.
-pub(super) fn svg(grid: &Grid, file: &Path, key: Option<&str>) -> Result<String, Error> {
-    let (x, unit) = horizontal(grid, key)?;
-    let unreadable =
-        |error: csv::Error| Error::Read { path: file.to_owned(), cause: error.to_string() };
-    let mut reader = csv::Reader::from_path(file).map_err(unreadable)?;
-    let names = reader.headers().map_err(unreadable)?.clone();
-    let column = |name: &str| names.iter().position(|one| one == name).unwrap_or(usize::MAX);
-    let field = |row: &StringRecord, name: &str| row.get(column(name)).unwrap_or("").to_owned();
-    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
-    for row in reader.records() {
-        let row = row.map_err(unreadable)?;
-        let others = grid.axes.iter().filter(|a| a.key != x.key && a.key != "schedule");
-        let others =
-            others.map(|axis| format!("{}={}", axis.key, field(&row, &row::column_of(axis))));
-        let setting = Some(field(&row, "setting")).filter(|name| !name.is_empty());
-        let title = setting.into_iter().chain(others).collect::<Vec<_>>().join(", ");
-        let panel = place(
-            &mut panels,
-            |panel| panel.title == title,
-            || Panel { title: title.clone(), series: Vec::new() },
-        );
-        let schedule = field(&row, "schedule");
-        let line = place(&mut series, |name| *name == schedule, || schedule.clone());
-        let lines = &mut panels[panel].series;
-        lines.resize(lines.len().max(line + 1), Vec::new());
-        let at = axis::number(&field(&row, &row::column_of(x)));
-        if let (Some((at, _)), Ok(rate)) = (at, field(&row, "bubble_rate").parse()) {
-            lines[line].push((at, rate));
-        }
-        if panels.len() > MOST.0 {
-            let message = format!(
-                "--plot: more than {} panels, one for each setting and value of the other axes",
-                MOST.0
-            );
-            return Err(Error::question(message));
-        }
+/// The rows of a sweep, one by one, by the names of their columns.
+pub(super) struct Rows<R> {
+    reader: Reader<R>,
+    names: StringRecord,
+    row: StringRecord,
+}
+
+impl<R: Read> Rows<R> {
+    fn of(csv: R) -> Result<Self, Error> {
+        let mut reader = Reader::from_reader(csv);
+        let names = reader.headers().map_err(|error| unreadable(&error))?.clone();
+        Ok(Self { reader, names, row: StringRecord::new() })
     }
-    for points in panels.iter_mut().flat_map(|panel| &mut panel.series) {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+
+    /// Goes to the next row, and says whether there is one.
+    pub(super) fn next(&mut self) -> Result<bool, Error> {
+        self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))
     }
-    let unit = if unit.is_empty() { unit } else { format!(", in {unit}") };
-    Ok(lines::svg(&LineChart {
-        title: grid.scenario.title.clone().unwrap_or_else(|| "Sweep: bubble rate".to_owned()),
-        x_label: format!("{}{unit}", x.key),
-        y_label: "bubble rate".to_owned(),
-        series,
-        columns: 3,
-        same_scale: true,
-        panels,
-    })?)
+
+    /// What the row has in the column `name`.
+    pub(super) fn field(&self, name: &str) -> &str {
+        let at = self.names.iter().position(|one| one == name);
+        at.and_then(|at| self.row.get(at)).unwrap_or_default()
+    }
+
+    /// Likewise, if it is a number.
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        self.field(name).parse().ok()
+    }
+}
+
+fn unreadable(error: &csv::Error) -> Error {
+    Error::question(format!("the rows of the sweep cannot be read back: {error}"))
 }
 
 /// Where what is `wanted` stands among `all`, after adding it if need be.
-fn place<T>(all: &mut Vec<T>, wanted: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+pub(super) fn place<T>(
+    all: &mut Vec<T>,
+    wanted: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> usize {
     all.iter().position(wanted).unwrap_or_else(|| {
         all.push(new());
         all.len() - 1
     })
 }
 
-/// The two axes of a heat map.
-fn map_axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Error> {
-    let named = |key: &String| grid.axes.iter().find(|axis| axis.key == *key);
-    let found: Vec<&Axis> = keys.iter().filter_map(named).collect();
-    match found[..] {
-        [x, y] if keys.len() == 2 && x.key != y.key && x.count().max(y.count()) <= 100 => {
-            Ok([x, y])
-        }
-        _ => Err(Error::question(
-            "--plot-map takes two axes of at most 100 values, as in stages,hop",
-        )),
+/// Refuses more panels than can be read.
+pub(super) fn check_panels(count: usize) -> Result<(), Error> {
+    if count <= MOST.0 {
+        return Ok(());
     }
+    let message = format!(
+        "--plot: more than {} panels, one for each setting and value of the other axes",
+        MOST.0
+    );
+    Err(Error::question(message))
 }
 
-/// Checks that a heat map of `grid` over the axes `keys` can be drawn.
-pub(super) fn check_map(grid: &Grid, keys: &[String]) -> Result<(), Error> {
-    if grid.questions > MOST.1 {
-        return Err(Error::question(format!("--plot: more than {} points", MOST.1)));
-    }
-    map_axes(grid, keys).map(|_| ())
-}
-
-/// The rows in `file` as heat maps: one for each schedule, setting and value of the other axes.
-pub(super) fn map(grid: &Grid, file: &Path, keys: &[String]) -> Result<String, Error> {
-    let axes = map_axes(grid, keys)?;
-    let unreadable =
-        |error: csv::Error| Error::Read { path: file.to_owned(), cause: error.to_string() };
-    let mut reader = csv::Reader::from_path(file).map_err(unreadable)?;
-    let names = reader.headers().map_err(unreadable)?.clone();
-    let rate = names.iter().position(|name| name == "bubble_rate").unwrap_or(usize::MAX);
-    let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
-    let [x, y]: [Vec<String>; 2] = axes.map(labels);
-    let mut panels = Vec::<(String, Vec<Vec<Option<f64>>>)>::new();
-    for (index, row) in (0..).zip(reader.records()) {
-        let row = row.map_err(unreadable)?;
-        let question = grid.question(index)?;
-        let mut at = [0, 0];
-        let mut title: Vec<String> = vec![question.rule.name().to_owned()];
-        title.extend(question.setting.name.clone());
-        for (axis, &place) in grid.axes.iter().zip(&question.places) {
-            match axes.iter().position(|one| one.key == axis.key) {
-                Some(one) => at[one] = usize::try_from(place).unwrap_or(0),
-                None if axis.key == "schedule" => {}
-                None => title.push(format!("{}={}", axis.key, axis.label(place))),
-            }
-        }
-        let title = title.join(", ");
-        let panel = place(
-            &mut panels,
-            |panel| panel.0 == title,
-            || (title.clone(), vec![vec![None; x.len()]; y.len()]),
-        );
-        panels[panel].1[at[1]][at[0]] = row.get(rate).and_then(|rate| rate.parse().ok());
-        if panels.len() > MOST.0 {
-            return Err(Error::question(format!("--plot: more than {} panels", MOST.0)));
-        }
-    }
-    let title = grid.scenario.title.clone().unwrap_or_else(|| "Sweep: bubble rate".to_owned());
-    let [x, y] = [(axes[0].key.clone(), x), (axes[1].key.clone(), y)];
-    Ok(heat::svg(&HeatMap { title, x, y, panels })?)
+/// What stands above all panels.
+pub(super) fn title(grid: &Grid, of: &str) -> String {
+    grid.scenario.title.clone().unwrap_or_else(|| format!("Sweep: {of}"))
 }

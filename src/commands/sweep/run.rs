@@ -1,79 +1,174 @@
-//! Answers the questions of a sweep on all threads, round by round.
+//! Answers the questions of a sweep on all threads, round by round, while the last is written.
 
+use std::io::{self, BufReader, BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
 use rayon::prelude::*;
 use sim::Replay;
 
 use crate::commands::note;
 use crate::error::Error;
 use crate::progress;
+use crate::sweep::columns::Columns;
 use crate::sweep::grid::Grid;
 use crate::sweep::journal::Journal;
-use crate::sweep::row;
 use crate::sweep::shard::{self, Identity, Shard};
+use crate::sweep::{Checksum, parquet, preflight, row};
 
-/// How long a round shall last: what is lost at most when the process is killed.
+/// How long a round shall last: what is lost at most when the process is killed, twice.
 const ROUND: Duration = Duration::from_millis(400);
 /// The most questions of a round, which bounds the memory it takes.
-const MAX_ROUND: u64 = 1 << 16;
+const MAX_ROUND: u64 = 1 << 15;
+/// From so many replicas on, they are run in parallel, not the questions: each takes memory.
+const MANY_REPLICAS: u64 = 1_000;
 
 /// The whole as its only part.
 const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-/// Writes the rows of `shard`, or all, into `out`, and says which they are.
-pub(super) fn rows(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<Range<u64>, Error> {
+/// Rows with a journal of them that is not ended yet.
+pub(super) struct Answered {
+    /// Which rows they are.
+    pub range: Range<u64>,
+    pub journal: Journal,
+    header: Vec<u8>,
+    /// The first line of the file of a shard.
+    first_line: Option<String>,
+}
+
+/// Answers the questions of `shard`, or all, into the journal of `out`.
+pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<Answered, Error> {
     let range = shard.unwrap_or(WHOLE).range(grid.questions);
     let identity = Identity::of(grid, shard.unwrap_or(WHOLE)).to_string();
+    let columns = Columns::of(grid);
+    let header = columns.header();
     let mut journal = Journal::open(out, &identity)?;
     let total = range.end - range.start;
     if journal.rows > total {
         return Err(Error::question(format!("{}.partial has too many rows", out.display())));
     }
+    let room = preflight::check_room(out, total, columns.count(), journal.bytes());
+    if let Err(error) = room {
+        return Err(if journal.rows == 0 { journal.end().err().unwrap_or(error) } else { error });
+    }
     if journal.rows > 0 {
         note(&format!("{} of {total} questions were answered before", journal.rows));
     }
     let bar = progress::rated_bar(total, journal.rows, "questions");
-    let mut round = 64;
-    while journal.rows < total {
-        let begun = Instant::now();
-        let first = range.start + journal.rows;
-        let count = round.min(total - journal.rows);
-        let bytes = answers(grid, first..first + count);
-        journal.add(count, &bytes)?;
+    let rest = range.start + journal.rows..range.end;
+    thread::scope(|scope| {
+        let (sender, blocks) = mpsc::sync_channel::<Block>(1);
+        let (journal, bar) = (&mut journal, &bar);
+        let writer = scope.spawn(move || write_blocks(journal, &blocks, bar));
+        rounds(grid, &columns, rest, &sender);
+        drop(sender);
+        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    bar.finish_and_clear();
+    Ok(Answered { range, journal, header, first_line: shard.map(|_| identity) })
+}
+
+/// How many rows, and the rows in order.
+type Block = (u64, Vec<Vec<u8>>);
+
+fn write_blocks(
+    journal: &mut Journal,
+    blocks: &mpsc::Receiver<Block>,
+    bar: &ProgressBar,
+) -> Result<(), Error> {
+    blocks.iter().try_for_each(|(count, rows)| {
+        journal.add(count, &rows)?;
         bar.inc(count);
+        Ok(())
+    })
+}
+
+/// Answers `questions` in rounds, until nobody takes them any more.
+fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::SyncSender<Block>) {
+    let in_parallel = grid.most_replicas() < MANY_REPLICAS;
+    let (mut next, mut round) = (questions.start, 8);
+    while next < questions.end {
+        let begun = Instant::now();
+        let end = questions.end.min(next + round);
+        let rows = match in_parallel {
+            true => answers(grid, columns, next..end),
+            false => vec![answers_in_turn(grid, columns, next..end)],
+        };
+        if blocks.send((end - next, rows)).is_err() {
+            return;
+        }
+        next = end;
         round = match begun.elapsed() {
             time if time < ROUND / 2 => (round * 2).min(MAX_ROUND),
             time if time > ROUND => (round / 2).max(1),
             _ => round,
         };
     }
-    bar.finish_and_clear();
-    let header = row::header(grid);
-    match shard {
-        None => journal.finish(out, &header, |_| String::new())?,
-        Some(_) => {
-            let head = [identity.as_bytes(), b"\n", &header].concat();
-            journal.finish(out, &head, shard::last_line)?;
-        }
+}
+
+/// The rows of `questions`, in pieces one after the other.
+fn answers(grid: &Grid, columns: &Columns, questions: Range<u64>) -> Vec<Vec<u8>> {
+    let begin = || (Replay::new(), Vec::new());
+    let add = |(mut replay, mut rows): (Replay, Vec<u8>), index| {
+        row::answer(grid, columns, index, &mut replay, &mut rows);
+        (replay, rows)
+    };
+    questions.into_par_iter().fold(begin, add).map(|(_, rows)| rows).collect()
+}
+
+fn answers_in_turn(grid: &Grid, columns: &Columns, questions: Range<u64>) -> Vec<u8> {
+    let (mut replay, mut rows) = (Replay::new(), Vec::new());
+    for index in questions {
+        row::answer(grid, columns, index, &mut replay, &mut rows);
     }
-    Ok(range)
+    rows
 }
 
-/// The rows of `questions`, one after the other.
-fn answers(grid: &Grid, questions: Range<u64>) -> Vec<u8> {
-    let rows = questions
-        .into_par_iter()
-        .map_init(Replay::new, |replay, index| row::answer(grid, index, replay));
-    rows.fold(Vec::new, |all, row| join(all, &row)).reduce(Vec::new, |all, rows| match all.len() {
-        0 => rows,
-        _ => join(all, &rows),
-    })
+impl Answered {
+    /// Writes the rows into `out`, in the form that its name says.
+    pub(super) fn publish(&self, out: &Path) -> Result<(), Error> {
+        let Self { journal, header, first_line, .. } = self;
+        journal.publish(out, |file| match first_line {
+            None if parquet::is_named(out) => parquet::write(file, header, || journal.reader()),
+            None => write_csv(file, header, journal.reader()?, |_| String::new()),
+            Some(first) => {
+                let head = [first.as_bytes(), b"\n", header].concat();
+                write_csv(file, &head, journal.reader()?, shard::last_line)
+            }
+        })
+    }
+
+    /// The rows with their names, as CSV.
+    pub(super) fn csv(&self) -> io::Result<impl io::Read> {
+        Ok(io::Read::chain(&self.header[..], self.journal.reader()?))
+    }
 }
 
-fn join(mut all: Vec<u8>, more: &[u8]) -> Vec<u8> {
-    all.extend_from_slice(more);
-    all
+/// Writes `head`, `rows`, and what `foot` makes of the checksum of both.
+pub(super) fn write_csv(
+    file: impl Write,
+    head: &[u8],
+    rows: impl io::Read,
+    foot: impl FnOnce(u64) -> String,
+) -> io::Result<()> {
+    let (mut out, mut rows) = (BufWriter::new(file), BufReader::with_capacity(1 << 16, rows));
+    let mut checksum = Checksum::default();
+    out.write_all(head)?;
+    checksum.add(head);
+    loop {
+        let part = io::BufRead::fill_buf(&mut rows)?;
+        if part.is_empty() {
+            break;
+        }
+        let length = part.len();
+        out.write_all(part)?;
+        checksum.add(part);
+        io::BufRead::consume(&mut rows, length);
+    }
+    out.write_all(foot(checksum.value()).as_bytes())?;
+    out.flush()
 }

@@ -104,3 +104,54 @@ fn colour(part: f64) -> RGBColor {
     let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * rest).round() as u8;
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::samples::{check_svg, rectangles};
+
+    fn map(rates: [[Option<f64>; 3]; 2], panels: usize) -> HeatMap {
+        let labels = |of: &[&str]| of.iter().map(|label| (*label).to_owned()).collect();
+        let rates: Vec<Vec<_>> = rates.iter().map(|row| row.to_vec()).collect();
+        HeatMap {
+            title: "rates".to_owned(),
+            x: ("hop".to_owned(), labels(&["0us", "500us", "1000us"])),
+            y: ("stages".to_owned(), labels(&["4", "8"])),
+            panels: (0..panels).map(|n| (format!("m={n}"), rates.clone())).collect(),
+        }
+    }
+
+    #[test]
+    fn every_cell_has_its_colour_and_its_rate() {
+        let rates = [[Some(0.0), Some(0.1), Some(0.2)], [None, Some(0.2), Some(0.05)]];
+        let drawn = svg(&map(rates, 2)).unwrap();
+        check_svg(&drawn);
+        // A white ground, then a cell per rate.
+        let cells = rectangles(&drawn);
+        assert_eq!(cells.len(), 1 + 2 * 6);
+        let fills: Vec<&str> = cells[1..7].iter().map(|cell| &cell.fill[..]).collect();
+        assert_eq!((fills[0], fills[3]), ("#FDF2C0", "#ECECEC"));
+        assert_eq!(fills[2], fills[4]);
+        assert!(fills[2] != fills[1] && fills[1] != fills[5]);
+        for (text, count) in [("20.0%", 4), ("5.0%", 2), ("none", 2), ("500us", 2)] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn more_bubble_is_darker() {
+        let light = |part| {
+            let RGBColor(r, g, b) = colour(part);
+            2 * u32::from(r) + 7 * u32::from(g) + u32::from(b)
+        };
+        let lights: Vec<u32> = (0..=20).map(|part| light(f64::from(part) / 20.0)).collect();
+        assert!(lights.windows(2).all(|pair| pair[0] > pair[1] + 20), "{lights:?}");
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        assert!(matches!(svg(&map([[None; 3]; 2], 1)), Err(DrawError::Empty { .. })));
+        let infinite = svg(&map([[Some(f64::INFINITY); 3]; 2], 1));
+        assert!(matches!(infinite, Err(DrawError::NotFinite { .. })));
+    }
+}

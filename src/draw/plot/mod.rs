@@ -3,6 +3,9 @@
 pub(crate) mod bars;
 pub(crate) mod heat;
 pub(crate) mod lines;
+mod marks;
+mod panels;
+pub(crate) mod scatter;
 pub(crate) mod tornado;
 
 use std::ops::Range;

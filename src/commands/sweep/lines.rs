@@ -1,0 +1,77 @@
+//! The bubble over an axis: a line per schedule.
+
+use std::io::Read;
+
+use super::pictures::{Rows, check_panels, place, title};
+use crate::draw::plot::lines::{self, LineChart, Panel};
+use crate::error::Error;
+use crate::sweep::axis::{self, Axis};
+use crate::sweep::columns::column_of;
+use crate::sweep::grid::Grid;
+
+/// The axis `key`, or the last one whose values are numbers of one unit.
+fn horizontal<'a>(grid: &'a Grid, key: Option<&str>) -> Result<(&'a Axis, String), Error> {
+    let unit = |axis: &'a Axis| {
+        let (_, unit) = axis::number(&axis.label(0))?;
+        let numbers = (0..axis.count()).map(|index| axis::number(&axis.label(index)));
+        numbers.into_iter().all(|n| n.is_some_and(|n| n.1 == unit)).then_some((axis, unit))
+    };
+    let named = |axis: &&Axis| key.is_none_or(|key| key == axis.key);
+    grid.axes.iter().rev().filter(named).find_map(unit).ok_or_else(|| {
+        let message = match key {
+            Some(key) => format!("--plot-over {key}: there is no such axis of numbers of one unit"),
+            None => "--plot: no axis has numbers of one unit".to_owned(),
+        };
+        Error::question(message)
+    })
+}
+
+/// Checks that a picture of `grid` over the axis `key` can be drawn.
+pub(super) fn check(grid: &Grid, key: Option<&str>) -> Result<(), Error> {
+    horizontal(grid, key).map(|_| ())
+}
+
+/// `rows` as a picture: a panel for each setting and value of the other axes.
+pub(super) fn svg(
+    grid: &Grid,
+    mut rows: Rows<impl Read>,
+    key: Option<&str>,
+) -> Result<String, Error> {
+    let (x, unit) = horizontal(grid, key)?;
+    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
+    while rows.next()? {
+        let title = panel_title(grid, &rows, x);
+        let new = || Panel { title: title.clone(), series: Vec::new() };
+        let panel = place(&mut panels, |panel| panel.title == title, new);
+        let schedule = rows.field("schedule");
+        let line = place(&mut series, |name| name == schedule, || schedule.to_owned());
+        let lines = &mut panels[panel].series;
+        lines.resize(lines.len().max(line + 1), Vec::new());
+        let at = axis::number(rows.field(&column_of(x)));
+        if let (Some((at, _)), Some(rate)) = (at, rows.number("bubble_rate")) {
+            lines[line].push((at, rate));
+        }
+        check_panels(panels.len())?;
+    }
+    for points in panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    let unit = if unit.is_empty() { unit } else { format!(", in {unit}") };
+    Ok(lines::svg(&LineChart {
+        title: title(grid, "bubble rate"),
+        x_label: format!("{}{unit}", x.key),
+        y_label: "bubble rate".to_owned(),
+        series,
+        columns: 3,
+        same_scale: true,
+        panels,
+    })?)
+}
+
+/// The setting of the row, and its values of all axes but `x` and the schedule.
+fn panel_title(grid: &Grid, rows: &Rows<impl Read>, x: &Axis) -> String {
+    let others = grid.axes.iter().filter(|axis| axis.key != x.key && axis.key != "schedule");
+    let others = others.map(|axis| format!("{}={}", axis.key, rows.field(&column_of(axis))));
+    let setting = Some(rows.field("setting").to_owned()).filter(|name| !name.is_empty());
+    setting.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,214 @@
+//! Small multiples of points, the less the better along both axes, with the front of the best.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use plotters::prelude::*;
+
+use super::{
+    FONT, LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, marks, panels,
+    rates_from_zero,
+};
+use crate::draw::DrawError;
+use crate::draw::canvas::{self, Area, INK, Point};
+
+/// A grid of panels.
+pub(crate) struct Scatter {
+    /// What stands above all panels.
+    pub title: String,
+    /// What the horizontal axes show, with its unit.
+    pub x_label: String,
+    /// What the vertical axes show; they are in percent.
+    pub y_label: String,
+    /// The names of the series, in the order in which every panel has them.
+    pub series: Vec<String>,
+    /// Panels per row, at least one.
+    pub columns: usize,
+    /// The panels, row by row; each has axes of its own.
+    pub panels: Vec<Panel>,
+}
+
+/// One panel of a [`Scatter`].
+pub(crate) struct Panel {
+    /// What stands above it.
+    pub title: String,
+    /// The points of each series, x and a rate (1 is 100%); a series may have none.
+    pub series: Vec<Vec<(f64, f64)>>,
+}
+
+/// What the legend calls the staircase.
+const FRONT: &str = "Pareto front: nothing is better in both";
+
+/// Draws `scatter`.
+///
+/// # Errors
+/// If there is no point in it, or one is not finite.
+pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
+    for panel in &scatter.panels {
+        for (name, points) in scatter.series.iter().zip(&panel.series) {
+            check_finite(name, points.iter().flat_map(|&(x, y)| [x, y]))?;
+        }
+    }
+    let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
+    let columns = scatter.columns.clamp(1, drawn.len().max(1));
+    let rows = drawn.len().div_ceil(columns);
+    let names: Vec<String> = scatter.series.iter().cloned().chain([FRONT.to_owned()]).collect();
+    // Titles and the longest entry of the legend have room, also over a single panel.
+    let longest = names.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
+    let width = panels::width(columns).max(canvas::extent(canvas::pixel(longest) + 100));
+    let head = 2 * LINE + legend_height(&names, width);
+    let ranges: Vec<Range<f64>> =
+        drawn.iter().map(|panel| panel.x_range()).collect::<Result<_, _>>()?;
+    if ranges.is_empty() {
+        return Err(DrawError::Empty { what: "no row has an answer" });
+    }
+    canvas::picture((width, panels::height(rows, head)), |area| {
+        draw_title(area, &scatter.title)?;
+        draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
+            match index == scatter.series.len() {
+                true => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
+                false => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
+            }
+        })?;
+        let cells = panels::split(area, head, (rows, columns));
+        for ((panel, x), cell) in drawn.iter().zip(ranges).zip(&cells) {
+            draw_panel(cell, panel, x)?;
+        }
+        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)
+    })
+}
+
+impl Panel {
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.series.iter().flatten().copied()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.points().next().is_none()
+    }
+
+    fn x_range(&self) -> Result<Range<f64>, DrawError> {
+        panels::x_range(self.points().map(|point| point.0))
+    }
+}
+
+fn draw_panel(cell: &Area<'_>, panel: &Panel, x: Range<f64>) -> Result<(), DrawError> {
+    let y = rates_from_zero(panel.points().map(|point| point.1));
+    let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone())?;
+    let front = front(panel.points());
+    let steps = staircase(&front, (x.end, y.end));
+    let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
+    let best = |point: &(f64, f64)| front.contains(point);
+    // Where many lie on the same pixels, one is drawn; the best above all others.
+    let mut drawn = BTreeSet::new();
+    for is_front in [false, true] {
+        if is_front {
+            cell.draw(&PathElement::new(steps.clone(), INK.stroke_width(1)))?;
+        }
+        for (index, points) in panel.series.iter().enumerate() {
+            for point in points.iter().filter(|point| best(point) == is_front) {
+                let at = panels::place(&axes, cell, point);
+                if drawn.insert((is_front, index, at)) {
+                    match is_front {
+                        true => marks::draw_marker(cell, index, at)?,
+                        false => marks::draw_faint(cell, index, at)?,
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The points that no other one beats: none is as small in both, and smaller in one. By ascending
+/// x, each once.
+pub(crate) fn front(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = points.collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut front: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        if front.last().is_none_or(|last| point.1 < last.1) {
+            front.push(point);
+        }
+    }
+    front
+}
+
+/// The border of what `front` beats, up to the corner `end`.
+fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
+    let mut level = end.1;
+    let mut steps = Vec::with_capacity(2 * front.len() + 1);
+    for &(x, y) in front {
+        steps.extend([(x, level), (x, y)]);
+        level = y;
+    }
+    steps.push((end.0, level));
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::draw::samples::check_svg;
+
+    fn beats(one: (f64, f64), other: (f64, f64)) -> bool {
+        one.0 <= other.0 && one.1 <= other.1 && one != other
+    }
+
+    proptest! {
+        #[test]
+        fn the_front_is_what_nothing_beats(
+            points in prop::collection::vec((0u8..12, 0u8..12), 1..40)
+        ) {
+            let points: Vec<(f64, f64)> =
+                points.into_iter().map(|(x, y)| (f64::from(x), f64::from(y))).collect();
+            let front = front(points.iter().copied());
+            for &point in &points {
+                let beaten = points.iter().any(|&other| beats(other, point));
+                prop_assert_eq!(front.contains(&point), !beaten);
+            }
+            prop_assert!(front.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+    }
+
+    #[test]
+    fn stairs_go_down_to_each_point_and_then_across() {
+        let steps = staircase(&[(1.0, 5.0), (3.0, 2.0)], (4.0, 9.0));
+        assert_eq!(steps, [(1.0, 9.0), (1.0, 5.0), (3.0, 5.0), (3.0, 2.0), (4.0, 2.0)]);
+    }
+
+    fn scatter(panels: Vec<Vec<Vec<(f64, f64)>>>) -> Scatter {
+        let panel = |series| Panel { title: "6.2B".to_owned(), series };
+        Scatter {
+            title: "memory".to_owned(),
+            x_label: "peak memory".to_owned(),
+            y_label: "bubble rate".to_owned(),
+            series: vec!["1f1b".to_owned(), "zb-h1".to_owned(), "zb-2p".to_owned()],
+            columns: 3,
+            panels: panels.into_iter().map(panel).collect(),
+        }
+    }
+
+    #[test]
+    fn a_point_is_drawn_once_and_the_front_above() {
+        let points = vec![(1.0, 0.2), (1.0, 0.2), (2.0, 0.3), (2.0, 0.1)];
+        let drawn = svg(&scatter(vec![vec![points, vec![(2.0, 0.3)]]])).unwrap();
+        check_svg(&drawn);
+        // Two of the front, one beaten, and the legend.
+        assert_eq!(drawn.matches("<circle").count(), 4);
+        assert_eq!(drawn.matches("#0072B2").count(), 3);
+        let last = drawn.rfind("<circle").unwrap();
+        assert!(drawn[last..].contains("#0072B2"));
+        check_svg(&svg(&scatter(vec![vec![vec![(1.0, 0.0)]]; 7])).unwrap());
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        assert!(matches!(svg(&scatter(Vec::new())), Err(DrawError::Empty { .. })));
+        assert!(matches!(svg(&scatter(vec![vec![Vec::new()]])), Err(DrawError::Empty { .. })));
+        let infinite = svg(&scatter(vec![vec![vec![(f64::NAN, 0.1)]]]));
+        assert!(matches!(infinite, Err(DrawError::NotFinite { name }) if name == "1f1b"));
+    }
+}
