@@ -1,10 +1,10 @@
 # make        build debubble, reproduce the published tables and check every cell
-# make test   the tests
+# make test   the tests, those of SLURM too where it runs or can be started
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
 # make bench  the benches (criterion)
 
-.PHONY: all build reproduce test lint check bench cargo
+.PHONY: all build reproduce test slurm lint check bench cargo
 
 all: reproduce
 
@@ -24,6 +24,13 @@ reproduce: build
 
 test: cargo
 	cargo test --workspace --exclude benches --locked
+	$(MAKE) --no-print-directory slurm
+
+# With the program that the tests have built.
+slurm: cargo
+	cargo build --quiet --locked
+	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
+	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
 
 lint: cargo
 	cargo fmt --all --check

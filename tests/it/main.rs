@@ -14,5 +14,7 @@ mod law;
 mod machine;
 mod paper;
 mod sweep;
+mod sweep_files;
+mod sweep_rows;
 mod traces;
 mod weather;
