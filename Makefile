@@ -39,5 +39,5 @@ lint: cargo
 
 check: lint test
 
-bench: cargo
+bench: build
 	cargo bench --package benches --locked

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use pipeline::Bytes;
+
 use super::grid::Grid;
 use crate::error::Error;
+use crate::format;
 use crate::question;
 
 /// The most questions that are tried; with more, some may have an answer.
@@ -32,7 +35,7 @@ pub fn check_answers(grid: &Grid) -> Result<(), Error> {
 }
 
 /// Refuses `questions` rows of `columns` columns for which the disk of `out` has no room, `done`
-/// bytes of which are there.
+/// bytes of which are there from an earlier run.
 pub fn check_room(out: &Path, questions: u64, columns: usize, done: u64) -> Result<(), Error> {
     // No row is shorter, and there are two of each at the end: in the journal and in the file.
     const SHORTEST: u64 = 50;
@@ -43,13 +46,15 @@ pub fn check_room(out: &Path, questions: u64, columns: usize, done: u64) -> Resu
     if needed <= free {
         return Ok(());
     }
-    let gib = |bytes: u64| pipeline::Bytes(bytes);
-    let (needed, free) = (crate::format::size(gib(needed)), crate::format::size(gib(free)));
+    let [needed, free] = [needed, free].map(|bytes| format::size(Bytes(bytes)));
     let message = format!(
         "{questions} rows take {needed} or more while they are written, and the disk of {} has {free}",
         out.display()
     );
-    Err(Error::question(message).with_help("sweep in shards onto several disks, or ask less"))
+    Err(Error::question(message).with_help(match done {
+        0 => "sweep in shards onto several disks, or ask less",
+        _ => "what is answered is kept: make room, and run the same command again",
+    }))
 }
 
 /// Bytes that are free where `folder` lies, if the system says.

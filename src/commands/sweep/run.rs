@@ -20,7 +20,8 @@ use crate::sweep::journal::Journal;
 use crate::sweep::shard::{self, Identity, Shard};
 use crate::sweep::{Checksum, parquet, preflight, row};
 
-/// How long a round shall last: what is lost at most when the process is killed, twice.
+/// How long a round shall last, if its questions are quick: what is lost at most when the process is
+/// killed, twice.
 const ROUND: Duration = Duration::from_millis(400);
 /// The most questions of a round, which bounds the memory it takes.
 const MAX_ROUND: u64 = 1 << 15;
@@ -51,7 +52,8 @@ pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<An
     if journal.rows > total {
         return Err(Error::question(format!("{}.partial has too many rows", out.display())));
     }
-    let room = preflight::check_room(out, total, columns.count(), journal.bytes());
+    let done = if journal.rows == 0 { 0 } else { journal.bytes() };
+    let room = preflight::check_room(out, total, columns.count(), done);
     if let Err(error) = room {
         return Err(if journal.rows == 0 { journal.end().err().unwrap_or(error) } else { error });
     }
@@ -90,7 +92,9 @@ fn write_blocks(
 /// Answers `questions` in rounds, until nobody takes them any more.
 fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::SyncSender<Block>) {
     let in_parallel = grid.most_replicas() < MANY_REPLICAS;
-    let (mut next, mut round) = (questions.start, 8);
+    // Slow questions keep all threads busy all the same.
+    let least = if in_parallel { 4 * rayon::current_num_threads() as u64 } else { 1 };
+    let (mut next, mut round) = (questions.start, least);
     while next < questions.end {
         let begun = Instant::now();
         let end = questions.end.min(next + round);
@@ -104,7 +108,7 @@ fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::
         next = end;
         round = match begun.elapsed() {
             time if time < ROUND / 2 => (round * 2).min(MAX_ROUND),
-            time if time > ROUND => (round / 2).max(1),
+            time if time > ROUND => (round / 2).max(least),
             _ => round,
         };
     }
