@@ -52,7 +52,7 @@ Examples:
     debubble sweep scenarios/paper/fig9-sweep.toml --out part1.csv --shard 1/2
     debubble sweep scenarios/paper/fig9-sweep.toml --out part2.csv --shard 2/2
     debubble sweep --merge part1.csv part2.csv --out fig9.csv
-  Every draw of a cluster and its links, as Parquet, and what memory buys:
+  As Parquet, with a picture of what memory buys:
     debubble sweep grid.toml --out grid.parquet --plot-pareto pareto.svg
   In 100 SLURM jobs and one that merges:
     debubble sweep grid.toml --out grid.csv --slurm 100 > grid.sh && sbatch grid.sh
