@@ -38,6 +38,6 @@ fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Error> {
         run: outcome::recorded(outcome)?,
         devices: outcome.devices(),
         memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
-        capacity: case.hardware.as_ref().and_then(|hardware| hardware.capacity),
+        capacities: case.hardware.as_ref().and_then(|hardware| hardware.capacities.as_deref()),
     })
 }

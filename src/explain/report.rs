@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use pipeline::{Kind, Nanos};
 use serde::Serialize;
-use sim::explain::{Cause, Causes, Link, Summary, Wait};
+use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
 
 use super::Explanation;
 use super::levers::{Lever, Levers};
@@ -30,12 +30,17 @@ fn causes(causes: &Causes) -> String {
         *cause == Cause::Structure || causes.idle.iter().any(|stage| stage[*cause as usize] != 0)
     };
     let shown: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
-    let mut header = vec!["stage", "busy", "idle"];
+    let steps = causes.optimizer > Nanos(0);
+    let optimizer = steps.then(|| format::time(causes.optimizer));
+    let mut header = vec!["stage", "busy"];
+    header.extend(steps.then_some("optimizer"));
+    header.push("idle");
     header.extend(shown.iter().map(|cause| cause.name()));
-    let line = |name: String, busy: Nanos, idle: [i64; 7]| {
+    let line = |name: String, busy: Nanos, idle: [i64; CAUSES]| {
         let total = idle.iter().sum();
         let parts = shown.iter().map(|cause| signed(idle[*cause as usize]));
-        [name, format::time(busy), signed(total)].into_iter().chain(parts).collect()
+        let head = [name, format::time(busy)].into_iter().chain(optimizer.clone());
+        head.chain([signed(total)]).chain(parts).collect()
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     if causes.idle.len() <= MOST_STAGES {
@@ -50,9 +55,9 @@ fn causes(causes: &Causes) -> String {
     let share = |time: i64| format::percent(ratio(time, causes.cost));
     let total = average.iter().sum();
     let parts = shown.iter().map(|cause| share(average[*cause as usize]));
-    let busy = i64::try_from(busy.0).unwrap_or(i64::MAX);
-    let head = ["of the step".to_owned(), share(busy), share(total)];
-    rows.push(head.into_iter().chain(parts).collect());
+    let head = ["of the step".to_owned(), share(whole(busy))].into_iter();
+    let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
+    rows.push(head.chain(parts).collect());
     format::table(&header, rows)
 }
 
@@ -148,7 +153,7 @@ pub fn waited_for(link: &Link) -> String {
 /// An explanation.
 #[derive(Serialize)]
 pub struct Json {
-    /// The longest span of a stage.
+    /// Step time: the longest span of a stage; on hardware, with what lies between two steps.
     cost_ns: u64,
     /// That, once each cause and those before it are gone.
     cost_without_ns: BTreeMap<&'static str, u64>,
@@ -162,6 +167,7 @@ pub struct Json {
 struct StageJson {
     stage: usize,
     busy_ns: u64,
+    optimizer_ns: u64,
     /// The sum of the causes.
     idle_ns: i64,
     #[serde(flatten)]
@@ -192,9 +198,10 @@ impl From<&Explanation> for Json {
     fn from(why: &Explanation) -> Self {
         let causes = &why.causes;
         let without = Cause::ALL.into_iter().zip(causes.without);
-        let stage = |(stage, (idle, busy)): (usize, (&[i64; 7], &Nanos))| StageJson {
+        let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| StageJson {
             stage,
             busy_ns: busy.0,
+            optimizer_ns: causes.optimizer.0,
             idle_ns: idle.iter().sum(),
             causes: Cause::ALL
                 .into_iter()

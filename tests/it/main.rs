@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
+mod bench;
+mod boundary;
+mod causes;
 mod cli;
 mod closed_forms;
 mod draw;
@@ -11,8 +14,10 @@ mod faults;
 mod golden;
 mod hardware;
 mod law;
+mod levers;
 mod machine;
 mod paper;
+mod room;
 mod sweep;
 mod traces;
 mod weather;

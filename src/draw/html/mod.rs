@@ -25,8 +25,8 @@ pub(crate) struct Chart<'a> {
     pub(crate) devices: Vec<usize>,
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
-    /// What a device has, if that is known.
-    pub(crate) capacity: Option<Bytes>,
+    /// What each device has, if that is known.
+    pub(crate) capacities: Option<&'a [Bytes]>,
 }
 
 /// Writes `charts` one below the other, on one time axis.
@@ -74,7 +74,8 @@ struct ChartData {
     stages: Vec<Vec<Vec<u64>>>,
     /// The device, and what it holds from each moment on.
     memory: Vec<(usize, Vec<[u64; 2]>)>,
-    limit: Option<u64>,
+    /// By device, what it has.
+    limits: Option<Vec<u64>>,
     transfers: Vec<[u64; 7]>,
 }
 
@@ -93,7 +94,7 @@ impl From<&Chart<'_>> for ChartData {
             name: chart.title.clone(),
             stages: stages.map(slots).collect(),
             memory: memory.map(|(device, curve)| (device, points(curve))).collect(),
-            limit: chart.capacity.map(|bytes| bytes.0),
+            limits: chart.capacities.map(|all| all.iter().map(|bytes| bytes.0).collect()),
             transfers: chart.run.transfers.iter().map(transfer).collect(),
         }
     }
@@ -146,7 +147,7 @@ mod tests {
             run,
             devices: vec![0, 1, 2],
             memory: &memory,
-            capacity: None,
+            capacities: None,
         }])
     }
 

@@ -274,7 +274,7 @@ for (const chart of data.charts) {
   const peak = (points) => points.reduce((most, point) => Math.max(most, point[1]), 0);
   const most = chart.memory.reduce((all, [, points]) => Math.max(all, peak(points)), 0);
   const memory = chart.memory.map(([device, points]) => (
-    { name: "device " + device, points, most, peak: peak(points), limit: chart.limit }));
+    { name: "device " + device, points, most, peak: peak(points), limit: chart.limits ? chart.limits[device] : null }));
   const scale = "memory of each device, " + chart.name + " (full height: " + bytes(most) + ")";
   if (memory.length) new Curve(memory, memory.length > 16 ? 16 : 28, scale);
   const links = linkRows(chart);
