@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Timeline, peak_in_flight};
+use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
@@ -209,8 +209,10 @@ pub fn write_trace(
     let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
     let run = recorded(outcome)?;
-    let transfers = &run.transfers[..];
-    Ok(trace::write(out, &Trace { name, timeline, steps, transfers, memory })?)
+    let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
+    let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
+    let trace = Trace { name, timeline, steps, transfers, releases, optimizer, memory };
+    Ok(trace::write(out, &trace)?)
 }
 
 /// A memory limit: one number, or one per stage where they differ.

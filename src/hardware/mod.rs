@@ -113,6 +113,11 @@ impl Hardware {
         (0..shape.chunks() - 1).map(hop).max().unwrap_or_default()
     }
 
+    /// Time of the optimizer on a stage.
+    pub const fn optimizer(&self) -> Nanos {
+        self.boundary.optimizer
+    }
+
     /// Runs `case` under `conditions`.
     pub fn run(&self, case: &Case, conditions: &impl Conditions) -> Result<Run, EngineError> {
         engine::run(&self.setup(case), conditions)

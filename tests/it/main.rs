@@ -19,5 +19,6 @@ mod machine;
 mod paper;
 mod room;
 mod sweep;
+mod trace;
 mod traces;
 mod weather;
