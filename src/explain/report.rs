@@ -26,10 +26,7 @@ pub fn text(title: &str, why: &Explanation) -> String {
 
 /// Where the time of each stage goes.
 fn causes(causes: &Causes) -> String {
-    let seen = |cause: &Cause| {
-        *cause == Cause::Structure || causes.idle.iter().any(|stage| stage[*cause as usize] != 0)
-    };
-    let shown: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
+    let shown = seen(&causes.idle);
     let steps = causes.optimizer > Nanos(0);
     let optimizer = steps.then(|| format::time(causes.optimizer));
     let mut header = vec!["stage", "busy"];
@@ -59,6 +56,13 @@ fn causes(causes: &Causes) -> String {
     let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
     rows.push(head.chain(parts).collect());
     format::table(&header, rows)
+}
+
+/// The causes that any stage's idle time is owed to, and structure.
+pub(super) fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
+    let owed = |cause: Cause| idle.iter().any(|stage| stage[cause as usize] != 0);
+    let seen = |cause: &Cause| *cause == Cause::Structure || owed(*cause);
+    Cause::ALL.into_iter().filter(seen).collect()
 }
 
 /// What the critical path consists of, in a line.
@@ -109,12 +113,13 @@ fn levers(levers: &Levers) -> String {
     text
 }
 
-fn whole(time: Nanos) -> i64 {
+/// A time that may be negative.
+pub(super) fn whole(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 /// A time with its sign.
-fn signed(time: i64) -> String {
+pub(super) fn signed(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
     match time {
         0 => "0".to_owned(),
@@ -122,8 +127,9 @@ fn signed(time: i64) -> String {
     }
 }
 
+/// The share of `part` in `of`.
 #[allow(clippy::cast_precision_loss)]
-fn ratio(part: i64, of: Nanos) -> f64 {
+pub(super) fn ratio(part: i64, of: Nanos) -> f64 {
     if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 

@@ -82,6 +82,90 @@ fn what_cannot_be_explained_is_refused() {
     refused(&run(&format!("{small} {times} {full}")), &["stuck", "device"]);
 }
 
+/// The data of the page that `words` ask for, and what else is said.
+fn page(words: &str) -> (Value, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    let said = stdout(&run(&format!("simulate {words} --gantt never --html {}", path.display())));
+    let html = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = html.split_once("id=\"data\">").unwrap();
+    let data = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    (data, said, html)
+}
+
+#[test]
+fn gaps_of_the_page_are_the_idle_time_of_the_table() {
+    let question = "--stages 4 --microbatches 8 --schedule gpipe,1f1b-i,zb-v --seed 3 \
+                    --forward 10ms,10ms,10ms,14ms --backward-input 11ms --backward-weight 7ms";
+    let cluster = "--cluster a100-roce --message 100MB --seating across-nodes --activation 2GiB";
+    let noise = "--jitter pass=lognormal:0.05 --stall 0.05:9ms";
+    for rest in [
+        "--hop 1ms".to_owned(),
+        format!("--hop 1ms {noise}"),
+        format!("{cluster} {noise} --steps 2 --exchange 5ms --optimizer 3ms --offload 0.5"),
+    ] {
+        let words = format!("{question} {rest} --explain");
+        let (data, table, _) = page(&words);
+        let charts = data["charts"].as_array().unwrap();
+        let rows = table.lines().filter(|line| line.starts_with("average"));
+        let shares = table.lines().filter(|line| line.starts_with("of the step"));
+        let rows: Vec<_> = rows.zip(shares).collect();
+        assert_eq!((charts.len(), rows.len()), (3, 3));
+        for (chart, (times, shares)) in charts.iter().zip(rows) {
+            let keys = chart["idle"]["keys"].as_array().unwrap();
+            let all = |key: &str| -> Vec<_> {
+                keys.iter().map(|one| one[key].as_str().unwrap()).collect()
+            };
+            let cells = |line: &str| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(cells(times)[1..], all("time"));
+            assert_eq!(cells(shares)[1..], all("share"));
+        }
+        let (_, json, _) = page(&format!("{words} --json"));
+        let json: Value = serde_json::from_str(&json).unwrap();
+        for (chart, result) in charts.iter().zip(json["results"].as_array().unwrap()) {
+            let gaps = chart["idle"]["gaps"].as_array().unwrap();
+            for (gaps, stage) in gaps.iter().zip(result["explain"]["stages"].as_array().unwrap()) {
+                for cause in Cause::ALL {
+                    let share = |gap: &Value| gap[1 + cause as usize].as_i64().unwrap();
+                    let sum: i64 = gaps.as_array().unwrap().iter().map(share).sum();
+                    assert_eq!(sum, stage[cause.key()]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_settings_are_no_markup_in_any_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("hostile.toml");
+    let name = "</script><img src=x onerror=alert(1)>&<b>";
+    let keys = "stages = 2\nmicrobatches = 2\nschedule = \"1f1b\"\nforward = \"1ms\"\n\
+                backward-input = \"1ms\"\nbackward-weight = \"1ms\"\nhop = \"1ms\"\n";
+    std::fs::write(&scenario, format!("{keys}[[setting]]\nname = \"{name}\"\n")).unwrap();
+    let pictures = ["gantt.svg", "levers.svg", "trace.json"].map(|one| folder.path().join(one));
+    let [gantt, levers, trace] = pictures.each_ref().map(|path| path.display().to_string());
+    let scenario = scenario.display();
+    let (data, _, html) =
+        page(&format!("{scenario} --svg {gantt} --explain-svg {levers} --trace {trace}"));
+    assert!(data["charts"][0]["name"].as_str().unwrap().contains(name));
+    // Nothing but the two elements of the page itself ends.
+    assert!(!html.contains("<img") && html.matches("</script>").count() == 2);
+    for svg in &pictures[..2] {
+        let svg = std::fs::read_to_string(svg).unwrap();
+        assert!(!svg.contains("<img") && !svg.contains("<b>") && svg.contains("&lt;/script&gt;"));
+    }
+    let trace: Value =
+        serde_json::from_str(&std::fs::read_to_string(&pictures[2]).unwrap()).unwrap();
+    assert!(trace["traceEvents"][0]["args"]["name"].as_str().unwrap().contains(name));
+}
+
 #[test]
 fn the_page_is_whole_and_takes_no_markup_from_file_names() {
     let folder = tempfile::tempdir().unwrap();

@@ -124,12 +124,7 @@ impl Causes {
     /// The idle time of a stage of average idleness, by cause, in nanoseconds, rounded towards zero.
     #[must_use]
     pub fn average(&self) -> [i64; CAUSES] {
-        let stages = i128::try_from(self.idle.len().max(1)).unwrap_or(i128::MAX);
-        let sum = |cause: usize| self.idle.iter().map(|stage| i128::from(stage[cause])).sum();
-        std::array::from_fn(|cause| {
-            let sum: i128 = sum(cause);
-            i64::try_from(sum / stages).unwrap_or(i64::MAX)
-        })
+        average(&self.idle)
     }
 
     /// From runs of which each leaves out one cause more than the one before.
@@ -154,6 +149,15 @@ impl Causes {
             idle: (0..actual.busy.len()).map(of_stage).collect::<Result<_, Fault>>()?,
         })
     }
+}
+
+/// The average over stages, by cause, rounded towards zero.
+pub(super) fn average(idle: &[[i64; CAUSES]]) -> [i64; CAUSES] {
+    let stages = i128::try_from(idle.len().max(1)).unwrap_or(i128::MAX);
+    std::array::from_fn(|cause| {
+        let sum: i128 = idle.iter().map(|stage| i128::from(stage[cause])).sum();
+        i64::try_from(sum / stages).unwrap_or(i64::MAX)
+    })
 }
 
 /// What goes with each cause, from what is left by run; the last run has nothing but structure.

@@ -2,7 +2,7 @@
 
 use pipeline::{Costs, Fault, Nanos, Schedule, Timeline};
 
-use super::causes::{CAUSES, differences};
+use super::causes::{CAUSES, average, differences};
 use super::chain::{self, Step};
 use crate::engine::{EngineError, Run, Setup};
 use crate::replay::Replay;
@@ -57,6 +57,13 @@ impl Gaps {
     pub fn of_stage(&self, stage: usize) -> [i64; CAUSES] {
         let gaps = &self.stages[stage];
         std::array::from_fn(|cause| gaps.iter().map(|gap| gap[cause]).sum())
+    }
+
+    /// Of a stage of average idleness: what [`super::Causes::average`] says.
+    #[must_use]
+    pub fn average(&self) -> [i64; CAUSES] {
+        let stages: Vec<_> = (0..self.stages.len()).map(|stage| self.of_stage(stage)).collect();
+        average(&stages)
     }
 
     fn between(
