@@ -35,7 +35,7 @@ fn levers_point_where_they_should() {
     }
     assert!(lever(&results[0], "a layer from stage 3 to stage 0").1 < 0);
     // More memory buys the search a shorter step, and 1F1B nothing.
-    let (_, change, order) = lever(&results[1], "1 M_B more for activations on all stages");
+    let (_, change, order) = lever(&results[1], "1 M_B more on all stages");
     assert!(change < 0 && order == "rebuilt", "{change}");
     assert_eq!(lever(&results[2], "all links twice as fast").2, "rebuilt");
     let names = results[0]["explain"]["levers"].to_string();
@@ -64,12 +64,12 @@ fn more_memory_on_a_stage_is_run_with_that_stage_alone_changed() {
     ];
     for (place, limits) in raised {
         for (base, raised) in base.iter().zip(ask(limits)) {
-            let (step, _, order) = lever(base, &format!("1 GiB more for activations on {place}"));
+            let (step, _, order) = lever(base, &format!("1 GiB more on {place}"));
             assert_eq!((step, order), (cost(&raised), "rebuilt"), "{place}, {}", base["schedule"]);
         }
     }
     // It matters where: a stage that all microbatches in flight must pass is worth most.
-    let step = |place| lever(&base[0], &format!("1 GiB more for activations on {place}")).0;
+    let step = |place| lever(&base[0], &format!("1 GiB more on {place}")).0;
     let steps = raised.map(|(place, _)| step(place));
     assert!(steps.iter().any(|&step| step != steps[0]), "{steps:?}");
 }

@@ -58,6 +58,27 @@ function after(list, key, time) {
   return low;
 }
 
+// Each cause has a hatching of its own beside its colour, to be told apart from passes, and in grey:
+// lines from corner to corner, and none for what is left in the end.
+const HATCHES = [[[0, 0, 8, 8], [0, 8, 8, 0]], [[0, 8, 8, 0]], [[0, 4, 8, 4]], [[4, 0, 4, 8]],
+  [[0, 0, 8, 8]], [[0, 4, 8, 4], [4, 0, 4, 8]], []];
+const tiles = data.causes.map(([, colour], cause) => {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = "#fff";
+  pen.lineWidth = 1.2;
+  for (const [a, b, c, d] of HATCHES[cause] || []) {
+    pen.beginPath();
+    pen.moveTo(a, b);
+    pen.lineTo(c, d);
+    pen.stroke();
+  }
+  return tile;
+});
+
 class Chart {
   constructor(rows, height, title) {
     this.rows = rows; this.height = height; this.title = title;
@@ -146,12 +167,14 @@ class Gantt extends Chart {
         if (share <= 0) return;
         const to = from + (end - begin) * share / owed;
         const left = Math.max(this.x(from), LEFT), right = this.x(to);
-        pen.fillStyle = data.causes[cause][1];
+        pen.fillStyle = pen.createPattern(tiles[cause], "repeat");
         pen.fillRect(left, top, Math.max(right - left, 0.3), tall);
-        const label = data.causes[cause][0];
-        if (right - left > label.length * 6 + 6 && this.height > 12) {
-          pen.fillStyle = cause === 1 || cause === 0 ? "#fff" : INK;
-          pen.fillText(label, left + 3, top + tall / 2);
+        const label = data.causes[cause][0], wide = pen.measureText(label).width;
+        if (Math.min(right, LEFT + this.width()) - left > wide + 10 && this.height > 12) {
+          pen.fillStyle = "#fff";
+          pen.fillRect(left + 2, top + 2, wide + 4, tall - 4);
+          pen.fillStyle = INK;
+          pen.fillText(label, left + 4, top + tall / 2);
         }
         from = to;
       });
@@ -233,7 +256,9 @@ class Gantt extends Chart {
       return ["idle at the end of the step on " + row.name, text(begin) + " to " + text(end)]
         .concat(this.owed(row, at));
     }
-    const span = row.spans[at], before = at > 0 ? row.spans[at - 1][1] : 0;
+    const span = row.spans[at];
+    const before = !note && at === first[row.stage] ? begins[row.stage]
+      : at > 0 ? row.spans[at - 1][1] : 0;
     const idle = span[0] > time;
     if (idle && !note && time < begins[row.stage] && at === first[row.stage]) {
       return [row.name, "before the step"];
@@ -349,11 +374,13 @@ function legend(chart) {
     text(chart.idle.cost));
   for (const { name, cause, time, share } of chart.idle.keys) {
     const head = cell(names, "th", name);
-    const colour = cause === null ? (name === "optimizer" ? "#444" : null) : data.causes[cause][1];
-    if (colour) {
-      const key = document.createElement("span");
+    if (cause !== null || name === "optimizer") {
+      const key = document.createElement("canvas");
       key.className = "key";
-      key.style.background = colour;
+      key.width = key.height = 12;
+      const pen = key.getContext("2d");
+      pen.fillStyle = cause === null ? "#444" : pen.createPattern(tiles[cause], "repeat");
+      pen.fillRect(0, 0, 12, 12);
       head.prepend(key);
     }
     cell(times, "td", time);

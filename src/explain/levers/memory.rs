@@ -19,7 +19,7 @@ impl Bench<'_> {
         };
         if let Some(case) = self.with_limits(more, on) {
             let place = on.map_or("all stages".to_owned(), |stage| format!("stage {stage}"));
-            let name = format!("{amount} more for activations on {place}");
+            let name = format!("{amount} more on {place}");
             self.add(name, &case, Links::None, true)?;
         }
         let Some(hardware) = &self.case.hardware else { return Ok(()) };
