@@ -118,6 +118,11 @@ impl Hardware {
         self.boundary.optimizer
     }
 
+    /// Whether there is but one step, although stages do not meet between steps.
+    pub fn starts_cold(&self) -> bool {
+        self.steps == 1 && self.boundary.synchronisation != Synchronisation::Barrier
+    }
+
     /// Runs `case` under `conditions`.
     pub fn run(&self, case: &Case, conditions: &impl Conditions) -> Result<Run, EngineError> {
         engine::run(&self.setup(case), conditions)

@@ -58,6 +58,10 @@ fn the_optimizer_has_a_column_of_its_own() {
     let shares = ["of", "the", "step", "86.33", "%", "1.80", "%", "11.87", "%", "11.87", "%"];
     assert_eq!(words("of the step")[..11], shares);
     assert!(!table("--explain").contains("optimizer"));
+    // A single step says that it is not one of many.
+    let cold = "begins on all stages at once";
+    assert!(table("--boundary asynchronous --explain").contains(cold) && !text.contains(cold));
+    assert!(!table("--boundary asynchronous --steps 2 --explain").contains(cold));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod law;
 mod levers;
 mod machine;
 mod paper;
+mod removal;
 mod room;
 mod sweep;
 mod trace;

@@ -7,6 +7,7 @@ use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Timing};
 
 use crate::error::Error;
+use crate::hardware::Hardware;
 use crate::outcome::{self, Outcome};
 use crate::question::{self, Case};
 
@@ -57,6 +58,11 @@ impl Levers {
             }
         } else {
             bench.notes.push("the pipeline is large: single stages and links are left out".into());
+        }
+        if outcome.case.hardware.as_ref().is_some_and(Hardware::starts_cold) {
+            let note = "a single step begins on all stages at once, as after a barrier: give \
+                        --steps 2 or more for steps that follow each other without one";
+            bench.notes.push(note.to_owned());
         }
         let Bench { tried: mut ranked, notes, .. } = bench;
         ranked.sort_by_key(|lever| lever.change);
