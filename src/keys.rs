@@ -47,10 +47,11 @@ pub struct Keys {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     #[serde(deserialize_with = "text")]
     pub hop: Option<Nanos>,
-    /// Memory limit per stage: `1.5p` (times the activations of p microbatches) or `38GiB`
-    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "text")]
-    pub memory_limit: Option<Limit>,
+    /// Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or
+    /// one per stage
+    #[arg(long, value_name = "LIMIT,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub memory_limit: Option<Vec<Limit>>,
     /// Hidden size h; with --heads and --seq: 34h+5as bytes held between F and B, 32h between B
     /// and W, per layer and token
     #[arg(long, value_name = "H", help_heading = "Activation memory")]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pipeline::{Bytes, Memory, Metrics, Timeline, peak_in_flight};
+use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
@@ -98,7 +98,7 @@ impl Outcome {
 
     /// Whether every stage keeps the limit, if there is one.
     pub fn fits(&self) -> Option<bool> {
-        self.case.limit.map(|limit| self.memory.over(limit).is_none())
+        self.case.limits.as_ref().map(|limits| self.memory.over(limits).is_none())
     }
 
     /// A peak in multiples of what one microbatch holds on the stage that holds most.
@@ -126,7 +126,7 @@ impl Outcome {
             busy_ns: self.metrics.stages.iter().map(|stage| stage.busy.0).collect(),
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
-            memory_limit_bytes: self.case.limit.filter(|_| sizes).map(|limit| limit.0),
+            memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
             fits: self.fits(),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
@@ -227,8 +227,27 @@ pub fn write_trace(
     let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
     let run = recorded(outcome)?;
-    let transfers = &run.transfers[..];
-    Ok(trace::write(out, &Trace { name, timeline, steps, transfers, memory })?)
+    let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
+    let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
+    let trace = Trace { name, timeline, steps, transfers, releases, optimizer, memory };
+    Ok(trace::write(out, &trace)?)
+}
+
+/// A memory limit: one number, or one per stage where they differ.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum LimitsJson {
+    Same(u64),
+    ByStage(Vec<u64>),
+}
+
+impl From<&Limits> for LimitsJson {
+    fn from(limits: &Limits) -> Self {
+        match limits.same() {
+            Some(limit) => Self::Same(limit.0),
+            None => Self::ByStage(limits.by_stage().iter().map(|limit| limit.0).collect()),
+        }
+    }
 }
 
 /// One element of `results`.
@@ -252,7 +271,7 @@ pub struct Json<'a> {
     /// Null where no footprints were given.
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],
-    memory_limit_bytes: Option<u64>,
+    memory_limit_bytes: Option<LimitsJson>,
     /// Null without a limit.
     fits: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

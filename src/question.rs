@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Chunks, Costs, Family, Fault, Footprint, Footprints, Limit, LimitUse, Nanos, PassTimes,
-    Placement, Problem, Schedule, Shape, spread,
+    Bytes, Chunks, Costs, Family, Fault, Footprint, Footprints, Limit, LimitUse, Limits, Nanos,
+    PassTimes, Placement, Problem, Schedule, Shape, spread,
 };
 
 use crate::error::Error;
@@ -104,8 +104,8 @@ pub struct Case {
     pub has_footprints: bool,
     /// The order.
     pub schedule: Schedule,
-    /// The memory limit in bytes, if there is one.
-    pub limit: Option<Bytes>,
+    /// The memory limits in bytes, if there are any.
+    pub limits: Option<Limits>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
     /// What it runs on, if the question says.
@@ -127,7 +127,7 @@ struct Ground {
     hardware: Option<Hardware>,
     problem: Problem,
     has_footprints: bool,
-    limit: Option<Bytes>,
+    limits: Option<Limits>,
 }
 
 fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground, Error> {
@@ -145,17 +145,17 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     if let Some(footprints) = footprints {
         problem = problem.with_footprints(footprints).map_err(fault)?;
     }
-    if let Some(limit) = keys.memory_limit {
-        problem = problem.with_limit(limit);
+    if let Some(limits) = &keys.memory_limit {
+        problem = problem.with_limits(limits).map_err(fault)?;
     }
-    let limit = problem.limit(placement).map_err(fault)?;
-    Ok(Ground { shape, hardware, problem, has_footprints, limit })
+    let limits = problem.limits(placement).map_err(fault)?;
+    Ok(Ground { shape, hardware, problem, has_footprints, limits })
 }
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
     let keys = &setting.keys;
-    let Ground { shape, hardware, problem, has_footprints, limit } =
+    let Ground { shape, hardware, problem, has_footprints, limits } =
         ground(scenario, setting, rule)?;
     let schedule = match rule {
         Rule::Family(family) => {
@@ -174,7 +174,7 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         problem,
         has_footprints,
         schedule,
-        limit,
+        limits,
         noise,
         hardware,
     })
@@ -215,7 +215,7 @@ fn complete<'a>(
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
         return Err(scenario.error(setting, Some("activation"), message));
     }
-    if let (Some(Limit::Bytes(limit)), false) = (keys.memory_limit, has_footprints(keys)) {
+    if let (Some(limit), false) = (limit_in_bytes(keys), has_footprints(keys)) {
         let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
         let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
         return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
@@ -228,6 +228,14 @@ fn complete<'a>(
     let message = format!("the question is incomplete: {} missing", flags.join(", "));
     let cure = "times carry units, as in --forward 29.718ms; every flag is also a scenario key";
     Err(scenario.error(setting, None, message).with_help(cure))
+}
+
+/// The first memory limit that is a number of bytes.
+fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
+    keys.memory_limit.iter().flatten().find_map(|limit| match limit {
+        Limit::Bytes(bytes) => Some(*bytes),
+        Limit::TimesP { .. } => None,
+    })
 }
 
 fn some_size(keys: &Keys) -> bool {
@@ -436,9 +444,11 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         }
         _ => {}
     }
-    if let (LimitUse::Own(own), Some(told)) = (about.limit, keys.memory_limit)
-        && own != told
+    if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
+        && told.iter().any(|told| *told != own)
     {
+        let told: Vec<String> = told.iter().map(Limit::to_string).collect();
+        let told = told.join(",");
         notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
     }
     notes
@@ -452,8 +462,10 @@ pub fn assumed(setting: &Setting) -> Vec<String> {
                     memory is counted in chunk activations, each held whole until its W";
         return vec![note.to_owned()];
     }
-    let bytes_limit = matches!(keys.memory_limit, Some(Limit::Bytes(_)));
-    if bytes_limit && keys.activation.is_none() && keys.layers_per_stage.is_none() {
+    if limit_in_bytes(keys).is_some()
+        && keys.activation.is_none()
+        && keys.layers_per_stage.is_none()
+    {
         let note = "activations are bytes per layer and token, and so is the memory limit: give \
                     --layers-per-stage and --microbatch-size to count whole stages";
         return vec![note.to_owned()];

@@ -37,7 +37,7 @@ pub use family::{About, Chunks, Family, LimitUse};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};
-pub use problem::{Limit, Problem};
+pub use problem::{Limit, Limits, Problem};
 pub use schedule::{Order, Schedule};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape};
 pub use spread::{Share, spread};

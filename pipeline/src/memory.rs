@@ -3,6 +3,7 @@
 use crate::costs::Footprints;
 use crate::fault::Fault;
 use crate::pass::{Kind, Slot};
+use crate::problem::Limits;
 use crate::schedule::{Order, Schedule};
 use crate::units::Bytes;
 
@@ -24,11 +25,12 @@ impl Memory {
         Ok(Self { peak })
     }
 
-    /// The first stage that would need more than `limit`, and how much.
+    /// The first stage that would need more than its limit, and how much.
     #[must_use]
-    pub fn over(&self, limit: Bytes) -> Option<(usize, Bytes)> {
-        let mut stages = self.peak.iter().copied().enumerate();
-        stages.find(|&(_, peak)| peak > limit)
+    pub fn over(&self, limits: &Limits) -> Option<(usize, Bytes)> {
+        let mut stages = self.peak.iter().copied().zip(limits.by_stage()).enumerate();
+        let over = stages.find(|(_, (peak, limit))| peak > limit);
+        over.map(|(stage, (peak, _))| (stage, peak))
     }
 }
 

@@ -89,13 +89,63 @@ impl fmt::Display for Limit {
     }
 }
 
+/// How many bytes each stage of a pipeline may hold.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Limits(Vec<Bytes>);
+
+impl Limits {
+    /// From one for all stages, or one per stage.
+    ///
+    /// # Errors
+    /// [`Fault::ValueCount`] for any other number.
+    pub fn new(shape: Shape, limits: &[Bytes]) -> Result<Self, Fault> {
+        each_stage(shape, limits).map(Self)
+    }
+
+    /// That of `stage`.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    #[must_use]
+    pub fn of(&self, stage: usize) -> Bytes {
+        self.0[stage]
+    }
+
+    /// By stage.
+    #[must_use]
+    pub fn by_stage(&self) -> &[Bytes] {
+        &self.0
+    }
+
+    /// The one that all stages have, if they have the same.
+    #[must_use]
+    pub fn same(&self) -> Option<Bytes> {
+        let first = *self.0.first()?;
+        self.0.iter().all(|&one| one == first).then_some(first)
+    }
+}
+
+/// One for every stage, from one for all or one per stage.
+fn each_stage<T: Copy>(shape: Shape, values: &[T]) -> Result<Vec<T>, Fault> {
+    let stages = shape.stages();
+    match values {
+        [all] => Ok(vec![*all; stages]),
+        each if each.len() == stages => Ok(each.to_vec()),
+        _ => {
+            let chunks = u16::try_from(stages).unwrap_or(u16::MAX);
+            Err(Fault::ValueCount { what: "memory-limit", given: values.len(), stages, chunks })
+        }
+    }
+}
+
 /// A pipeline, what its passes cost and hold, and the memory limit, for a family to order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     shape: Shape,
     costs: Costs,
     footprints: Footprints,
-    limit: Option<Limit>,
+    /// By stage.
+    limits: Option<Vec<Limit>>,
 }
 
 impl Problem {
@@ -109,7 +159,7 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limit: None })
+        Ok(Self { shape, costs, footprints, limits: None })
     }
 
     /// The same with `footprints`.
@@ -121,10 +171,18 @@ impl Problem {
         Ok(Self { footprints, ..self })
     }
 
-    /// The same under `limit`.
+    /// The same under `limit` on every stage.
     #[must_use]
     pub fn with_limit(self, limit: Limit) -> Self {
-        Self { limit: Some(limit), ..self }
+        Self { limits: Some(vec![limit; self.shape.stages()]), ..self }
+    }
+
+    /// The same under `limits`: one for all stages, or one per stage.
+    ///
+    /// # Errors
+    /// [`Fault::ValueCount`] for any other number.
+    pub fn with_limits(self, limits: &[Limit]) -> Result<Self, Fault> {
+        Ok(Self { limits: Some(each_stage(self.shape, limits)?), ..self })
     }
 
     /// Stages, chunks and microbatches.
@@ -148,26 +206,27 @@ impl Problem {
     /// Whether there is a memory limit.
     #[must_use]
     pub const fn is_limited(&self) -> bool {
-        self.limit.is_some()
+        self.limits.is_some()
     }
 
-    /// The limit in bytes for each stage, where a multiple of p counts the activations of the
-    /// stage that holds most; `None` if memory is not limited.
+    /// The limits in bytes, where a multiple of p counts the activations of the stage that holds
+    /// most; `None` if memory is not limited.
     ///
     /// # Errors
     /// [`Fault::BelowOneMicrobatch`] if a stage cannot do even one alone, in any order.
-    pub fn limit(&self, placement: Placement) -> Result<Option<Bytes>, Fault> {
-        let Some(limit) = self.limit else { return Ok(None) };
+    pub fn limits(&self, placement: Placement) -> Result<Option<Limits>, Fault> {
+        let Some(limits) = &self.limits else { return Ok(None) };
         let (unit, peak) = self.one_microbatch(placement);
         let most = unit.into_iter().max().unwrap_or_default();
-        let limit = limit.bytes(self.shape, most);
-        let peaks = peak.into_iter().enumerate();
-        let highest = peaks.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage)));
+        let limits: Vec<Bytes> = limits.iter().map(|one| one.bytes(self.shape, most)).collect();
+        let peaks = peak.into_iter().zip(&limits).enumerate();
+        let over = peaks.filter(|(_, (needs, limit))| needs > limit);
+        let highest = over.max_by_key(|&(stage, (needs, _))| (needs, std::cmp::Reverse(stage)));
         match highest {
-            Some((stage, needs)) if needs > limit => {
+            Some((stage, (needs, &limit))) => {
                 Err(Fault::BelowOneMicrobatch { stage, needs, limit })
             }
-            _ => Ok(Some(limit)),
+            None => Ok(Some(Limits(limits))),
         }
     }
 
@@ -195,6 +254,30 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_one_for_all_stages_or_one_each() {
+        let shape = Shape::new(3, 2, 1).unwrap();
+        let problem =
+            Problem::new(shape, Costs::uniform(shape, Default::default(), Default::default()));
+        let [small, large] = [Limit::Bytes(Bytes(4)), Limit::times_p(1)];
+        let resolved = |limits: &[Limit]| {
+            let problem = problem.clone()?.with_limits(limits)?;
+            problem.limits(Placement::Vee).map(|limits| limits.unwrap().by_stage().to_vec())
+        };
+        // One microbatch holds 2 units on a stage of two chunks: 1p is 6.
+        assert_eq!(resolved(&[large]), Ok(vec![Bytes(6); 3]));
+        assert_eq!(resolved(&[large, small, large]), Ok([6, 4, 6].map(Bytes).to_vec()));
+        for given in [0, 2, 4, 6] {
+            let fault = resolved(&vec![small; given]).unwrap_err();
+            assert!(matches!(fault, Fault::ValueCount { what: "memory-limit", .. }), "{fault}");
+        }
+        let below = resolved(&[large, Limit::Bytes(Bytes(1)), small]);
+        let [needs, limit] = [2, 1].map(Bytes);
+        assert_eq!(below, Err(Fault::BelowOneMicrobatch { stage: 1, needs, limit }));
+        assert_eq!(Limits::new(shape, &[Bytes(5)]).unwrap().same(), Some(Bytes(5)));
+        assert_eq!(Limits::new(shape, &[5, 6, 5].map(Bytes)).unwrap().same(), None);
+    }
 
     #[test]
     fn limits_are_read_and_printed() {

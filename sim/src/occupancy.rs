@@ -74,8 +74,8 @@ struct Change {
 type Changes = BTreeMap<u64, Change>;
 
 impl Occupancy {
-    /// Follows `run` of `setup`; `resident` is what each stage holds all the time, `capacity` what a
-    /// device has.
+    /// Follows `run` of `setup`; `resident` is what each stage holds all the time, `capacities` what
+    /// each device has, if that is known.
     ///
     /// # Errors
     /// If the footprints are those of another pipeline, or so much is held that it cannot be
@@ -85,7 +85,7 @@ impl Occupancy {
         setup: &Setup<'_>,
         footprints: &Footprints,
         resident: &[Bytes],
-        capacity: Option<Bytes>,
+        capacities: Option<&[Bytes]>,
     ) -> Result<Self, Fault> {
         footprints.check(setup.schedule.shape())?;
         check_resident(resident)?;
@@ -105,6 +105,7 @@ impl Occupancy {
                 continue;
             }
             let fixed: Bytes = seated.iter().map(|&stage| resident[stage]).sum();
+            let capacity = capacities.map(|capacities| capacities[device]);
             let (curve, mut peak) = follow(device, changes, fixed, capacity);
             peak.activations =
                 seated.iter().flat_map(|&stage| held(run, footprints, stage, peak.at)).collect();

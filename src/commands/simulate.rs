@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pipeline::{Metrics, Timeline};
+use pipeline::{Limits, Metrics, Timeline};
 use serde::Serialize;
 use sim::Replay;
 use sim::monte_carlo::MonteCarlo;
@@ -52,12 +52,22 @@ Examples:
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
 and what is done where alone: every schedule meets the same.
 
---explain takes away one cause of waiting after the other from runs of the same order: stragglers and
-jitter; earlier steps; waits for memory and the host; shared links; communication; unequal stages.
-Each is given the idle time (longest span of a stage, less busy time) that goes with it; what is left
-is warm-up and drain. Shares are negative where a cause hides waiting. Levers are changes of the
-longest span: 5 % slower is passes of 1.05 times the length, a link twice as fast halves its transfers.
-Under noise all of it is about replica 0.";
+--explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
+the longest span of a stage; on hardware, the last step with all that lies between two. It takes away
+one cause of waiting after the other from runs of the same order, and gives each the idle time that
+goes with it:
+  stragglers, jitter  without: every pass and transfer takes its nominal time
+  synchronisation     the barrier and its exchange, post-validation with rollbacks, and what earlier
+                      steps leave behind; without: each stage's step lasts from its own first pass to
+                      the end of its own optimizer
+  memory waits        without: devices hold anything, and nothing is offloaded
+  shared links        without: every transfer takes the time it takes alone
+  communication       without: what is made is there at once, and gradients are reduced at once
+  unequal stages      without: all chunks take the average of F, of B and of W
+  warm-up, drain      what is left
+Shares are negative where a cause hides waiting. Levers are changes of the same step: 5 % slower is
+passes of 1.05 times the length, a link twice as fast halves its transfers, 1 GiB more on a stage is a
+new order with that limit raised alone. Under noise all of it is about replica 0.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
@@ -237,7 +247,7 @@ fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
 
 fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
     let named = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
-    let limited = outcomes.iter().any(|outcome| outcome.case.limit.is_some());
+    let limited = outcomes.iter().any(|outcome| outcome.case.limits.is_some());
     let mut header = vec!["schedule", "p", "m", "v", "span", "bubble"];
     header.extend(["makespan", "bubble/makespan"]);
     header.extend(["peak/M_B", "on stage"]);
@@ -333,15 +343,19 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
         row.push(if case.has_footprints { format::size(peak) } else { "-".to_owned() });
     }
     if header.contains(&"fits") {
-        row.push(match (outcome.fits(), case.limit) {
-            (Some(true), _) => "yes".to_owned(),
-            (Some(false), Some(limit)) => {
-                format!("no: limit {:.2} M_B", outcome.in_microbatches(limit))
-            }
-            _ => "-".to_owned(),
-        });
+        row.push(case.limits.as_ref().map_or("-".to_owned(), |limits| fits(outcome, limits)));
     }
     row
+}
+
+/// Whether every stage keeps its limit, or the limit that one does not keep.
+fn fits(outcome: &Outcome, limits: &Limits) -> String {
+    let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
+    let limit = outcome.in_microbatches(limits.of(stage));
+    match limits.same() {
+        Some(_) => format!("no: limit {limit:.2} M_B"),
+        None => format!("no: limit {limit:.2} M_B on stage {stage}"),
+    }
 }
 
 /// The peak of every stage, where they fit on a line.

@@ -1,14 +1,14 @@
 //! A timeline as trace events, for Perfetto or `chrome://tracing`.
 //!
 //! One process per schedule, one thread per stage, one complete event per pass, written one by one,
-//! a flow per transfer from the pass that makes a value to the one that needs it, and a counter per
-//! device for its memory, where those are known. The two passes of a pair have the
-//! same times, which viewers show one under the other.
+//! a flow per transfer from the pass that makes a value to the one that needs it, an event for the
+//! optimizer of each stage and step, and a counter per device for its memory, where those are known.
+//! The two passes of a pair have the same times, which viewers show one under the other.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Nanos, Pass, Timeline, Value};
+use pipeline::{Bytes, Kind, Nanos, Pass, Timeline, Value};
 use sim::engine::Transfer;
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
@@ -24,6 +24,10 @@ pub(crate) struct Trace<'a> {
     pub(crate) steps: u32,
     /// Every value that crossed between stages.
     pub(crate) transfers: &'a [Transfer],
+    /// For each step, when each stage could begin the next one.
+    pub(crate) releases: &'a [Vec<Nanos>],
+    /// How long the optimizer takes before that; 0 where there is none.
+    pub(crate) optimizer: Nanos,
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
 }
@@ -33,7 +37,7 @@ pub(crate) struct Trace<'a> {
 /// # Errors
 /// If `out` cannot be written.
 pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
-    let Trace { name, timeline, steps, transfers, memory } = trace;
+    let Trace { name, timeline, steps, transfers, memory, .. } = trace;
     writeln!(out, r#"{{"displayTimeUnit":"ns","traceEvents":["#)?;
     let name = serde_json::to_string(name)?;
     write!(
@@ -43,19 +47,16 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     for stage in 0..timeline.stages.len() {
         write_thread(out, stage)?;
     }
-    for (stage, spans) in timeline.stages.iter().enumerate() {
-        let of_step = (spans.len() / *steps as usize).max(1);
-        for (at, span) in spans.iter().enumerate() {
-            for pass in span.slot.passes() {
-                write_pass(out, stage, at / of_step, pass, [span.start, span.end])?;
-            }
-        }
+    let keyed = transfers.iter().enumerate();
+    let ids = keyed.map(|(id, one)| ((one.step as usize, one.value), id)).collect();
+    let events = events(timeline, *steps);
+    let last = events.iter().map(|one| one.pass.chunk).max().unwrap_or(0);
+    for event in &events {
+        write_pass(out, event)?;
+        write_flows(out, &ids, last.saturating_add(1), event)?;
     }
-    let takers = Takers::of(timeline, *steps);
-    for (id, transfer) in transfers.iter().enumerate() {
-        if let Some(taken) = takers.start(transfer) {
-            write_flow(out, id, transfer, taken)?;
-        }
+    if trace.optimizer > Nanos(0) {
+        write_optimizer(out, trace)?;
     }
     for (device, curve) in memory.iter().enumerate() {
         for (time, bytes) in curve {
@@ -75,13 +76,8 @@ fn write_thread(out: &mut dyn Write, stage: usize) -> io::Result<()> {
     )
 }
 
-fn write_pass(
-    out: &mut dyn Write,
-    stage: usize,
-    step: usize,
-    pass: Pass,
-    [start, end]: [Nanos; 2],
-) -> io::Result<()> {
+fn write_pass(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+    let Event { pass, stage, step, start, end } = *event;
     let Pass { kind, chunk, microbatch } = pass;
     let (kind, start, duration) = (kind.name(), micros(start), micros(end - start));
     write!(
@@ -92,47 +88,93 @@ fn write_pass(
     )
 }
 
-/// When each value is first used on another stage than its maker's.
-struct Takers(HashMap<(usize, Value), Nanos>);
+/// A pass, and where it stands.
+struct Event {
+    pass: Pass,
+    stage: usize,
+    step: usize,
+    start: Nanos,
+    end: Nanos,
+}
 
-impl Takers {
-    fn of(timeline: &Timeline, steps: u32) -> Self {
-        let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
-        let chunks = passes.map(|pass| pass.chunk).max().map_or(1, |last| last.saturating_add(1));
-        let mut starts = HashMap::new();
-        for spans in &timeline.stages {
-            let of_step = (spans.len() / steps.max(1) as usize).max(1);
-            for (at, span) in spans.iter().enumerate() {
-                for pass in span.slot.passes() {
-                    let needs = pass.needs(chunks).filter(|value| value.chunk() != pass.chunk);
-                    starts.extend(needs.map(|value| ((at / of_step, value), span.start)));
-                }
-            }
+/// All passes in time; where several take no time at once, what makes a value goes before what needs
+/// it, for viewers end no flow that has not begun.
+fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
+    let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
+    let last = passes.map(|pass| pass.chunk).max().map_or(0, u32::from);
+    let depth = |pass: Pass| match pass.kind {
+        Kind::F => u32::from(pass.chunk),
+        Kind::B | Kind::BW => 2 * last + 1 - u32::from(pass.chunk),
+        Kind::W => 2 * last + 2,
+    };
+    let mut events = Vec::new();
+    for (stage, spans) in timeline.stages.iter().enumerate() {
+        let of_step = (spans.len() / steps.max(1) as usize).max(1);
+        for (at, span) in spans.iter().enumerate() {
+            let (start, end, step) = (span.start, span.end, at / of_step);
+            let passes = span.slot.passes();
+            events.extend(passes.map(|pass| Event { pass, stage, step, start, end }));
         }
-        Self(starts)
     }
+    events.sort_by_key(|one| (one.start, one.end, depth(one.pass)));
+    events
+}
 
-    fn start(&self, transfer: &Transfer) -> Option<Nanos> {
-        self.0.get(&(transfer.step as usize, transfer.value)).copied()
+/// Both ends of a flow in `event`: of what it needs from other stages, of what it makes for them.
+///
+/// Each is at the start of its pass and written right after it: that moment is the pass's own even if
+/// it takes no time, while its end is already that of the next.
+fn write_flows(
+    out: &mut dyn Write,
+    transfers: &HashMap<(usize, Value), usize>,
+    chunks: u16,
+    event: &Event,
+) -> io::Result<()> {
+    let id = |value: Value| transfers.get(&(event.step, value)).copied();
+    let needs = event.pass.needs(chunks).filter(|value| value.chunk() != event.pass.chunk);
+    for (value, id) in needs.filter_map(|value| Some((value, id(value)?))) {
+        write_flow(out, r#""ph":"f","bp":"e""#, id, value, event)?;
+    }
+    match event.pass.makes().and_then(|value| Some((value, id(value)?))) {
+        Some((value, id)) => write_flow(out, r#""ph":"s""#, id, value, event),
+        None => Ok(()),
     }
 }
 
-/// An arrow from the pass that ends when the value is made to the pass that starts at `taken`.
-fn write_flow(out: &mut dyn Write, id: usize, transfer: &Transfer, taken: Nanos) -> io::Result<()> {
-    let Transfer { value, from, to, made, .. } = *transfer;
+fn write_flow(
+    out: &mut dyn Write,
+    end: &str,
+    id: usize,
+    value: Value,
+    event: &Event,
+) -> io::Result<()> {
     let name = match value {
         Value::Output { .. } => "output",
         Value::Gradient { .. } => "gradient",
     };
-    // A flow begins inside the pass it belongs to: a pass is over at its end.
-    let made = micros(Nanos(made.0.saturating_sub(1)));
-    let head = format!(r#""pid":{PROCESS},"cat":"transfer","name":"{name}","id":{id}"#);
-    let taken = micros(taken);
+    let (stage, time) = (event.stage, micros(event.start));
     write!(
         out,
-        ",\n{{\"ph\":\"s\",{head},\"tid\":{from},\"ts\":{made}}},\n\
-         {{\"ph\":\"f\",\"bp\":\"e\",{head},\"tid\":{to},\"ts\":{taken}}}"
+        ",\n{{{end},\"pid\":{PROCESS},\"cat\":\"transfer\",\"name\":\"{name}\",\"id\":{id},\
+         \"tid\":{stage},\"ts\":{time}}}"
     )
+}
+
+/// The optimizer of each stage, at the end of each step.
+fn write_optimizer(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+    let duration = micros(trace.optimizer);
+    for (step, releases) in trace.releases.iter().enumerate() {
+        for (stage, end) in releases.iter().enumerate() {
+            let start = micros(Nanos(end.0.saturating_sub(trace.optimizer.0)));
+            write!(
+                out,
+                ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{stage},\"name\":\"optimizer\",\
+                 \"cat\":\"optimizer\",\"ts\":{start},\"dur\":{duration},\
+                 \"args\":{{\"step\":{step}}}}}"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn write_memory(out: &mut dyn Write, device: usize, time: Nanos, bytes: Bytes) -> io::Result<()> {
@@ -164,7 +206,9 @@ mod tests {
     fn events_with(name: &str, timeline: &Timeline, transfers: &[Transfer]) -> Vec<Json> {
         let mut json = Vec::new();
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
-        let trace = Trace { name, timeline, steps: 1, transfers, memory: &memory };
+        let (releases, optimizer) = (&[][..], Nanos(0));
+        let trace =
+            Trace { name, timeline, steps: 1, transfers, releases, optimizer, memory: &memory };
         write(&mut json, &trace).unwrap();
         let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()
@@ -223,7 +267,7 @@ mod tests {
         let events = events_with("1f1b", &timeline, &[one]);
         let flow = |ph| events.iter().find(|event| event["ph"] == ph).unwrap();
         let (begin, end) = (flow("s"), flow("f"));
-        assert_eq!((nanos(&begin["ts"]), nanos(&end["ts"])), (Nanos(12_344), Nanos(12_345)));
+        assert_eq!((nanos(&begin["ts"]), nanos(&end["ts"])), (Nanos(0), Nanos(12_345)));
         assert_eq!((&begin["tid"], &end["tid"]), (&0.into(), &1.into()));
         assert_eq!((&begin["id"], &end["bp"]), (&end["id"], &"e".into()));
     }

@@ -29,17 +29,17 @@ impl Explanation {
     /// If the clock overflows, or a run without one of the causes gets stuck.
     pub fn of(outcome: &Outcome) -> Result<Self, Error> {
         let case = &outcome.case;
+        let run = outcome::recorded(outcome)?;
         let causes = match &case.hardware {
-            Some(hardware) => Causes::of_engine(&hardware.setup(case), &outcome.metrics)
+            Some(hardware) => Causes::of_engine(&hardware.setup(case), &run)
                 .map_err(|error| outcome::named(case, &error))?,
             None => Causes::of_replay(&case.schedule, case.problem.costs(), &outcome.metrics)
                 .map_err(|fault| outcome::named(case, &fault))?,
         };
-        let run = outcome::recorded(outcome)?;
         let devices = outcome.devices();
         let path = Waits::new(&case.schedule, &run, &devices).critical_path();
         let summary = path.summary(case.schedule.shape().stages());
-        let levers = Levers::of(outcome)?;
+        let levers = Levers::of(outcome, causes.cost)?;
         Ok(Self { causes, path: path.links, summary, levers })
     }
 }

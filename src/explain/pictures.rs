@@ -1,9 +1,15 @@
 //! Outcomes as pictures that explain: levers as bars, timelines on a page.
 
+use pipeline::Nanos;
+use sim::engine::Run;
+use sim::explain::Gaps;
+
+use super::report::{ratio, seen, signed, whole};
 use crate::draw::html;
 use crate::draw::plot::tornado::{self, Tornado};
 use crate::error::Error;
 use crate::explain::levers::Lever;
+use crate::format;
 use crate::outcome::{self, Outcome, title};
 
 /// The levers of every schedule that was explained.
@@ -32,12 +38,48 @@ pub fn page(outcomes: &[Outcome]) -> Result<String, Error> {
 
 fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Error> {
     let Outcome { case, report, .. } = outcome;
+    let run = outcome::recorded(outcome)?;
     Ok(html::Chart {
         title: title(outcome),
         schedule: &case.schedule,
-        run: outcome::recorded(outcome)?,
+        idle: idle(outcome, &run),
+        run,
         devices: outcome.devices(),
         memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
-        capacity: case.hardware.as_ref().and_then(|hardware| hardware.capacity),
+        capacities: case.hardware.as_ref().and_then(|hardware| hardware.capacities.as_deref()),
     })
+}
+
+/// Why stages wait in the last step of `run`, or what keeps it from being said.
+fn idle(outcome: &Outcome, run: &Run) -> Result<html::Idle, String> {
+    let case = &outcome.case;
+    let gaps = match &case.hardware {
+        Some(hardware) => {
+            Gaps::of_engine(&hardware.setup(case), run).map_err(|error| error.to_string())
+        }
+        None => Gaps::of_replay(&case.schedule, case.problem.costs(), &run.timeline)
+            .map_err(|fault| fault.to_string()),
+    }?;
+    let keys = keys(&gaps, outcome.metrics.work());
+    Ok(html::Idle { gaps, keys })
+}
+
+/// The lines `average` and `of the step` of the table of causes, turned.
+fn keys(gaps: &Gaps, busy: Nanos) -> Vec<html::Key> {
+    let key = |name: &str, cause, time| html::Key {
+        name: name.to_owned(),
+        cause,
+        time: signed(time),
+        share: format::percent(ratio(time, gaps.cost)),
+    };
+    let average = gaps.average();
+    let stages: Vec<_> = (0..gaps.stages.len()).map(|stage| gaps.of_stage(stage)).collect();
+    let mut keys = vec![key("busy", None, whole(busy))];
+    if gaps.optimizer > Nanos(0) {
+        keys.push(key("optimizer", None, whole(gaps.optimizer)));
+    }
+    keys.push(key("idle", None, average.iter().sum()));
+    let causes = seen(&stages).into_iter();
+    keys.extend(causes.map(|cause| key(cause.name(), Some(cause), average[cause as usize])));
+    keys
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use pipeline::{Kind, Nanos};
 use serde::Serialize;
-use sim::explain::{Cause, Causes, Link, Summary, Wait};
+use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
 
 use super::Explanation;
 use super::levers::{Lever, Levers};
@@ -26,16 +26,18 @@ pub fn text(title: &str, why: &Explanation) -> String {
 
 /// Where the time of each stage goes.
 fn causes(causes: &Causes) -> String {
-    let seen = |cause: &Cause| {
-        *cause == Cause::Structure || causes.idle.iter().any(|stage| stage[*cause as usize] != 0)
-    };
-    let shown: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
-    let mut header = vec!["stage", "busy", "idle"];
+    let shown = seen(&causes.idle);
+    let steps = causes.optimizer > Nanos(0);
+    let optimizer = steps.then(|| format::time(causes.optimizer));
+    let mut header = vec!["stage", "busy"];
+    header.extend(steps.then_some("optimizer"));
+    header.push("idle");
     header.extend(shown.iter().map(|cause| cause.name()));
-    let line = |name: String, busy: Nanos, idle: [i64; 7]| {
+    let line = |name: String, busy: Nanos, idle: [i64; CAUSES]| {
         let total = idle.iter().sum();
         let parts = shown.iter().map(|cause| signed(idle[*cause as usize]));
-        [name, format::time(busy), signed(total)].into_iter().chain(parts).collect()
+        let head = [name, format::time(busy)].into_iter().chain(optimizer.clone());
+        head.chain([signed(total)]).chain(parts).collect()
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     if causes.idle.len() <= MOST_STAGES {
@@ -50,10 +52,17 @@ fn causes(causes: &Causes) -> String {
     let share = |time: i64| format::percent(ratio(time, causes.cost));
     let total = average.iter().sum();
     let parts = shown.iter().map(|cause| share(average[*cause as usize]));
-    let busy = i64::try_from(busy.0).unwrap_or(i64::MAX);
-    let head = ["of the step".to_owned(), share(busy), share(total)];
-    rows.push(head.into_iter().chain(parts).collect());
+    let head = ["of the step".to_owned(), share(whole(busy))].into_iter();
+    let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
+    rows.push(head.chain(parts).collect());
     format::table(&header, rows)
+}
+
+/// The causes that any stage's idle time is owed to, and structure.
+pub(super) fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
+    let owed = |cause: Cause| idle.iter().any(|stage| stage[cause as usize] != 0);
+    let seen = |cause: &Cause| *cause == Cause::Structure || owed(*cause);
+    Cause::ALL.into_iter().filter(seen).collect()
 }
 
 /// What the critical path consists of, in a line.
@@ -104,12 +113,13 @@ fn levers(levers: &Levers) -> String {
     text
 }
 
-fn whole(time: Nanos) -> i64 {
+/// A time that may be negative.
+pub(super) fn whole(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 /// A time with its sign.
-fn signed(time: i64) -> String {
+pub(super) fn signed(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
     match time {
         0 => "0".to_owned(),
@@ -117,8 +127,9 @@ fn signed(time: i64) -> String {
     }
 }
 
+/// The share of `part` in `of`.
 #[allow(clippy::cast_precision_loss)]
-fn ratio(part: i64, of: Nanos) -> f64 {
+pub(super) fn ratio(part: i64, of: Nanos) -> f64 {
     if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 
@@ -148,7 +159,7 @@ pub fn waited_for(link: &Link) -> String {
 /// An explanation.
 #[derive(Serialize)]
 pub struct Json {
-    /// The longest span of a stage.
+    /// Step time: the longest span of a stage; on hardware, with what lies between two steps.
     cost_ns: u64,
     /// That, once each cause and those before it are gone.
     cost_without_ns: BTreeMap<&'static str, u64>,
@@ -162,6 +173,7 @@ pub struct Json {
 struct StageJson {
     stage: usize,
     busy_ns: u64,
+    optimizer_ns: u64,
     /// The sum of the causes.
     idle_ns: i64,
     #[serde(flatten)]
@@ -192,9 +204,10 @@ impl From<&Explanation> for Json {
     fn from(why: &Explanation) -> Self {
         let causes = &why.causes;
         let without = Cause::ALL.into_iter().zip(causes.without);
-        let stage = |(stage, (idle, busy)): (usize, (&[i64; 7], &Nanos))| StageJson {
+        let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| StageJson {
             stage,
             busy_ns: busy.0,
+            optimizer_ns: causes.optimizer.0,
             idle_ns: idle.iter().sum(),
             causes: Cause::ALL
                 .into_iter()

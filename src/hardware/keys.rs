@@ -81,10 +81,10 @@ pub struct HardwareKeys {
     /// [default: 18 = 2 + 4 + 12, bf16 with fp32 gradients, master weights and Adam moments]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub bytes_per_parameter: Option<u64>,
-    /// Memory of a device [default: the cluster's]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "text")]
-    pub device_memory: Option<Bytes>,
+    /// Memory of every device; or one per device [default: the cluster's]
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub device_memory: Option<Vec<Bytes>>,
     /// Part of the activations that is on the host between F and B, from 0 to 1; the cluster says how
     /// fast it is copied [default: 0]
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]

@@ -32,8 +32,8 @@ pub struct Hardware {
     resident: Vec<Bytes>,
     /// Whether activations are known in bytes of whole stages; else they are left out.
     measures_activations: bool,
-    /// What a device has, if that is known.
-    pub capacity: Option<Bytes>,
+    /// What each device has, if that is known.
+    pub capacities: Option<Vec<Bytes>>,
     /// Whether passes wait for memory.
     waits: bool,
     /// Thousandths of activations on the host, and how many slots ahead they are called back.
@@ -74,9 +74,10 @@ impl Hardware {
         }
         let resident =
             resident(all, shape, placement).map_err(|(key, message)| fail(key, message))?;
-        let capacity = keys.device_memory.or_else(|| cluster.memory());
+        let capacities =
+            capacities(keys, &cluster).map_err(|message| fail("device-memory", message))?;
         let waits = keys.when_full == Some(FullKey::Wait);
-        if waits && (capacity.is_none() || !measures_bytes(all)) {
+        if waits && (capacities.is_none() || !measures_bytes(all)) {
             let message = "passes can only wait for memory if --device-memory and the bytes of \
                            activations (--activation, or --layers-per-stage) are known";
             return Err(fail("when-full", message.to_owned()));
@@ -93,7 +94,7 @@ impl Hardware {
             boundary,
             resident,
             measures_activations: measures_bytes(all),
-            capacity,
+            capacities,
             waits,
             offload: offload(all, has_links).map_err(|message| fail("offload", message))?,
         }))
@@ -112,6 +113,16 @@ impl Hardware {
         (0..shape.chunks() - 1).map(hop).max().unwrap_or_default()
     }
 
+    /// Time of the optimizer on a stage.
+    pub const fn optimizer(&self) -> Nanos {
+        self.boundary.optimizer
+    }
+
+    /// Whether there is but one step, although stages do not meet between steps.
+    pub fn starts_cold(&self) -> bool {
+        self.steps == 1 && self.boundary.synchronisation != Synchronisation::Barrier
+    }
+
     /// Runs `case` under `conditions`.
     pub fn run(&self, case: &Case, conditions: &impl Conditions) -> Result<Run, EngineError> {
         engine::run(&self.setup(case), conditions)
@@ -128,19 +139,23 @@ impl Hardware {
             true => case.problem.footprints(),
             false => &nothing,
         };
-        Occupancy::of(run, &setup, footprints, &self.resident, self.capacity)
+        Occupancy::of(run, &setup, footprints, &self.resident, self.capacities.as_deref())
     }
 
-    /// Devices with `more` memory, if passes wait for memory.
-    pub fn with_memory(&self, more: Bytes) -> Option<Self> {
-        let capacity = Bytes(self.capacity.filter(|_| self.waits)?.0.saturating_add(more.0));
-        Some(Self { capacity: Some(capacity), ..self.clone() })
+    /// `more` memory on one device, or on all, if passes wait for memory.
+    pub fn with_memory(&self, more: Bytes, on: Option<usize>) -> Option<Self> {
+        let mut capacities = self.capacities.clone().filter(|_| self.waits)?;
+        let devices = capacities.iter_mut().enumerate();
+        for (_, capacity) in devices.filter(|(device, _)| on.is_none_or(|on| on == *device)) {
+            *capacity = Bytes(capacity.0.saturating_add(more.0));
+        }
+        Some(Self { capacities: Some(capacities), ..self.clone() })
     }
 
     /// What the engine is asked for `case`.
     pub fn setup<'a>(&'a self, case: &'a Case) -> Setup<'a> {
-        let room =
-            |limit| Room { footprints: case.problem.footprints(), resident: &self.resident, limit };
+        let (footprints, resident) = (case.problem.footprints(), &self.resident);
+        let room = |limits| Room { footprints, resident, limits };
         Setup {
             schedule: &case.schedule,
             costs: case.problem.costs(),
@@ -148,9 +163,9 @@ impl Hardware {
             seats: &self.seats,
             communication: self.communication,
             messages: self.messages,
-            room: self.capacity.filter(|_| self.waits).map(room),
+            room: self.capacities.as_deref().filter(|_| self.waits).map(room),
             offload: self.offload.map(|(per_mille, ahead)| Offload {
-                footprints: case.problem.footprints(),
+                footprints,
                 per_mille,
                 ahead,
             }),
@@ -174,6 +189,20 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
             devices.iter().map(|device| device.saturating_add(1)).max().unwrap_or(0).min(stages)
         }
         _ => stages,
+    }
+}
+
+/// What each device has: as given, one for all or one each, or what the cluster says.
+fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes>>, String> {
+    let devices = cluster.devices();
+    match keys.device_memory.as_deref() {
+        None => Ok(cluster.memory().map(|memory| vec![memory; devices])),
+        Some([all]) => Ok(Some(vec![*all; devices])),
+        Some(each) if each.len() == devices => Ok(Some(each.to_vec())),
+        Some(each) => {
+            let given = each.len();
+            Err(format!("device-memory has {given} values: give 1, or {devices} (one per device)"))
+        }
     }
 }
 

@@ -220,6 +220,29 @@ fn microbatches_that_do_not_fit_the_rounds() {
 }
 
 #[test]
+fn memory_limits_may_differ_by_stage() {
+    let ask = |limits: &str| {
+        let times = "--forward 10ms --backward-input 11ms --backward-weight 7ms";
+        let shape = "--stages 4 --microbatches 8 --schedule zb-heuristic,zb-v,zb-h2";
+        format!("simulate {shape} {times} --memory-limit {limits} --gantt never")
+    };
+    assert_eq!(stdout(&run(&ask("1.5p,1.5p,1.5p,1.5p"))), stdout(&run(&ask("1.5p"))));
+    let json = results(&(ask("1p,1.5p,0.75p,2p") + " --json --activation 1MiB"));
+    let mib = [4u64, 6, 3, 8].map(|units| units << 20);
+    for result in &json[..2] {
+        assert_eq!(result["memory_limit_bytes"], serde_json::json!(mib));
+        let peaks = result["peak_activation_bytes"].as_array().unwrap().iter();
+        assert!(peaks.zip(mib).all(|(peak, limit)| peak.as_u64().unwrap() <= limit));
+        assert_eq!(result["fits"], true);
+    }
+    assert_eq!(json[2]["fits"], false);
+    assert!(stdout(&run(&ask("2p,2p,1p,2p"))).contains("no: limit 4.00 M_B on stage 2"));
+    refused(&run(&ask("1p,2p")), &["memory-limit has 2 values", "4 (one per stage)"]);
+    let devices = ask("1p") + " --device-memory 1GiB,2GiB";
+    refused(&run(&devices), &["device-memory has 2 values", "4 (one per device)"]);
+}
+
+#[test]
 fn memory_limits_that_cannot_be_kept() {
     let limit = |limit: &str| {
         small(&format!("--schedule zb-heuristic --activation 1GiB --memory-limit {limit}"))

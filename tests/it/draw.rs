@@ -46,33 +46,42 @@ pub(crate) fn costs(chunks: u16) -> impl Strategy<Value = Costs> {
     (per_chunk(times(), chunks), hop).prop_map(|(chunks, hop)| Costs::new(chunks, hop))
 }
 
-/// No limit, one from just above a microbatch to 3p, or one in bytes that may be too small.
-fn limit(stages: u64) -> impl Strategy<Value = Option<Limit>> {
+/// A limit from just above a microbatch to 3p, or one in bytes that may be too small.
+fn limit(stages: u64) -> impl Strategy<Value = Limit> {
     let times_p = (1_000_000 / stages + 1)..3_000_000;
     prop_oneof![
-        Just(None),
-        times_p.prop_map(|millionths| Some(Limit::TimesP { millionths })),
-        (0..40 * stages).prop_map(|bytes| Some(Limit::Bytes(Bytes(bytes)))),
+        times_p.prop_map(|millionths| Limit::TimesP { millionths }),
+        (0..40 * stages).prop_map(|bytes| Limit::Bytes(Bytes(bytes))),
     ]
 }
 
-fn problem(shape: Shape) -> impl Strategy<Value = (Problem, Option<Limit>)> {
+/// No limit, one for all stages, or one each.
+fn limits(stages: usize) -> impl Strategy<Value = Option<Vec<Limit>>> {
+    let one = || limit(stages as u64);
+    prop_oneof![
+        Just(None),
+        one().prop_map(|limit| Some(vec![limit])),
+        proptest::collection::vec(one(), stages).prop_map(Some),
+    ]
+}
+
+fn problem(shape: Shape) -> impl Strategy<Value = (Problem, Option<Vec<Limit>>)> {
     let footprints = proptest::option::of(per_chunk(footprint(), shape.chunks()));
-    let limit = limit(shape.stages() as u64);
-    (costs(shape.chunks()), footprints, limit).prop_map(move |(costs, footprints, limit)| {
+    let limits = limits(shape.stages());
+    (costs(shape.chunks()), footprints, limits).prop_map(move |(costs, footprints, limits)| {
         let mut problem = Problem::new(shape, costs).unwrap();
         if let Some(footprints) = footprints {
             problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         }
-        match limit {
+        match limits {
             None => (problem, None),
-            Some(limit) => (problem.with_limit(limit), Some(limit)),
+            Some(limits) => (problem.with_limits(&limits).unwrap(), Some(limits)),
         }
     })
 }
 
-/// A family, a problem of a shape that it allows, and the memory limit given with it.
-pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Limit>)> {
+/// A family, a problem of a shape that it allows, and the memory limits given with it.
+pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<Limit>>)> {
     let sizes = (select(&Family::ALL[..]), 1..=12u64, 1..=40u64, 1..=4u64);
     sizes.prop_flat_map(|(family, stages, microbatches, any_chunks)| {
         let chunks = match family.about().chunks {
@@ -80,7 +89,7 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Limit
             Chunks::Any { .. } => any_chunks,
         };
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
-        problem(shape).prop_map(move |(problem, limit)| (family, problem, limit))
+        problem(shape).prop_map(move |(problem, limits)| (family, problem, limits))
     })
 }
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Memory, Metrics, Order, Pass,
-    Placement, Problem, Schedule, Shape, Timeline, peak_in_flight,
+    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Order,
+    Pass, Placement, Problem, Schedule, Shape, Timeline, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -179,13 +179,17 @@ fn check_memory(schedule: &Schedule, footprints: &Footprints) {
     assert_eq!(peak_in_flight(schedule), in_flight);
 }
 
-/// The limit under which `family` makes its order, in bytes, and what one microbatch takes at least
-/// on the stage where it takes most.
-fn limit_in_force(family: Family, problem: &Problem, given: Option<Limit>) -> Option<(u64, u64)> {
-    let limit = match family.about().limit {
+/// By stage, the limit under which `family` makes its order, in bytes, and what one microbatch takes
+/// there at least.
+fn limits_in_force(
+    family: Family,
+    problem: &Problem,
+    given: Option<Vec<Limit>>,
+) -> Option<Vec<(Bytes, Bytes)>> {
+    let limits = match family.about().limit {
         LimitUse::Checked => None,
-        LimitUse::Own(limit) => Some(limit),
-        LimitUse::Shapes { default } => given.or(default),
+        LimitUse::Own(limit) => Some(vec![limit]),
+        LimitUse::Shapes { default } => given.or(default.map(|limit| vec![limit])),
     }?;
     let (p, vee) = (problem.shape().stages(), problem.shape().chunks_per_stage() == 2);
     let held = |chunk: usize| problem.footprints().of(u16::try_from(chunk).unwrap());
@@ -197,16 +201,24 @@ fn limit_in_force(family: Family, problem: &Problem, given: Option<Limit>) -> Op
     };
     let (units, peaks): (Vec<u64>, Vec<u64>) = (0..p).map(stage).unzip();
     let unit = units.into_iter().max().unwrap();
-    Some((limit.bytes(problem.shape(), Bytes(unit)).0, peaks.into_iter().max().unwrap()))
+    let limits = limits.into_iter().cycle();
+    let limits = limits.map(|limit| limit.bytes(problem.shape(), Bytes(unit)));
+    Some(limits.zip(peaks.into_iter().map(Bytes)).collect())
 }
 
 /// Asserts that `fault` says truly why `family` has no order.
-fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fault: &Fault) {
+fn check_fault(
+    family: Family,
+    problem: &Problem,
+    limits: Option<&[(Bytes, Bytes)]>,
+    fault: &Fault,
+) {
     let shape = problem.shape();
     match *fault {
-        Fault::BelowOneMicrobatch { needs, limit, .. } => {
-            assert_eq!(Some((limit.0, needs.0)), limits);
-            assert!(needs > limit);
+        Fault::BelowOneMicrobatch { stage, needs, limit } => {
+            let over = limits.unwrap().iter().filter(|(limit, needs)| needs > limit);
+            assert_eq!(limits.unwrap()[stage], (limit, needs));
+            assert_eq!(over.map(|&(_, needs)| needs).max(), Some(needs));
         }
         Fault::Needs { .. } => {
             let (p, m) = (shape.stages(), shape.microbatches() as usize);
@@ -228,18 +240,21 @@ proptest! {
     #![proptest_config(draw::cases(2000))]
 
     #[test]
-    fn every_family_obeys((family, problem, limit) in draw::question()) {
-        let limits = limit_in_force(family, &problem, limit);
+    fn every_family_obeys((family, problem, limits) in draw::question()) {
+        let limits = limits_in_force(family, &problem, limits);
         match family.schedule(&problem) {
-            Err(fault) => check_fault(family, &problem, limits, &fault),
+            Err(fault) => check_fault(family, &problem, limits.as_deref(), &fault),
             Ok(schedule) => {
                 check_replay(&schedule, problem.costs(), &mut Replay::new());
                 check_walk(&schedule);
                 check_text(&schedule);
                 check_memory(&schedule, problem.footprints());
                 let memory = Memory::of(&schedule, problem.footprints()).unwrap();
-                let limit = limits.map_or(u64::MAX, |(limit, _)| limit);
-                prop_assert_eq!(memory.over(Bytes(limit)), None);
+                for (stage, (limit, _)) in limits.into_iter().flatten().enumerate() {
+                    prop_assert!(memory.peak[stage] <= limit);
+                }
+                let exact = Limits::new(problem.shape(), &memory.peak).unwrap();
+                prop_assert_eq!(memory.over(&exact), None);
             }
         }
     }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
+mod bench;
+mod boundary;
+mod causes;
 mod cli;
 mod closed_forms;
 mod draw;
@@ -11,10 +14,14 @@ mod faults;
 mod golden;
 mod hardware;
 mod law;
+mod levers;
 mod machine;
 mod paper;
+mod removal;
+mod room;
 mod sweep;
 mod sweep_files;
 mod sweep_rows;
+mod trace;
 mod traces;
 mod weather;

@@ -14,10 +14,9 @@ use super::{About, Chunks, LimitUse};
 use crate::costs::{Footprint, PassTimes};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass};
-use crate::problem::{Limit, Problem};
+use crate::problem::{Limit, Limits, Problem};
 use crate::schedule::{Order, Schedule};
 use crate::shape::{Placement, Shape};
-use crate::units::Bytes;
 
 pub(super) const ABOUT: About = About {
     name: "zb-heuristic",
@@ -48,10 +47,10 @@ pub(super) const ABOUT_2P: About = About {
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
     let shape = problem.shape();
-    let limit = problem.limit(Placement::Looped)?.unwrap_or(Bytes(u64::MAX));
+    let limits = problem.limits(Placement::Looped)?;
     let mut best: Option<(u64, Vec<Vec<Kind>>)> = None;
     for flags in FLAGS {
-        let mut build = Build::new(problem, limit, flags);
+        let mut build = Build::new(problem, limits.as_ref(), flags);
         build.all();
         let span = build.span();
         if best.as_ref().is_none_or(|(least, _)| span < *least) {
@@ -105,6 +104,8 @@ const FLAGS: [Flags; 8] = {
 struct Stage {
     times: PassTimes,
     footprint: Footprint,
+    /// The most it may hold.
+    limit: u64,
     forwards: u32,
     backwards: u32,
     weights: u32,
@@ -120,7 +121,6 @@ struct Build {
     stages: Vec<Stage>,
     shape: Shape,
     hop: u64,
-    limit: u64,
     flags: Flags,
     /// The most any stage has waited so far.
     max_idle: u64,
@@ -130,11 +130,12 @@ struct Build {
 }
 
 impl Build {
-    fn new(problem: &Problem, limit: Bytes, flags: Flags) -> Self {
+    fn new(problem: &Problem, limits: Option<&Limits>, flags: Flags) -> Self {
         let shape = problem.shape();
         let stage = |(chunk, &times): (u16, &PassTimes)| Stage {
             times,
             footprint: problem.footprints().of(chunk),
+            limit: limits.map_or(u64::MAX, |limits| limits.of(usize::from(chunk)).0),
             forwards: 0,
             backwards: 0,
             weights: 0,
@@ -148,7 +149,6 @@ impl Build {
             stages: (0..).zip(problem.costs().chunks()).map(stage).collect(),
             shape,
             hop: problem.costs().hop().0,
-            limit: limit.0,
             flags,
             max_idle: 0,
             forward_end: vec![0; shape.cells()],
@@ -227,7 +227,7 @@ impl Build {
                     true => end + forward > arrival,
                     false => end >= arrival,
                 };
-                if held + growth > self.limit || late {
+                if held + growth > stage.limit || late {
                     break;
                 }
                 end += forward;
@@ -270,7 +270,7 @@ impl Build {
     fn weights_for_room(&self, stage: &Stage) -> u64 {
         let mut held = stage.held + stage.footprint.until_backward.0;
         let mut weights = 0;
-        while held > self.limit && stage.weights + weights < stage.backwards {
+        while held > stage.limit && stage.weights + weights < stage.backwards {
             held -= stage.footprint.until_weight.0;
             weights += 1;
         }
@@ -280,7 +280,7 @@ impl Build {
     /// Runs waiting W passes until a pass of `kind` fits into memory. It will: a stage never has
     /// more microbatches between F and B than the warm-up found room for.
     fn make_room(&mut self, j: usize, kind: Kind) {
-        while self.held_after(j, kind) > self.limit && self.has_waiting_weights(j) {
+        while self.held_after(j, kind) > self.stages[j].limit && self.has_waiting_weights(j) {
             self.put(j, Kind::W);
         }
     }

@@ -27,7 +27,7 @@ use super::{About, Chunks, LimitUse};
 use crate::costs::{Costs, Footprints};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass};
-use crate::problem::{Limit, Problem};
+use crate::problem::{Limit, Limits, Problem};
 use crate::schedule::{Order, Schedule};
 use crate::shape::{Placement, Shape};
 use crate::units::Bytes;
@@ -44,10 +44,13 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    let limit = problem.limit(Placement::Vee)?.unwrap_or(Bytes(u64::MAX));
+    let limits = match problem.limits(Placement::Vee)? {
+        Some(limits) => limits,
+        None => Limits::new(problem.shape(), &[Bytes(u64::MAX)])?,
+    };
     let mut best: Option<Built> = None;
     for fill in FILLS {
-        let built = build_repeatedly(problem, limit, fill)?;
+        let built = build_repeatedly(problem, &limits, fill)?;
         if best.as_ref().is_none_or(|best| built.span < best.span) {
             best = Some(built);
         }
@@ -78,12 +81,12 @@ struct Built {
 }
 
 /// Builds, and builds again allowing each stage the wait it had before, while that helps.
-fn build_repeatedly(problem: &Problem, limit: Bytes, fill: Fill) -> Result<Built, Fault> {
+fn build_repeatedly(problem: &Problem, limits: &Limits, fill: Fill) -> Result<Built, Fault> {
     let mut allowance = vec![0; problem.shape().stages()];
     let mut least_idle = u64::MAX;
     let mut best: Option<Built> = None;
     loop {
-        let built = Build::new(problem, limit, fill, &allowance).all()?;
+        let built = Build::new(problem, limits, fill, &allowance).all()?;
         let max_idle = built.idle.iter().copied().max().unwrap_or(0);
         let improved = max_idle < least_idle;
         least_idle = max_idle;
@@ -149,7 +152,7 @@ struct Build<'a> {
     shape: Shape,
     costs: &'a Costs,
     footprints: &'a Footprints,
-    limit: Bytes,
+    limits: &'a Limits,
     fill: Fill,
     /// How much longer than other stages each may wait.
     allowance: &'a [u64],
@@ -162,7 +165,7 @@ struct Build<'a> {
 const NOT_MADE: u64 = u64::MAX;
 
 impl<'a> Build<'a> {
-    fn new(problem: &'a Problem, limit: Bytes, fill: Fill, allowance: &'a [u64]) -> Self {
+    fn new(problem: &'a Problem, limits: &'a Limits, fill: Fill, allowance: &'a [u64]) -> Self {
         let shape = problem.shape();
         let passes = 6 * shape.microbatches() as usize;
         let stage = |_| Stage { order: Order::with_capacity(passes), ..Stage::default() };
@@ -171,7 +174,7 @@ impl<'a> Build<'a> {
             shape,
             costs: problem.costs(),
             footprints: problem.footprints(),
-            limit,
+            limits,
             fill,
             allowance,
             max_idle: 0,
@@ -206,7 +209,7 @@ impl<'a> Build<'a> {
             let forward = self.costs.of(Pass::f(down, 0)).0;
             let unit = self.until_backward(down).max(self.until_backward(up));
             let room = unit.0.saturating_mul(2 + 2 * i as u64);
-            while self.stages[i].held.0.saturating_add(room) <= self.limit.0
+            while self.stages[i].held.0.saturating_add(room) <= self.limits.of(i).0
                 && self.stages[i].end + forward <= back
                 && self.has_left(i, Kind::F, Down)
                 && (0..=i).all(|j| self.room_for(j, self.next(j, Kind::F, Down)).is_ok())

@@ -216,9 +216,9 @@ impl<'a, C: Conditions> Machine<'a, C> {
     /// What the device would hold if `slot` ran, where that is more than it can.
     pub(super) fn over(&self, stage: usize, slot: Slot) -> Option<u64> {
         let room = self.setup.room?;
-        let held = self.devices[self.stages[stage].device].held;
-        let needs = held.saturating_add(peak(room, slot));
-        (needs > room.limit.0).then_some(needs)
+        let device = self.stages[stage].device;
+        let needs = self.devices[device].held.saturating_add(peak(room, slot));
+        (needs > room.limits[device].0).then_some(needs)
     }
 
     fn start(&mut self, stage: usize, slot: Slot) {

@@ -66,8 +66,8 @@ pub struct Room<'a> {
     pub footprints: &'a Footprints,
     /// What each stage holds all the time: weights, gradients, optimizer state.
     pub resident: &'a [Bytes],
-    /// What a device can hold. A pass waits until there is room for what it takes.
-    pub limit: Bytes,
+    /// What each device can hold. A pass waits until there is room for what it takes.
+    pub limits: &'a [Bytes],
 }
 
 /// Everything the engine needs to know.
@@ -180,6 +180,30 @@ impl Run {
             (span.start, span.end) = (span.start - begin, span.end - begin);
         }
         Metrics::of(&Timeline { stages })
+    }
+
+    /// When each stage could begin step `step`: with the clock, or at the end of the one before.
+    ///
+    /// # Panics
+    /// If there are no such steps.
+    #[must_use]
+    pub fn begins(&self, step: u32) -> Vec<Nanos> {
+        match step.checked_sub(1) {
+            Some(before) => self.releases[before as usize].clone(),
+            None => vec![Nanos(0); self.timeline.stages.len()],
+        }
+    }
+
+    /// How long step `step` takes: from when a stage could begin it until it could begin the next,
+    /// at the stage where that is longest.
+    ///
+    /// # Panics
+    /// If there is no such step.
+    #[must_use]
+    pub fn step_length(&self, step: u32) -> Nanos {
+        let begins = self.begins(step).into_iter();
+        let ends = self.releases[step as usize].iter();
+        ends.zip(begins).map(|(end, begin)| *end - begin).max().unwrap_or_default()
     }
 
     /// The time per step once they follow each other: from the release of the first step to that

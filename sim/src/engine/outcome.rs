@@ -54,8 +54,9 @@ impl<C: Conditions> Machine<'_, C> {
                     (Some(value), _) => Cause::Value { on: maker(self.setup, value) },
                     (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
                     (None, Some(room)) if !self.devices[device].taken => {
-                        let needs = self.over(stage, slot).unwrap_or(room.limit.0);
-                        Cause::Memory { needs: Bytes(needs), limit: room.limit }
+                        let limit = room.limits[device];
+                        let needs = self.over(stage, slot).map_or(limit, Bytes);
+                        Cause::Memory { needs, limit }
                     }
                     _ => Cause::Device,
                 }

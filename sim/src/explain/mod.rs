@@ -1,16 +1,19 @@
 //! Why stages wait: what causes their idle time, what each pass waits for, and the critical path.
 //!
 //! [`Causes`] says how much of the idle time is owed to what, by runs that each leave out one cause
-//! more. [`Waits`] says of each slot what let it begin, and [`Waits::critical_path`] follows that
+//! more, and [`Gaps`] the same of each gap between two slots. [`Waits`] says of each slot what let it begin, and [`Waits::critical_path`] follows that
 //! back from the end of a step to its beginning.
 
 mod causes;
+mod chain;
+mod gaps;
 mod path;
 mod waits;
 
 use pipeline::{Nanos, Schedule, Timeline, Value};
 
-pub use causes::{Cause, Causes};
+pub use causes::{CAUSES, Cause, Causes};
+pub use gaps::Gaps;
 pub use path::{Path, Summary};
 pub use waits::{Link, Wait, Waits};
 

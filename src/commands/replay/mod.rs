@@ -78,9 +78,9 @@ struct Questions {
     /// Chunks per stage, for schedules that take any number
     #[arg(long, value_name = "V")]
     chunks: Option<u64>,
-    /// Memory limit per stage, for schedules that are made for one: `1.5p`
-    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
-    memory_limit: Option<Limit>,
+    /// Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage
+    #[arg(long, value_name = "LIMIT,..", value_delimiter = ',', allow_hyphen_values = true)]
+    memory_limit: Option<Vec<Limit>>,
 }
 
 /// The largest trace, in bytes.

@@ -151,7 +151,7 @@ impl<'a> Asked<'a> {
         keys.backward_weight = by_stage(|times| times.backward_weight);
         keys.hop = Some(costs.hop());
         keys.chunks = self.questions.chunks;
-        keys.memory_limit = self.questions.memory_limit;
+        keys.memory_limit.clone_from(&self.questions.memory_limit);
         (scenario, setting)
     }
 

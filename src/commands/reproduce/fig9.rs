@@ -71,7 +71,7 @@ fn cell(
     let published = figure.parse::<f64>().ok().filter(|figure| figure.is_finite());
     let published = published.ok_or_else(|| wrong(format!("`{figure}` is not a number")))?;
     let mut setting = setting.clone();
-    setting.keys.memory_limit = Some(limit);
+    setting.keys.memory_limit = Some(vec![limit]);
     let case = question::case(scenario, &setting, &Rule::named(method)?)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let ours = metrics.map_err(|fault| wrong(fault.to_string()))?.bubble_rate();

@@ -2,6 +2,8 @@
 //!
 //! The page holds its data as JSON and draws on canvases; it loads nothing and runs nothing else.
 
+mod idle;
+
 use pipeline::{Bytes, Kind, Nanos, Schedule, Value};
 use serde::Serialize;
 use sim::engine::{Run, Transfer};
@@ -9,6 +11,8 @@ use sim::explain::{Link, Wait, Waits};
 
 use super::DrawError;
 use super::canvas::colours;
+use idle::IdleData;
+pub(crate) use idle::{Idle, Key};
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -25,8 +29,10 @@ pub(crate) struct Chart<'a> {
     pub(crate) devices: Vec<usize>,
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
-    /// What a device has, if that is known.
-    pub(crate) capacity: Option<Bytes>,
+    /// What each device has, if that is known.
+    pub(crate) capacities: Option<&'a [Bytes]>,
+    /// Why stages wait in the last step, or why that cannot be said.
+    pub(crate) idle: Result<Idle, String>,
 }
 
 /// Writes `charts` one below the other, on one time axis.
@@ -36,12 +42,15 @@ pub(crate) struct Chart<'a> {
 pub(crate) fn page(charts: &[Chart<'_>]) -> Result<String, DrawError> {
     let spans = charts.iter().flat_map(|chart| chart.run.timeline.stages.iter().flatten());
     let end = spans.map(|span| span.end.0).max().unwrap_or(0);
+    let steps = charts.iter().filter_map(|chart| chart.idle.as_ref().ok()).map(Idle::end);
+    let whole = steps.max().unwrap_or(0).max(end);
     if end == 0 {
         return Err(DrawError::Empty { what: "no pass takes time" });
     }
     let shades = |kind| [false, true].map(|later| hex(colours(kind, later).0));
     let data = Data {
-        end,
+        end: whole,
+        causes: idle::keys(),
         colours: Kind::ALL.map(shades),
         letters: Kind::ALL.map(|kind| hex(colours(kind, false).1)),
         charts: charts.iter().map(ChartData::from).collect(),
@@ -61,6 +70,8 @@ fn hex(colour: plotters::style::RGBColor) -> String {
 #[derive(Serialize)]
 struct Data {
     end: u64,
+    /// By cause: name and colour.
+    causes: Vec<[&'static str; 2]>,
     /// By kind: the colour of a first and of a later chunk.
     colours: [[String; 2]; 4],
     letters: [String; 4],
@@ -74,8 +85,13 @@ struct ChartData {
     stages: Vec<Vec<Vec<u64>>>,
     /// The device, and what it holds from each moment on.
     memory: Vec<(usize, Vec<[u64; 2]>)>,
-    limit: Option<u64>,
+    /// By device, what it has.
+    limits: Option<Vec<u64>>,
     transfers: Vec<[u64; 7]>,
+    /// By step, when each stage's optimizer ends, and how long it takes.
+    releases: Vec<Vec<u64>>,
+    optimizer: u64,
+    idle: IdleData,
 }
 
 impl From<&Chart<'_>> for ChartData {
@@ -93,10 +109,17 @@ impl From<&Chart<'_>> for ChartData {
             name: chart.title.clone(),
             stages: stages.map(slots).collect(),
             memory: memory.map(|(device, curve)| (device, points(curve))).collect(),
-            limit: chart.capacity.map(|bytes| bytes.0),
+            limits: chart.capacities.map(|all| all.iter().map(|bytes| bytes.0).collect()),
             transfers: chart.run.transfers.iter().map(transfer).collect(),
+            releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
+            optimizer: chart.idle.as_ref().map_or(0, |idle| idle.gaps.optimizer.0),
+            idle: IdleData::of(&chart.idle, &chart.run),
         }
     }
+}
+
+fn nanos(times: &[Nanos]) -> Vec<u64> {
+    times.iter().map(|time| time.0).collect()
 }
 
 /// Start, end, what it waited for, by whom and how long that travelled, and the passes.
@@ -129,7 +152,7 @@ fn transfer(one: &Transfer) -> [u64; 7] {
 mod tests {
     use super::*;
     use pipeline::{Family, PassTimes, Problem, Shape};
-    use sim::explain::unshared;
+    use sim::explain::{Cause, Gaps, unshared};
 
     fn page_of(title: &str, time: Nanos) -> Result<String, DrawError> {
         let shape = Shape::new(3, 1, 4).unwrap();
@@ -138,6 +161,13 @@ mod tests {
             Problem::new(shape, pipeline::Costs::uniform(shape, times, Nanos(0))).unwrap();
         let schedule = Family::ZbH1.schedule(&problem).unwrap();
         let timeline = sim::Replay::new().timeline(&schedule, problem.costs()).unwrap();
+        let gaps = Gaps::of_replay(&schedule, problem.costs(), &timeline).unwrap();
+        let key = Key {
+            name: title.to_owned(),
+            cause: Some(Cause::Structure),
+            time: "1 ms".to_owned(),
+            share: "1 %".to_owned(),
+        };
         let run = unshared(&schedule, timeline, |_, _, _, _| 0);
         let memory = vec![vec![(Nanos(0), Bytes(5))]];
         page(&[Chart {
@@ -146,7 +176,8 @@ mod tests {
             run,
             devices: vec![0, 1, 2],
             memory: &memory,
-            capacity: None,
+            capacities: None,
+            idle: Ok(Idle { gaps, keys: vec![key] }),
         }])
     }
 
@@ -160,6 +191,15 @@ mod tests {
         let spans = chart["stages"].as_array().unwrap().iter();
         assert_eq!(spans.map(|stage| stage.as_array().unwrap().len()).sum::<usize>(), 3 * 4 * 3);
         assert_eq!(chart["transfers"].as_array().unwrap().len(), 2 * 2 * 4);
+        // F = B = W: the gaps of the three stages add up to what the last two of ZB-H1 wait.
+        let gaps = chart["idle"]["gaps"].as_array().unwrap().iter();
+        let gaps = gaps.flat_map(|stage| stage.as_array().unwrap());
+        let sum = |gap: &serde_json::Value| -> i64 {
+            gap.as_array().unwrap()[1..].iter().map(|share| share.as_i64().unwrap()).sum()
+        };
+        let busy = 3 * 4 * 3 * 1_000;
+        let cost = chart["idle"]["cost"].as_i64().unwrap();
+        assert_eq!(gaps.map(sum).sum::<i64>(), 3 * cost - busy);
         assert_eq!(chart["memory"][0], serde_json::json!([0, [[0, 5]]]));
         assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));
     }

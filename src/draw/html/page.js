@@ -41,9 +41,9 @@ function waited(span, before) {
   if (gap > 0) {
     const sent = wait === 2 ? Math.min(gap, travel) : 0;
     const causes = wait === 2
-      ? "exposed communication " + text(sent) + ", work of stage " + by + " " + text(gap - sent)
-      : wait === 0 ? "warm-up" : what[wait];
-    lines.push("idle before it: " + text(gap) + " (" + causes + ")");
+      ? "on its way " + text(sent) + ", work of stage " + by + " " + text(gap - sent)
+      : null;
+    lines.push("idle before it: " + text(gap) + (causes ? " (" + causes + ")" : ""));
   }
   return lines;
 }
@@ -57,6 +57,27 @@ function after(list, key, time) {
   }
   return low;
 }
+
+// Each cause has a hatching of its own beside its colour, to be told apart from passes, and in grey:
+// lines from corner to corner, and none for what is left in the end.
+const HATCHES = [[[0, 0, 8, 8], [0, 8, 8, 0]], [[0, 8, 8, 0]], [[0, 4, 8, 4]], [[4, 0, 4, 8]],
+  [[0, 0, 8, 8]], [[0, 4, 8, 4], [4, 0, 4, 8]], []];
+const tiles = data.causes.map(([, colour], cause) => {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = "#fff";
+  pen.lineWidth = 1.2;
+  for (const [a, b, c, d] of HATCHES[cause] || []) {
+    pen.beginPath();
+    pen.moveTo(a, b);
+    pen.lineTo(c, d);
+    pen.stroke();
+  }
+  return tile;
+});
 
 class Chart {
   constructor(rows, height, title) {
@@ -128,10 +149,62 @@ class Chart {
 }
 
 class Gantt extends Chart {
+  // Begin and end of the gap of the last step with that number.
+  gap(row, at) {
+    const { first, begins, cost } = this.idle, slot = first[row.stage] + at;
+    const begin = at > 0 ? row.spans[slot - 1][1] : begins[row.stage];
+    const last = begins[row.stage] + cost - this.optimizer;
+    return [begin, slot < row.spans.length ? row.spans[slot][0] : last];
+  }
+  // A gap is cut into what it is owed to; what a cause hides, a negative share, is left out.
+  paintIdle(pen, row, top, tall) {
+    for (const [at, ...shares] of this.idle.gaps[row.stage] || []) {
+      const [begin, end] = this.gap(row, at);
+      if (end < view[0] || begin > view[1] || end <= begin) continue;
+      const owed = shares.reduce((sum, share) => sum + Math.max(share, 0), 0);
+      let from = begin;
+      shares.forEach((share, cause) => {
+        if (share <= 0) return;
+        const to = from + (end - begin) * share / owed;
+        const left = Math.max(this.x(from), LEFT), right = this.x(to);
+        pen.fillStyle = pen.createPattern(tiles[cause], "repeat");
+        pen.fillRect(left, top, Math.max(right - left, 0.3), tall);
+        const label = data.causes[cause][0], wide = pen.measureText(label).width;
+        if (Math.min(right, LEFT + this.width()) - left > wide + 10 && this.height > 12) {
+          pen.fillStyle = "#fff";
+          pen.fillRect(left + 2, top + 2, wide + 4, tall - 4);
+          pen.fillStyle = INK;
+          pen.fillText(label, left + 4, top + tall / 2);
+        }
+        from = to;
+      });
+    }
+    if (!this.optimizer) return;
+    for (const ends of this.releases) {
+      const end = ends[row.stage], left = this.x(end - this.optimizer), right = this.x(end);
+      if (right < LEFT || end - this.optimizer > view[1]) continue;
+      pen.fillStyle = "#444";
+      pen.fillRect(left, top, Math.max(right - left, 0.5), tall);
+      if (right - Math.max(left, LEFT) > 60 && this.height > 10) {
+        pen.fillStyle = "#fff";
+        pen.fillText("optimizer", Math.max(left, LEFT) + 3, top + tall / 2);
+      }
+    }
+  }
+  // What the gap before that slot of all steps is owed to, in words.
+  owed(row, slot) {
+    const gaps = this.idle.gaps[row.stage] || [], at = slot - this.idle.first[row.stage];
+    const found = gaps.find((gap) => gap[0] === at);
+    if (!found) return [];
+    const parts = found.slice(1).map((share, cause) => [share, data.causes[cause][0]]);
+    return ["owed to: " + parts.filter(([share]) => share !== 0)
+      .map(([share, label]) => label + " " + text(share)).join(", ")];
+  }
   paint(pen, row, top) {
     const tall = this.height - 2;
     pen.fillStyle = IDLE;
     pen.fillRect(LEFT, top, this.width(), tall);
+    this.paintIdle(pen, row, top, tall);
     let drawn = -1;
     for (let at = after(row.spans, 1, view[0]); at < row.spans.length; at++) {
       const span = row.spans[at];
@@ -170,12 +243,29 @@ class Gantt extends Chart {
   }
   hover(row, time) {
     const at = after(row.spans, 1, time);
-    if (at >= row.spans.length) return [row.name, "idle: drain"];
-    const span = row.spans[at], before = at > 0 ? row.spans[at - 1][1] : 0;
+    for (const ends of this.optimizer ? this.releases : []) {
+      const end = ends[row.stage];
+      if (time >= end - this.optimizer && time <= end) {
+        return ["optimizer on " + row.name, text(end - this.optimizer) + " to " + text(end)];
+      }
+    }
+    const { begins, cost, first, note } = this.idle;
+    if (at >= row.spans.length) {
+      if (note || time > begins[row.stage] + cost) return [row.name, "after the step"];
+      const [begin, end] = this.gap(row, at - first[row.stage]);
+      return ["idle at the end of the step on " + row.name, text(begin) + " to " + text(end)]
+        .concat(this.owed(row, at));
+    }
+    const span = row.spans[at];
+    const before = !note && at === first[row.stage] ? begins[row.stage]
+      : at > 0 ? row.spans[at - 1][1] : 0;
     const idle = span[0] > time;
+    if (idle && !note && time < begins[row.stage] && at === first[row.stage]) {
+      return [row.name, "before the step"];
+    }
     return [(idle ? "idle before " : "") + name(span) + " on " + row.name,
       text(span[0]) + " to " + text(span[1]) + ", " + text(span[1] - span[0])]
-      .concat(waited(span, before));
+      .concat(waited(span, before), note ? [] : this.owed(row, at));
   }
 }
 
@@ -267,14 +357,51 @@ function linkRows(chart) {
   return all;
 }
 
+// What the average stage does with its time: the totals of the gaps below.
+function legend(chart) {
+  const table = document.createElement("table");
+  table.className = "why";
+  const cell = (row, kind, label) => {
+    const one = document.createElement(kind);
+    one.textContent = label;
+    row.append(one);
+    return one;
+  };
+  const names = table.insertRow(), times = table.insertRow(), shares = table.insertRow();
+  cell(names, "th", "where time goes, " + chart.name);
+  cell(times, "th", "average stage");
+  cell(shares, "th", "of the " + (chart.releases.length > 1 ? "last " : "") + "step, " +
+    text(chart.idle.cost));
+  for (const { name, cause, time, share } of chart.idle.keys) {
+    const head = cell(names, "th", name);
+    if (cause !== null || name === "optimizer") {
+      const key = document.createElement("canvas");
+      key.className = "key";
+      key.width = key.height = 12;
+      const pen = key.getContext("2d");
+      pen.fillStyle = cause === null ? "#444" : pen.createPattern(tiles[cause], "repeat");
+      pen.fillRect(0, 0, 12, 12);
+      head.prepend(key);
+    }
+    cell(times, "td", time);
+    cell(shares, "td", share);
+  }
+  if (chart.idle.note) cell(table.insertRow(), "td", "causes are not known: " + chart.idle.note);
+  el("charts").append(table);
+}
+
 for (const chart of data.charts) {
+  legend(chart);
   const rows = chart.stages.map((spans, stage) => ({ name: "stage " + stage, stage, spans }));
   const gantt = new Gantt(rows, rows.length > 40 ? 10 : rows.length > 16 ? 14 : 20, chart.name);
   gantt.stages = rows.length;
+  gantt.idle = chart.idle;
+  gantt.releases = chart.releases;
+  gantt.optimizer = chart.optimizer;
   const peak = (points) => points.reduce((most, point) => Math.max(most, point[1]), 0);
   const most = chart.memory.reduce((all, [, points]) => Math.max(all, peak(points)), 0);
   const memory = chart.memory.map(([device, points]) => (
-    { name: "device " + device, points, most, peak: peak(points), limit: chart.limit }));
+    { name: "device " + device, points, most, peak: peak(points), limit: chart.limits ? chart.limits[device] : null }));
   const scale = "memory of each device, " + chart.name + " (full height: " + bytes(most) + ")";
   if (memory.length) new Curve(memory, memory.length > 16 ? 16 : 28, scale);
   const links = linkRows(chart);

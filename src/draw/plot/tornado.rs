@@ -30,7 +30,7 @@ pub(crate) struct Tornado {
 /// Bars of one tornado at most.
 const MOST: usize = 16;
 /// Width of the names, of the bars to one side, and of the numbers behind them.
-const NAMES: i32 = 270;
+const NAMES: i32 = 360;
 const SIDE: i32 = 220;
 const NUMBERS: i32 = 150;
 /// Space around everything.

@@ -71,7 +71,7 @@ impl Build<'_> {
     pub(super) fn make_room(&mut self, i: usize, pass: Pass) {
         let Change { taken_at_start, taken_at_end, freed_at_end } = self.footprints.change(pass);
         let more = taken_at_start.0.max(taken_at_end.0.saturating_sub(freed_at_end.0));
-        while self.stages[i].held.0 + more > self.limit.0 && self.put_weight(i) {}
+        while self.stages[i].held.0 + more > self.limits.of(i).0 && self.put_weight(i) {}
     }
 
     pub(super) fn next(&self, stage: usize, kind: Kind, way: Way) -> Pass {
@@ -97,7 +97,7 @@ impl Build<'_> {
             false => 0,
         };
         let needs = Bytes(now.max(later) + growth(down).max(growth(up)));
-        let limit = self.limit;
+        let limit = self.limits.of(stage);
         if needs <= limit {
             return Ok(());
         }

@@ -1,12 +1,13 @@
 //! What a change of the pipeline would be worth, by trying it.
 
-use pipeline::{
-    Bytes, Costs, Family, Fault, Limit, LimitUse, Nanos, Pass, PassTimes, Placement, Problem, Value,
-};
+mod memory;
+
+use pipeline::{Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value};
 use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Timing};
 
 use crate::error::Error;
+use crate::hardware::Hardware;
 use crate::outcome::{self, Outcome};
 use crate::question::{self, Case};
 
@@ -14,14 +15,12 @@ use crate::question::{self, Case};
 const MOST_WORK: usize = 200_000_000;
 /// Layers of a stage where the question does not say.
 const ASSUMED_LAYERS: u64 = 8;
-/// One GiB.
-const GIB: Bytes = Bytes(1 << 30);
 
 /// A change, and the step with it.
 pub struct Lever {
     /// What is changed.
     pub name: String,
-    /// Step time with the change: the longest span of a stage.
+    /// Step time with the change, as in [`sim::explain::Causes`].
     pub step: Nanos,
     /// By how many nanoseconds that is longer.
     pub change: i64,
@@ -40,25 +39,30 @@ pub struct Levers {
 }
 
 impl Levers {
-    /// Tries all that can be tried on the case of `outcome`.
+    /// Tries all that can be tried on the case of `outcome`, whose step takes `base`.
     ///
     /// # Errors
     /// If the clock overflows or the pipeline gets stuck.
-    pub fn of(outcome: &Outcome) -> Result<Self, Error> {
-        let base = outcome.metrics.span();
+    pub fn of(outcome: &Outcome, base: Nanos) -> Result<Self, Error> {
         let mut bench = Bench { case: &outcome.case, base, tried: Vec::new(), notes: Vec::new() };
-        bench.try_memory()?;
+        bench.try_memory(None)?;
         bench.try_layer()?;
         bench.try_links(Links::All, "all links twice as fast")?;
         let shape = outcome.case.schedule.shape();
         if 3 * shape.stages() * outcome.case.schedule.passes() <= MOST_WORK {
             bench.try_stages()?;
+            (0..shape.stages()).try_for_each(|stage| bench.try_memory(Some(stage)))?;
             for [a, b] in neighbours(&outcome.case) {
                 let name = format!("link {a}-{b} twice as fast");
                 bench.try_links(Links::Between(a, b), &name)?;
             }
         } else {
             bench.notes.push("the pipeline is large: single stages and links are left out".into());
+        }
+        if outcome.case.hardware.as_ref().is_some_and(Hardware::starts_cold) {
+            let note = "a single step begins on all stages at once, as after a barrier: give \
+                        --steps 2 or more for steps that follow each other without one";
+            bench.notes.push(note.to_owned());
         }
         let Bench { tried: mut ranked, notes, .. } = bench;
         ranked.sort_by_key(|lever| lever.change);
@@ -101,28 +105,6 @@ impl Bench<'_> {
         let change = i64::try_from(change)
             .map_err(|_| outcome::named(case, &Fault::Overflow { what: "the times" }))?;
         self.tried.push(Lever { name, step, change, rebuilt });
-        Ok(())
-    }
-
-    /// More memory, where the order is made for a limit, or passes wait for it.
-    fn try_memory(&mut self) -> Result<(), Error> {
-        let (more, amount) = match self.case.has_whole_bytes {
-            true => (GIB, "1 GiB"),
-            false => (self.case.microbatch_bytes(), "1 M_B"),
-        };
-        if let Some((family, limit)) = limited(self.case) {
-            let limit = Bytes(limit.0.saturating_add(more.0));
-            let problem = problem(self.case, self.case.problem.costs().clone(), Some(limit));
-            if let Ok(schedule) = problem.and_then(|problem| family.schedule(&problem)) {
-                let case = Case { schedule, ..self.case.clone() };
-                self.add(format!("{amount} more for activations"), &case, Links::None, true)?;
-            }
-        }
-        let roomy = self.case.hardware.as_ref().and_then(|hardware| hardware.with_memory(GIB));
-        if let Some(hardware) = roomy {
-            let case = Case { hardware: Some(hardware), ..self.case.clone() };
-            self.add("1 GiB more on each device".to_owned(), &case, Links::None, false)?;
-        }
         Ok(())
     }
 
@@ -207,7 +189,7 @@ impl Bench<'_> {
         let (problem, schedule) = match rebuilt {
             Some(both) => both,
             None => {
-                let problem = problem(self.case, costs, self.case.limit);
+                let problem = problem(self.case, costs, self.case.limits.as_ref());
                 let problem = problem.map_err(|fault| outcome::named(self.case, &fault))?;
                 (problem, self.case.schedule.clone())
             }
@@ -217,35 +199,20 @@ impl Bench<'_> {
     }
 }
 
-/// The family and the limit of `case`, where a limit shapes its order.
-fn limited(case: &Case) -> Option<(Family, Bytes)> {
-    let family = case.family?;
-    let bytes = |limit: Limit| limit.bytes(case.schedule.shape(), case.microbatch_bytes());
-    match family.about().limit {
-        // A family with a limit of its own is the search at that limit.
-        LimitUse::Own(limit) if matches!(family, Family::Zb1p | Family::Zb2p) => {
-            Some((Family::ZbHeuristic, bytes(limit)))
-        }
-        LimitUse::Shapes { default } => Some((family, case.limit.or_else(|| default.map(bytes))?)),
-        _ => None,
-    }
-}
-
-/// The problem of `case` with other costs and another limit.
-fn problem(case: &Case, costs: Costs, limit: Option<Bytes>) -> Result<Problem, Fault> {
+/// The problem of `case` with other costs and limits.
+fn problem(case: &Case, costs: Costs, limits: Option<&Limits>) -> Result<Problem, Fault> {
     let problem = Problem::new(case.schedule.shape(), costs)?;
     let problem = problem.with_footprints(case.problem.footprints().clone())?;
-    Ok(match limit {
-        Some(limit) => problem.with_limit(Limit::Bytes(limit)),
-        None => problem,
-    })
+    let Some(limits) = limits else { return Ok(problem) };
+    let limits: Vec<Limit> = limits.by_stage().iter().copied().map(Limit::Bytes).collect();
+    problem.with_limits(&limits)
 }
 
 /// The problem under `costs` and the order its family makes for them, where it depends on them and
 /// there is one.
 fn rebuilt(case: &Case, costs: &Costs) -> Option<(Problem, pipeline::Schedule)> {
     let family = case.family.filter(|&family| question::depends_on_times(family))?;
-    let problem = problem(case, costs.clone(), case.limit).ok()?;
+    let problem = problem(case, costs.clone(), case.limits.as_ref()).ok()?;
     let schedule = family.schedule(&problem).ok()?;
     Some((problem, schedule))
 }
@@ -263,7 +230,7 @@ fn neighbours(case: &Case) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// Step time of `case`, in replica 0 of its noise if it has any.
+/// Step time of `case`, as in [`sim::explain::Causes`], in replica 0 of its noise if it has any.
 fn step(case: &Case, links: Links) -> Result<Nanos, Error> {
     let costs = case.problem.costs();
     let metrics = match (&case.hardware, &case.noise) {
@@ -274,7 +241,8 @@ fn step(case: &Case, links: Links) -> Result<Nanos, Error> {
                 }
                 None => hardware.run(case, &Faster { inner: Steady, links }),
             };
-            run.map_err(|error| outcome::named(case, &error))?.metrics(hardware.steps - 1)
+            let run = run.map_err(|error| outcome::named(case, &error))?;
+            return Ok(run.step_length(hardware.steps - 1));
         }
         (None, Some(noise)) => {
             let inner = noise.weather(0).timing(costs);

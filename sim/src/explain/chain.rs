@@ -1,0 +1,149 @@
+//! The runs whose differences are the causes: each leaves out one cause more than the one before.
+
+use pipeline::{Costs, Fault, Nanos, PassTimes, Span, Timeline};
+
+use super::causes::CAUSES;
+use crate::boundary::{Boundary, GradientReduction, Synchronisation};
+use crate::cluster::{Cluster, Seats};
+use crate::engine::{self, Communication, Conditions, EngineError, Messages, Run, Setup, Steady};
+
+/// A step, as far as idle time goes.
+pub(super) struct Step<'a> {
+    /// By stage, what it runs.
+    pub(super) spans: Vec<&'a [Span]>,
+    /// By stage, when the step begins.
+    pub(super) begins: Vec<Nanos>,
+    /// How long the step takes.
+    pub(super) cost: Nanos,
+}
+
+impl<'a> Step<'a> {
+    /// The last step of `run`: on each stage from when it may begin until it may begin the next.
+    pub(super) fn last(run: &'a Run) -> Self {
+        let steps = run.releases.len().max(1);
+        let last = |spans: &'a Vec<Span>| &spans[spans.len() / steps * (steps - 1)..];
+        let spans = run.timeline.stages.iter().map(last).collect();
+        let step = u32::try_from(steps - 1).unwrap_or(u32::MAX);
+        Self { spans, begins: run.begins(step), cost: run.step_length(step) }
+    }
+
+    /// The only step of `run`, on each stage from its own first pass on.
+    fn alone(run: &'a Run) -> Self {
+        let spans: Vec<&[Span]> = run.timeline.stages.iter().map(|spans| &spans[..]).collect();
+        let begins = firsts(&spans);
+        let ends = run.releases.iter().flatten().zip(&begins);
+        let cost = ends.map(|(end, begin)| *end - *begin).max().unwrap_or_default();
+        Self { spans, begins, cost }
+    }
+
+    /// What `timeline` shows, where nothing lies between steps: each stage from its first pass on,
+    /// as long as the longest span.
+    pub(super) fn replayed(timeline: &'a Timeline) -> Self {
+        let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
+        let begins = firsts(&spans);
+        let ends = spans.iter().map(|spans| spans.last().map_or(Nanos(0), |span| span.end));
+        let cost = ends.zip(&begins).map(|(end, begin)| end - *begin).max().unwrap_or_default();
+        Self { spans, begins, cost }
+    }
+}
+
+fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
+    spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
+}
+
+/// What `run` says of costs that leave out one cause after the other, after `actual`.
+pub(super) fn of_replay<T: Clone>(
+    costs: &Costs,
+    actual: T,
+    run: &mut impl FnMut(&Costs) -> Result<T, Fault>,
+) -> Result<[T; CAUSES], Fault> {
+    let nominal = run(costs)?;
+    let free = run(&Costs::new(costs.chunks().to_vec(), Nanos(0)))?;
+    let equal = run(&averaged(costs))?;
+    let alone = || nominal.clone();
+    Ok([actual, alone(), alone(), alone(), nominal.clone(), free, equal])
+}
+
+/// What `take` says of the last step of `actual`, and of runs of `setup` without noise that leave
+/// out one cause after the other.
+pub(super) fn of_engine<T: Clone>(
+    setup: &Setup<'_>,
+    actual: &Run,
+    take: impl Fn(&Step<'_>) -> T,
+) -> Result<[T; CAUSES], EngineError> {
+    let nominal = take(&Step::last(&engine::run(setup, &Steady)?));
+    let alone = |setup: &Setup<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(setup)?)));
+    let synchronisation = Synchronisation::Asynchronous;
+    let boundary = Boundary { synchronisation, ..setup.boundary.clone() };
+    let single = Setup { steps: 1, boundary: &boundary, ..*setup };
+    let one_step = alone(&single)?;
+    let roomy = Setup { room: None, offload: None, ..single };
+    let unlimited = match setup.room.is_some() || setup.offload.is_some() {
+        true => alone(&roomy)?,
+        false => one_step.clone(),
+    };
+    let ideal = Cluster::ideal(setup.cluster.devices(), Nanos(0));
+    let messages = Messages::default();
+    let unshared = Setup { cluster: &ideal, messages, ..roomy };
+    let uncontended = match setup.cluster.wires().is_empty() {
+        true => unlimited.clone(),
+        false => take(&Step::alone(&engine::run(&unshared, &Alone { setup })?)),
+    };
+    let reduction = GradientReduction::default();
+    let reduced = Boundary { reduction, ..boundary.clone() };
+    let communication = Communication::default();
+    let at_once = Setup { communication, boundary: &reduced, ..unshared };
+    let free = alone(&at_once)?;
+    let costs = averaged(setup.costs);
+    let equal = alone(&Setup { costs: &costs, ..at_once })?;
+    let actual = take(&Step::last(actual));
+    Ok([actual, nominal, one_step, unlimited, uncontended, free, equal])
+}
+
+fn steady(setup: &Setup<'_>) -> Result<Run, EngineError> {
+    engine::run(setup, &Steady)
+}
+
+/// Every transfer takes the time it takes while nothing else moves.
+struct Alone<'a> {
+    setup: &'a Setup<'a>,
+}
+
+impl Conditions for Alone<'_> {
+    fn pass(&self, nominal: u64, _: usize, _: pipeline::Pass, _: u32, _: u64) -> u64 {
+        nominal
+    }
+
+    fn hop(&self, _: u64, _: pipeline::Value, from: usize, to: usize, _: u32, _: u64) -> u64 {
+        alone(self.setup.cluster, self.setup.seats, self.setup.messages, [from, to])
+    }
+}
+
+/// How long a message takes between two stages on free wires: its last byte leaves at the end of a
+/// nanosecond, as in the engine.
+fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2]) -> u64 {
+    let [from, to] = stages.map(|stage| seats.device(stage));
+    let route = cluster.route(from, to);
+    let rate = |&wire: &usize| cluster.wires()[wire].bandwidth.bytes_per_second();
+    let nanobytes = u128::from(messages.bytes.0) * 1_000_000_000;
+    let slowest = route.wires.iter().map(rate).min();
+    let sending = slowest.map_or(0, |rate| nanobytes.div_ceil(u128::from(rate)));
+    route.latency.0.saturating_add(u64::try_from(sending).unwrap_or(u64::MAX))
+}
+
+/// All chunks alike, as much work in all as before, and no hop.
+fn averaged(costs: &Costs) -> Costs {
+    let chunks = costs.chunks().len() as u64;
+    let total = |part: fn(&PassTimes) -> Nanos| -> Nanos { costs.chunks().iter().map(part).sum() };
+    let totals = [
+        total(|times| times.forward),
+        total(|times| times.backward_input),
+        total(|times| times.backward_weight),
+    ];
+    let chunk = |index: u64| {
+        let [forward, backward_input, backward_weight] =
+            totals.map(|total| total.share(index, chunks));
+        PassTimes { forward, backward_input, backward_weight }
+    };
+    Costs::new((0..chunks).map(chunk).collect(), Nanos(0))
+}

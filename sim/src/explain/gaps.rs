@@ -1,0 +1,109 @@
+//! What each single gap is owed to.
+
+use pipeline::{Costs, Fault, Nanos, Schedule, Timeline};
+
+use super::causes::{CAUSES, average, differences};
+use super::chain::{self, Step};
+use crate::engine::{EngineError, Run, Setup};
+use crate::replay::Replay;
+
+/// The idle time of the last step, gap by gap.
+///
+/// The order of slots is the same in all the runs whose differences are the [`super::Causes`]: the gap
+/// before a slot is given the changes of that gap, and what is left of the step after a stage's last
+/// slot and its optimizer the changes of that. So the causes of a gap add up to its length, and over
+/// all gaps of a stage to those of [`super::Causes`], to the nanosecond.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gaps {
+    /// By stage, when the step begins.
+    pub begins: Vec<Nanos>,
+    /// How long it takes.
+    pub cost: Nanos,
+    /// How long the optimizer of a stage takes.
+    pub optimizer: Nanos,
+    /// By stage, for each slot of the step the gap before it, then the one after the last: by cause,
+    /// in the order of [`super::Cause::ALL`].
+    pub stages: Vec<Vec<[i64; CAUSES]>>,
+}
+
+impl Gaps {
+    /// Of `actual`, which shows `schedule` under `costs`, with noise or without.
+    ///
+    /// # Errors
+    /// Those of [`super::Causes::of_replay`].
+    pub fn of_replay(schedule: &Schedule, costs: &Costs, actual: &Timeline) -> Result<Self, Fault> {
+        let mut replay = Replay::new();
+        let lengths = |timeline: &Timeline| lengths(&Step::replayed(timeline), Nanos(0));
+        let mut run = |costs: &Costs| Ok(lengths(&replay.timeline(schedule, costs)?));
+        let runs = chain::of_replay(costs, lengths(actual), &mut run)?;
+        Self::between(&runs, &Step::replayed(actual), Nanos(0))
+    }
+
+    /// Of the last step of `actual`, a run of `setup`, with noise or without.
+    ///
+    /// # Errors
+    /// Those of [`super::Causes::of_engine`].
+    pub fn of_engine(setup: &Setup<'_>, actual: &Run) -> Result<Self, EngineError> {
+        let optimizer = setup.boundary.optimizer;
+        let runs = chain::of_engine(setup, actual, |step| lengths(step, optimizer))?;
+        Ok(Self::between(&runs, &Step::last(actual), optimizer)?)
+    }
+
+    /// The sum over all gaps of `stage`: what [`super::Causes`] says of it.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    #[must_use]
+    pub fn of_stage(&self, stage: usize) -> [i64; CAUSES] {
+        let gaps = &self.stages[stage];
+        std::array::from_fn(|cause| gaps.iter().map(|gap| gap[cause]).sum())
+    }
+
+    /// Of a stage of average idleness: what [`super::Causes::average`] says.
+    #[must_use]
+    pub fn average(&self) -> [i64; CAUSES] {
+        let stages: Vec<_> = (0..self.stages.len()).map(|stage| self.of_stage(stage)).collect();
+        average(&stages)
+    }
+
+    fn between(
+        runs: &[Lengths; CAUSES],
+        actual: &Step<'_>,
+        optimizer: Nanos,
+    ) -> Result<Self, Fault> {
+        let signed =
+            |length: u64| i64::try_from(length).map_err(|_| Fault::Overflow { what: "the times" });
+        let gap = |stage: usize, at: usize| {
+            let mut left = [0; CAUSES];
+            for (left, run) in left.iter_mut().zip(runs) {
+                *left = signed(run[stage][at])?;
+            }
+            Ok(differences(left))
+        };
+        let gaps = |stage: usize| (0..runs[0][stage].len()).map(|at| gap(stage, at)).collect();
+        Ok(Self {
+            begins: actual.begins.clone(),
+            cost: actual.cost,
+            optimizer,
+            stages: (0..actual.spans.len()).map(gaps).collect::<Result<_, Fault>>()?,
+        })
+    }
+}
+
+/// By stage, the length of the gap before each slot, and of the one after the last.
+type Lengths = Vec<Vec<u64>>;
+
+fn lengths(step: &Step<'_>, optimizer: Nanos) -> Lengths {
+    let of_stage = |(spans, begin): (&&[pipeline::Span], &Nanos)| {
+        let mut before = *begin;
+        let mut lengths: Vec<u64> = Vec::with_capacity(spans.len() + 1);
+        for span in *spans {
+            lengths.push((span.start - before).0);
+            before = span.end;
+        }
+        let used = (before - *begin).0.saturating_add(optimizer.0);
+        lengths.push(step.cost.0.saturating_sub(used));
+        lengths
+    };
+    step.spans.iter().zip(&step.begins).map(of_stage).collect()
+}

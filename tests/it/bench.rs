@@ -1,0 +1,159 @@
+//! A question to the event engine that owns its parts.
+
+use pipeline::{
+    Bytes, Chunks, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Schedule, Shape,
+};
+use sim::boundary::Boundary;
+use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
+
+pub(crate) struct Bench {
+    pub(crate) schedule: Schedule,
+    pub(crate) costs: Costs,
+    pub(crate) cluster: Cluster,
+    pub(crate) seats: Seats,
+    pub(crate) communication: Communication,
+    pub(crate) bytes: u64,
+    pub(crate) steps: u32,
+    pub(crate) boundary: Boundary,
+    pub(crate) footprints: Footprints,
+    pub(crate) resident: Vec<Bytes>,
+    /// By device; passes wait for memory where it is given.
+    pub(crate) limits: Option<Vec<Bytes>>,
+    /// Thousandths on the host, and how many slots ahead they are called back.
+    pub(crate) offload: Option<(u32, u32)>,
+}
+
+impl Bench {
+    /// `schedule` on an ideal cluster, a device for each stage, with nothing to hold.
+    pub(crate) fn ideal(schedule: Schedule, costs: Costs) -> Self {
+        let shape = schedule.shape();
+        let cluster = Cluster::ideal(shape.stages(), costs.hop());
+        let seats = Seats::new(&cluster, shape.stages(), &Seating::Contiguous).unwrap();
+        Self {
+            costs,
+            cluster,
+            seats,
+            communication: Communication::default(),
+            bytes: 0,
+            steps: 1,
+            boundary: Boundary::default(),
+            footprints: Footprints::uniform(shape, Footprint::default()),
+            resident: vec![Bytes(0); shape.stages()],
+            limits: None,
+            offload: None,
+            schedule,
+        }
+    }
+
+    /// `family` over p stages of v chunks and m microbatches, with one F, B and W for all chunks.
+    pub(crate) fn family(family: Family, [p, v, m]: [u64; 3], times: [u64; 3], hop: u64) -> Self {
+        let shape = Shape::new(p, v, m).unwrap();
+        let costs = uniform(shape, times, hop);
+        let problem = Problem::new(shape, costs.clone()).unwrap();
+        Self::ideal(family.schedule(&problem).unwrap(), costs)
+    }
+
+    /// The same on `cluster`.
+    pub(crate) fn on(mut self, spec: ClusterSpec, seating: &Seating, bytes: u64) -> Self {
+        self.cluster = Cluster::new(spec).unwrap();
+        self.seats = Seats::new(&self.cluster, self.schedule.shape().stages(), seating).unwrap();
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same with `held` bytes of every chunk from F to the end of its backward.
+    pub(crate) fn holding(mut self, until_backward: u64, until_weight: u64) -> Self {
+        let [until_backward, until_weight] = [until_backward, until_weight].map(Bytes);
+        let footprint = Footprint { until_backward, until_weight };
+        self.footprints = Footprints::uniform(self.schedule.shape(), footprint);
+        self
+    }
+
+    /// The same with `limit` bytes on every device.
+    pub(crate) fn with_room(mut self, limit: u64) -> Self {
+        self.limits = Some(vec![Bytes(limit); self.cluster.devices()]);
+        self
+    }
+
+    pub(crate) fn setup(&self) -> Setup<'_> {
+        let (footprints, resident) = (&self.footprints, &self.resident[..]);
+        Setup {
+            schedule: &self.schedule,
+            costs: &self.costs,
+            cluster: &self.cluster,
+            seats: &self.seats,
+            communication: self.communication,
+            messages: Messages { bytes: Bytes(self.bytes) },
+            room: self.limits.as_deref().map(|limits| Room { footprints, resident, limits }),
+            offload: self.offload.map(|(per_mille, ahead)| Offload {
+                footprints,
+                per_mille,
+                ahead,
+            }),
+            steps: self.steps,
+            boundary: &self.boundary,
+        }
+    }
+
+    pub(crate) fn try_run(&self) -> Result<Run, EngineError> {
+        engine::run(&self.setup(), &Steady)
+    }
+
+    pub(crate) fn run(&self) -> Run {
+        self.try_run().unwrap()
+    }
+
+    /// Start and end of each slot of `stage`.
+    pub(crate) fn spans(&self, stage: usize) -> Vec<(u64, u64)> {
+        let spans = &self.run().timeline.stages[stage];
+        spans.iter().map(|span| (span.start.0, span.end.0)).collect()
+    }
+}
+
+/// Chunks per stage that `family` works with; 2 where it takes any.
+pub(crate) fn chunks(family: Family) -> u64 {
+    match family.about().chunks {
+        Chunks::Exactly(chunks) => u64::from(chunks),
+        Chunks::Any { .. } => 2,
+    }
+}
+
+pub(crate) fn times([f, b, w]: [u64; 3]) -> PassTimes {
+    PassTimes { forward: Nanos(f), backward_input: Nanos(b), backward_weight: Nanos(w) }
+}
+
+/// F, B and W of every chunk.
+pub(crate) fn uniform(shape: Shape, each: [u64; 3], hop: u64) -> Costs {
+    Costs::uniform(shape, times(each), Nanos(hop))
+}
+
+/// `family` over p stages and m microbatches, with the times of each chunk, over and over; if it
+/// does the shape.
+pub(crate) fn question(
+    family: Family,
+    [p, m]: [u64; 2],
+    chunk_times: &[[u64; 3]],
+    hop: u64,
+) -> Option<(Schedule, Costs)> {
+    let shape = Shape::new(p, chunks(family), m).unwrap();
+    let all = chunk_times.iter().cycle().take(usize::from(shape.chunks()));
+    let costs = Costs::new(all.map(|&chunk| times(chunk)).collect(), Nanos(hop));
+    let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;
+    Some((schedule, costs))
+}
+
+/// Nodes of two devices with `nics` NICs and a link to the host each; a byte takes 1 ns on any wire,
+/// and no latency.
+pub(crate) fn nodes(nodes: u64, nics: u64) -> ClusterSpec {
+    let bandwidth = Bandwidth::new(1_000_000_000).unwrap();
+    let latency = Nanos(0);
+    ClusterSpec {
+        nodes,
+        devices_per_node: 2,
+        memory: None,
+        intra: Intra { bandwidth, latency },
+        inter: Inter { nics, bandwidth, latency, oversubscription_percent: 100 },
+        host: Some(Host { bandwidth, devices_per_link: 1 }),
+    }
+}
