@@ -13,6 +13,7 @@ mod hardware;
 mod keys;
 mod noise;
 mod outcome;
+mod profiles;
 mod progress;
 mod question;
 mod scenario;

@@ -179,7 +179,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
 
 /// Whether activations are known in bytes of whole stages, to be compared with a device.
 pub fn measures_bytes(keys: &Keys) -> bool {
-    keys.activation.is_some() || keys.layers_per_stage.is_some()
+    keys.activation.is_some() || keys.layers_per_stage.is_some() || keys.profile.is_some()
 }
 
 /// What of the activations goes to the host, if the cluster says how.
