@@ -41,11 +41,11 @@ fn zeros<T: Real>(len: usize) -> Result<Vec<T>, DeviceError> {
             all.resize(len, T::zero());
             Ok(all)
         }
-        Err(_) => Err(DeviceError::OutOfMemory {
-            device: "the host".to_owned(),
-            asked: Bytes((len as u64).saturating_mul(T::BYTES as u64)),
-            free: Bytes(0),
-        }),
+        Err(_) => {
+            let asked = Bytes((len as u64).saturating_mul(T::BYTES as u64));
+            let message = format!("the host has no {asked} of memory left");
+            Err(DeviceError::Call { call: "allocation", message })
+        }
     }
 }
 

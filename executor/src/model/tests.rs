@@ -35,7 +35,7 @@ struct Stages<T: Real> {
     stages: Vec<Gpt<Cpu<T>>>,
 }
 
-impl<T: Real + 'static> Stages<T> {
+impl<T: Real> Stages<T> {
     fn new(schedule: Schedule, model: Model, data: &Arc<dyn Batches>, training: Training) -> Self {
         let build = |stage| {
             Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training).unwrap()
@@ -88,7 +88,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     difference.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst }) / most
 }
 
-fn check_every_family<T: Real + 'static>(tolerance: f64) {
+fn check_every_family<T: Real>(tolerance: f64) {
     let model = model(9);
     let data = batches(model);
     let mut tried = 0;
