@@ -171,7 +171,9 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.stamp()?;
         let made = self.run_kernels(pass, input)?;
         self.device.ops.stamp()?;
-        made.map(|buffer| self.device.ops.hand(buffer.release())).transpose()
+        let made = made.map(|buffer| self.device.ops.hand(buffer.release())).transpose();
+        self.device.end_pass();
+        made
     }
 
     fn settle(&mut self) -> Result<(), DeviceError> {

@@ -1,85 +1,13 @@
-//! The mathematics of the model: gradients, memory, the equality of every way to compute it.
+//! Every way to compute a model comes to the same, and its gradients are slopes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape, Value};
+use pipeline::{Family, Pass};
 
-use crate::model::{Gpt, Model, Training};
+use super::{Stages, alone, batches, bits, model, schedule};
+use crate::model::{Layout, Model, Training, Undo};
 use crate::random;
-use crate::{AdamW, Batches, Cpu, Random, Real, Reference, Text, Trainer, Worker};
-
-fn model(layers: usize) -> Model {
-    Model::new(8, 2, layers, 11, 5, 2).unwrap()
-}
-
-fn batches(model: Model) -> Arc<dyn Batches> {
-    Arc::new(Random::new(model, 3))
-}
-
-fn schedule(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
-    let chunks = match family.about().chunks {
-        pipeline::Chunks::Exactly(v) => v,
-        pipeline::Chunks::Any { default } => default,
-    };
-    let shape = Shape::new(stages, chunks.into(), microbatches).unwrap();
-    let one = Nanos(1_000);
-    let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
-    let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
-    family.schedule(&problem).ok()
-}
-
-/// All stages of a schedule on one thread, in the order of its walk.
-struct Stages<T: Real> {
-    schedule: Schedule,
-    stages: Vec<Gpt<Cpu<T>>>,
-}
-
-impl<T: Real> Stages<T> {
-    fn new(schedule: Schedule, model: Model, data: &Arc<dyn Batches>, training: Training) -> Self {
-        let build = |stage| {
-            Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training).unwrap()
-        };
-        let stages = (0..schedule.shape().stages()).map(build).collect();
-        Self { schedule, stages }
-    }
-
-    fn step(&mut self, step: u32) -> f64 {
-        self.stages.iter_mut().for_each(|stage| stage.begin_step(step).unwrap());
-        let chunks = self.schedule.shape().chunks();
-        let mut values: HashMap<Value, Vec<T>> = HashMap::new();
-        let mut at = vec![0; self.stages.len()];
-        for run in self.schedule.walk() {
-            let stage = run.stage as usize;
-            for _ in 0..run.passes {
-                let pass = self.schedule.orders()[stage].passes()[at[stage]];
-                at[stage] += 1;
-                let inputs = pass.needs(chunks).filter(|need| need.chunk() != pass.chunk);
-                let input = inputs.map(|need| values.remove(&need).unwrap()).next();
-                let made = self.stages[stage].run(pass, input).unwrap();
-                if let Some(made) = made {
-                    values.insert(pass.makes().unwrap(), made);
-                }
-            }
-        }
-        assert!(values.is_empty());
-        self.stages.iter_mut().find_map(|stage| stage.loss().unwrap()).unwrap()
-    }
-
-    fn gradients(&mut self, model: Model) -> Vec<f64> {
-        let mut all = vec![f64::NAN; model.parameters()];
-        for stage in &mut self.stages {
-            for part in stage.gradients().unwrap() {
-                all[part.range].copy_from_slice(&part.values);
-            }
-        }
-        all
-    }
-
-    fn update(&mut self) {
-        self.stages.iter_mut().for_each(|stage| stage.update(1.0).unwrap());
-    }
-}
+use crate::{AdamW, Batches, Cpu, Real, Reference, Text, Trainer, Worker};
 
 /// The largest difference, as a share of the largest gradient.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
@@ -109,8 +37,6 @@ fn check_every_family<T: Real>(tolerance: f64) {
                 assert!((loss / expected - 1.0).abs() <= tolerance, "{name}: {loss} {expected}");
                 let far = distance(&all.gradients(model), &gradients);
                 assert!(far <= tolerance, "{name}: {far}");
-                let held = all.stages.iter().map(|stage| stage.activations().held.0).sum::<u64>();
-                assert_eq!(held, 0, "{name}");
             }
         }
     }
@@ -193,4 +119,39 @@ fn training_on_a_text_lowers_the_loss_alike_under_every_schedule() {
     assert!(last < 2.4, "{last}");
     // Both sum up gradients in the order of microbatches, so not a bit may differ.
     assert_eq!(losses, train(Family::ZbV));
+}
+
+#[test]
+fn b_then_w_is_bw_to_the_bit() {
+    let run = |backward: &[Pass]| {
+        let mut stage = alone(2, 1, Undo::Inverse);
+        stage.begin_step(0).unwrap();
+        assert!(stage.run(Pass::f(0, 0), None).unwrap().is_none());
+        for &pass in backward {
+            assert!(stage.run(pass, None).unwrap().is_none());
+        }
+        (stage.loss().unwrap(), bits(&stage.gradients().unwrap()))
+    };
+    let apart = run(&[Pass::b(0, 0), Pass::w(0, 0)]);
+    assert_eq!(apart, run(&[Pass::bw(0, 0)]));
+    assert!(apart.1.iter().any(|&x| x != 0));
+}
+
+#[test]
+fn the_model_is_the_same_however_it_is_cut() {
+    let weights = |chunks| {
+        let parts = alone(5, chunks, Undo::Inverse).weights().unwrap();
+        let ends = parts.iter().map(|part| part.range.end);
+        let starts = parts.iter().skip(1).map(|part| part.range.start);
+        assert!(starts.eq(ends.clone().take(parts.len() - 1)));
+        assert_eq!(ends.max(), Some(model(5).parameters()));
+        bits(&parts)
+    };
+    let whole = weights(1);
+    for chunks in [2, 3, 5] {
+        assert_eq!(weights(chunks), whole, "{chunks} chunks");
+    }
+    let starts: Vec<u64> = Layout::whole(model(5)).starts(0).map(f64::to_bits).collect();
+    assert_eq!(starts, whole);
+    assert_ne!(Layout::whole(model(5)).starts(1).map(f64::to_bits).collect::<Vec<_>>(), whole);
 }
