@@ -4,8 +4,15 @@
 //! Measuring ([`sample`](mod@sample)) is apart from what series of samples say
 //! ([`statistics`]), and both from what follows for a pipeline ([`costs`]).
 
+pub mod baseline;
+pub mod check;
+mod clock;
 pub mod costs;
 pub mod fit;
+pub mod kernels;
+pub mod links;
+pub mod machine;
+pub mod measure;
 pub mod profile;
 pub mod sample;
 pub mod statistics;

@@ -21,8 +21,9 @@ pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
 pub use model::{
-    Activations, Backwarded, Buffer, BuildError, Device, Forwarded, Gpt, Layer, Layout, Model,
-    ModelError, Parameters, Training, Undo, footprints,
+    Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
+    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
+    footprints,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};

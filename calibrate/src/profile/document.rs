@@ -12,8 +12,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use super::{
-    Element, EmbeddingPart, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile,
-    Quantity,
+    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile, Quantity,
 };
 
 /// The version of the file form.
@@ -49,7 +48,7 @@ struct Document {
     model: Spanned<ModelDocument>,
     overhead: Spanned<QuantityDocument>,
     layer: PartDocument,
-    embedding: EmbeddingDocument,
+    embedding: PartDocument,
     head: PartDocument,
     optimizer: OptimizerDocument,
     #[serde(default)]
@@ -88,14 +87,6 @@ struct PartDocument {
     footprint: FootprintDocument,
     forward: Spanned<QuantityDocument>,
     backward_input: Spanned<QuantityDocument>,
-    backward_weight: Spanned<QuantityDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct EmbeddingDocument {
-    footprint: FootprintDocument,
-    forward: Spanned<QuantityDocument>,
     backward_weight: Spanned<QuantityDocument>,
 }
 
@@ -247,11 +238,7 @@ impl Document {
             half_width,
             overhead: read(self.overhead)?,
             layer: read_part(self.layer, half_width)?,
-            embedding: EmbeddingPart {
-                forward: read(self.embedding.forward)?,
-                backward_weight: read(self.embedding.backward_weight)?,
-                footprint: self.embedding.footprint.into(),
-            },
+            embedding: read_part(self.embedding, half_width)?,
             head: read_part(self.head, half_width)?,
             optimizer: Optimizer { parameters, step: read(self.optimizer.step)? },
             links: links.collect::<Result<_, _>>()?,
@@ -274,11 +261,7 @@ impl Document {
             model: unplaced(profile.model.into()),
             overhead: quantity(&profile.overhead),
             layer: part(&profile.layer),
-            embedding: EmbeddingDocument {
-                footprint: profile.embedding.footprint.into(),
-                forward: quantity(&profile.embedding.forward),
-                backward_weight: quantity(&profile.embedding.backward_weight),
-            },
+            embedding: part(&profile.embedding),
             head: part(&profile.head),
             optimizer: OptimizerDocument {
                 parameters: unplaced(profile.optimizer.parameters),

@@ -26,7 +26,7 @@ pub struct Profile {
     /// A transformer layer.
     pub layer: Part,
     /// Token and position embeddings: what the first chunk does besides.
-    pub embedding: EmbeddingPart,
+    pub embedding: Part,
     /// Final layer norm, head and loss: what the last chunk does besides.
     pub head: Part,
     /// What a pass takes besides its layers.
@@ -205,7 +205,7 @@ impl Quantity {
     }
 }
 
-/// A part of the model with weights and an input that has a gradient.
+/// A part of the model. What of it the executor does in a pass is measured there, be it nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
     /// F for one microbatch.
@@ -218,18 +218,7 @@ pub struct Part {
     pub footprint: Footprint,
 }
 
-/// The embeddings: their input are tokens, which have no gradient.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EmbeddingPart {
-    /// F for one microbatch.
-    pub forward: Quantity,
-    /// W.
-    pub backward_weight: Quantity,
-    /// What it holds of one microbatch.
-    pub footprint: Footprint,
-}
-
-/// A step of the optimizer over as many parameters as a layer has.
+/// A step of the optimizer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Optimizer {
     /// How many parameters.
@@ -250,12 +239,13 @@ impl Optimizer {
 impl Profile {
     /// Every time of a pass, the optimizer's and the overhead, by name.
     #[must_use]
-    pub fn quantities(&self) -> [(&'static str, &Quantity); 10] {
+    pub fn quantities(&self) -> [(&'static str, &Quantity); 11] {
         [
             ("layer F", &self.layer.forward),
             ("layer B", &self.layer.backward_input),
             ("layer W", &self.layer.backward_weight),
             ("embedding F", &self.embedding.forward),
+            ("embedding B", &self.embedding.backward_input),
             ("embedding W", &self.embedding.backward_weight),
             ("head F", &self.head.forward),
             ("head B", &self.head.backward_input),

@@ -62,12 +62,7 @@ fn profile() -> impl Strategy<Value = Profile> {
     );
     let optimizer =
         (1..1u64 << 60, quantity()).prop_map(|(parameters, step)| Optimizer { parameters, step });
-    let embedding = part().prop_map(|part| EmbeddingPart {
-        forward: part.forward,
-        backward_weight: part.backward_weight,
-        footprint: part.footprint,
-    });
-    let parts = (part(), embedding, part(), quantity(), optimizer);
+    let parts = (part(), part(), part(), quantity(), optimizer);
     let links = prop::collection::vec(link(), 0..3);
     (machine(), model, 0.001..1.0f64, parts, links).prop_map(
         |(machine, model, half_width, parts, links)| {
@@ -113,18 +108,13 @@ pub(crate) fn example() -> String {
     };
     let message =
         |(bytes, time)| Message { bytes, pairs: 1, both_ways: false, time: quantity([time; 7]) };
-    let (layer, embedding) = (part(1_000), part(100));
     let profile = Profile {
         machine: Machine { cpu: "Example".to_owned(), cores: 2, ..Machine::default() },
         model: ModelShape::new(Model::new(64, 4, 1, 1000, 32, 2).unwrap(), Element::F32).unwrap(),
         half_width: 0.02,
-        embedding: EmbeddingPart {
-            forward: embedding.forward,
-            backward_weight: embedding.backward_weight,
-            footprint: embedding.footprint,
-        },
+        embedding: part(100),
         head: part(500),
-        layer,
+        layer: part(1_000),
         overhead: quantity([70; 7]),
         optimizer: Optimizer { parameters: 50_000, step: quantity([100_000; 7]) },
         links: vec![Link {

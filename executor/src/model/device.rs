@@ -137,7 +137,10 @@ impl<O: Ops> Device<O> {
     }
 
     /// Token numbers, copied to the device.
-    pub(crate) fn tokens(&mut self, tokens: &[u32]) -> Result<Buffer<O::Tokens>, DeviceError> {
+    ///
+    /// # Errors
+    /// As [`Ops::tokens`].
+    pub fn tokens(&mut self, tokens: &[u32]) -> Result<Buffer<O::Tokens>, DeviceError> {
         let data = self.ops.tokens(tokens)?;
         Ok(self.counted(data, tokens.len() * TOKEN_BYTES))
     }

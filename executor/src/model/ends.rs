@@ -8,7 +8,7 @@ use crate::ops::{At, Ops};
 
 /// Token table `[vocabulary, hidden]` at `at`, positions `[sequence, hidden]` behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Embedding {
+pub struct Embedding {
     model: Model,
     pub(crate) at: usize,
 }
@@ -27,7 +27,10 @@ impl Embedding {
     }
 
     /// The input of the first layer.
-    pub(crate) fn forward<O: Ops>(
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
@@ -43,7 +46,10 @@ impl Embedding {
 
     /// Sums up the gradients of both tables. A part of B: nothing is multiplied, and W need not
     /// keep `dy` for it.
-    pub(crate) fn backward<O: Ops>(
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn backward<O: Ops>(
         self,
         device: &mut Device<O>,
         gradients: &mut O::Sums,
@@ -58,14 +64,14 @@ impl Embedding {
 
 /// Final layer norm, logits = h W^T with W `[vocabulary, hidden]`, and the mean cross entropy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub struct Head {
     model: Model,
     pub(crate) norm: Norming,
     pub(crate) logits: Linear,
 }
 
 /// What F keeps of the head.
-pub(crate) struct HeadForwarded<O: Ops> {
+pub struct HeadForwarded<O: Ops> {
     norm: Normed<O>,
     h: Buffer<O::Tensor>,
     logits: Buffer<O::Tensor>,
@@ -73,7 +79,7 @@ pub(crate) struct HeadForwarded<O: Ops> {
 }
 
 /// What B leaves of the head for W.
-pub(crate) struct HeadBackwarded<O: Ops> {
+pub struct HeadBackwarded<O: Ops> {
     h: Buffer<O::Tensor>,
     d_logits: Buffer<O::Tensor>,
 }
@@ -92,7 +98,10 @@ impl Head {
     }
 
     /// Adds `scale` times the cross entropy of all tokens to `loss`.
-    pub(crate) fn forward<O: Ops>(
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
@@ -109,7 +118,10 @@ impl Head {
     }
 
     /// The gradient of x.
-    pub(crate) fn backward_input<O: Ops>(
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn backward_input<O: Ops>(
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
@@ -126,7 +138,10 @@ impl Head {
     }
 
     /// Sums up the gradient of W.
-    pub(crate) fn backward_weight<O: Ops>(
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn backward_weight<O: Ops>(
         self,
         device: &mut Device<O>,
         gradients: &mut O::Sums,

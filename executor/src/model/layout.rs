@@ -85,11 +85,15 @@ impl Layout {
         &self.layers
     }
 
-    pub(crate) const fn embedding(&self) -> Option<Embedding> {
+    /// The embeddings, in the first chunk.
+    #[must_use]
+    pub const fn embedding(&self) -> Option<Embedding> {
         self.embedding
     }
 
-    pub(crate) const fn head(&self) -> Option<Head> {
+    /// The head, in the last chunk.
+    #[must_use]
+    pub const fn head(&self) -> Option<Head> {
         self.head
     }
 

@@ -17,6 +17,7 @@ use pipeline::Shape;
 use thiserror::Error;
 
 pub use device::{Activations, Buffer, Device};
+pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
 pub use footprints::footprints;
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
