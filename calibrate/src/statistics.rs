@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// Intervals and changes of no more than that, in nanoseconds, count as none: two readings of a
+/// clock differ by as much.
+pub const RESOLUTION: u64 = 100;
+
 /// What a series of samples comes to, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
@@ -29,13 +33,13 @@ impl Summary {
 
     /// Half the width of the interval over the median; `None` if there is no interval.
     ///
-    /// A median of zero that is not sure is infinitely wide.
+    /// An interval of [`RESOLUTION`] or less has no width; a wider one around zero is infinitely wide.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // Nanoseconds of up to 100 days are exact.
     pub fn half_width(&self) -> Option<f64> {
         let (low, high) = self.interval?;
         match high - low {
-            0 => Some(0.0),
+            0..=RESOLUTION => Some(0.0),
             width => Some(width as f64 / 2.0 / self.median as f64),
         }
     }
@@ -154,7 +158,8 @@ fn drift(samples: &[u64]) -> Option<f64> {
     let (first, second) = samples.split_at(samples.len() / 2);
     let (first, second) = (Summary::of(first)?, Summary::of(second)?);
     let ((low, high), (next_low, next_high)) = (first.interval?, second.interval?);
-    let apart = high < next_low || next_high < low;
+    let apart =
+        (high < next_low || next_high < low) && first.median.abs_diff(second.median) > RESOLUTION;
     apart.then(|| second.median as f64 / first.median as f64 - 1.0)
 }
 
@@ -258,7 +263,7 @@ mod tests {
             (0..60).map(|k| if k % 5 == 0 { 1500 } else { 1000 + k % 3 }).collect();
         assert!(matches!(Verdict::of(&mostly, 0.02), Verdict::Scattered { share } if share == 0.2));
         assert_eq!(Verdict::of(&[0; 10], 0.02), Verdict::Tight);
-        let around_zero = [0, 0, 0, 0, 0, 7, 0, 9, 0, 8];
+        let around_zero = [0, 0, 0, 0, 0, 700, 0, 900, 0, 800];
         assert!(matches!(Verdict::of(&around_zero, 0.02), Verdict::Wide { .. }));
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
+mod calibrate;
 mod cli;
 mod closed_forms;
 mod draw;
