@@ -1,5 +1,7 @@
 //! A straight line through times by message size: latency + size over bandwidth.
 
+use crate::statistics::RESOLUTION;
+
 /// What the times of messages over a link come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fit {
@@ -7,7 +9,8 @@ pub struct Fit {
     pub latency: u64,
     /// What every MiB adds, in nanoseconds: 2^20 over the bandwidth.
     pub per_mib: u64,
-    /// How far the worst point lies from the line, in thousandths of the point.
+    /// How far the worst point lies from the line, in thousandths of the point, or of
+    /// [`RESOLUTION`] where that is more.
     pub worst_per_mille: u64,
 }
 
@@ -28,7 +31,7 @@ impl Fit {
             worst_per_mille: 0,
         };
         let off = |&(bytes, time): &(u64, u64)| {
-            1000 * u128::from(fit.time(bytes).abs_diff(time)) / u128::from(time.max(1))
+            1000 * u128::from(fit.time(bytes).abs_diff(time)) / u128::from(time.max(RESOLUTION))
         };
         let worst = points.iter().map(off).max().unwrap_or(0);
         Some(Self { worst_per_mille: u64::try_from(worst).unwrap_or(u64::MAX), ..fit })
@@ -49,13 +52,13 @@ impl Fit {
     }
 }
 
-/// Weighted least squares with weights 1 / time^2, and the nearest line with no negative part.
+/// Weighted least squares with weights 1 / time^2, none below the resolution of clocks, and the nearest line with no negative part.
 #[allow(clippy::cast_precision_loss)]
 fn line(points: &[(u64, u64)]) -> (f64, f64) {
     let [mut ones, mut x, mut y, mut xx, mut xy] = [0.0; 5];
     for &(bytes, time) in points {
-        let (bytes, time) = (bytes as f64, time.max(1) as f64);
-        let weight = 1.0 / (time * time);
+        let (bytes, resolved) = (bytes as f64, time.max(RESOLUTION) as f64);
+        let (time, weight) = (time as f64, 1.0 / (resolved * resolved));
         ones += weight;
         x += weight * bytes;
         y += weight * time;

@@ -1,7 +1,6 @@
 //! Takes all measurements of a profile on one device, one after the other.
 
 use std::io;
-use std::time::Duration;
 
 use executor::{BuildError, DeviceError, Layout, Model, ModelError, Ops, footprints};
 use pipeline::{Bytes, Footprint, Shape};
@@ -65,9 +64,9 @@ pub struct KernelTimes {
 /// How many measurements [`kernel_times`] takes.
 pub const KERNEL_MEASUREMENTS: usize = 5;
 
-/// The rule for what takes less than a millisecond: many more repeats in a share of the time.
+/// The rule for what takes less than a millisecond: more repeats in a share of the time.
 fn short(rule: &Rule) -> Rule {
-    Rule { at_most: 20 * rule.at_most, time: rule.time / 4, ..*rule }
+    Rule { at_most: rule.at_most.max(2_000), time: rule.time / 4, ..*rule }
 }
 
 fn one_series<S: Source>(
@@ -210,7 +209,7 @@ pub fn link_times(
     };
     let all = traffic(kind, message);
     let share = u32::try_from(all.len()).unwrap_or(u32::MAX);
-    let each = Rule { time: (rule.time / share).max(Duration::from_millis(1)), ..short(rule) };
+    let each = Rule { time: rule.time / share, ..short(rule) };
     let mut messages = Vec::new();
     for (bytes, pairs, both_ways) in all {
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);

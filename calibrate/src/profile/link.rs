@@ -39,6 +39,12 @@ impl LinkKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// Whether the bytes of a message are moved, or only change hands.
+    #[must_use]
+    pub const fn moves_bytes(self) -> bool {
+        !matches!(self, Self::Queue)
+    }
+
     /// Whether it joins two stages.
     #[must_use]
     pub const fn joins_stages(self) -> bool {

@@ -133,7 +133,7 @@ impl Effort {
         let [warm_up, at_least, at_most] = match self {
             Self::Quick => [1, 8, 50],
             Self::Normal => [3, 15, 500],
-            Self::Thorough => [5, 30, 5_000],
+            Self::Thorough => [5, 30, 2_000],
         };
         let (half_width, seconds) = match self {
             Self::Quick => (0.05, 10),
@@ -335,7 +335,8 @@ fn operations(profile: &Profile, name: &str) -> Option<f64> {
 fn fit(link: &Link) -> Option<String> {
     let fit = link.fit()?;
     let latency = crate::format::time(Nanos(fit.latency));
-    let bandwidth = fit.bandwidth().map_or_else(
+    let bandwidth = fit.bandwidth().filter(|_| link.kind.moves_bytes());
+    let bandwidth = bandwidth.map_or_else(
         || "at any size".to_owned(),
         |bytes| format!("+ size / {:.2} GB/s", bytes / 1e9),
     );

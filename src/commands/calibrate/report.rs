@@ -130,6 +130,7 @@ fn links(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
             ];
             row.extend(cells(&message.time, profile.half_width));
             let speed = gflops(message.bytes as f64, message.time.median());
+            let speed = speed.filter(|_| link.kind.moves_bytes());
             row.push(speed.map_or("-".to_owned(), |speed| format!("{speed:.2}")));
             row
         })
@@ -167,6 +168,7 @@ struct JsonTime {
     median_ns: u64,
     low_ns: Option<u64>,
     high_ns: Option<u64>,
+    fastest_ns: Option<u64>,
     samples: usize,
     outliers: usize,
     verdict: String,
@@ -188,7 +190,7 @@ struct JsonCheck {
     layers: usize,
     pass: &'static str,
     predicted_ns: u64,
-    measured_ns: u64,
+    measured: JsonTime,
     error: f64,
 }
 
@@ -200,6 +202,7 @@ impl JsonTime {
             median_ns: summary.median,
             low_ns,
             high_ns,
+            fastest_ns: quantity.samples().iter().min().copied(),
             samples: summary.samples,
             outliers: summary.outliers,
             verdict: quantity.verdict(half_width).to_string(),
@@ -232,7 +235,7 @@ pub(super) fn json(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> 
         layers: check.layers,
         pass: check.pass,
         predicted_ns: check.predicted.0,
-        measured_ns: check.measured.median().0,
+        measured: JsonTime::of(&check.measured, half_width),
         error: off(check),
     });
     let (quantities, links) = (quantities.collect(), links.collect());
