@@ -23,7 +23,7 @@ fn batches(model: Model) -> Arc<dyn Batches> {
     Arc::new(Random::new(model, 3))
 }
 
-fn schedule(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
+fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
     let chunks = match family.about().chunks {
         Chunks::Exactly(v) => v,
         Chunks::Any { default } => default,
@@ -32,7 +32,7 @@ fn schedule(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> 
     let one = Nanos(1_000);
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
-    family.schedule(&problem).ok()
+    family.schedule(&problem).unwrap()
 }
 
 /// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to

@@ -18,7 +18,7 @@ fn what_cannot_be_run_is_refused() {
     };
     let good = Training::default();
     assert_eq!(build(&mirrored, 2, 0, good), Some(BuildError::Mirrored));
-    let schedule = schedule(Family::OneFOneB, 2, 2).unwrap();
+    let schedule = schedule(Family::OneFOneB, 2, 2);
     assert_eq!(build(&schedule, 2, 0, good), None);
     let stages = 2;
     assert_eq!(build(&schedule, 2, 2, good), Some(BuildError::NoSuchStage { stage: 2, stages }));
@@ -85,7 +85,7 @@ impl Batches for Other {
 #[test]
 fn microbatches_of_another_model_are_refused() {
     let model = model(1);
-    let schedule = schedule(Family::OneFOneB, 1, 1).unwrap();
+    let schedule = schedule(Family::OneFOneB, 1, 1);
     let good = vec![0; model.tokens()];
     for (tokens, targets) in [
         (vec![11; model.tokens()], good.clone()),
