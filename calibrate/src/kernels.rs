@@ -1,7 +1,9 @@
 //! Times the parts of a model as stages run them: the same calls, fresh buffers, several layers with
-//! weights of their own one after the other, and more than one microbatch in flight, so that no part
-//! finds its weights or activations in caches where a stage would not.
+//! weights of their own one after the other, and more than one microbatch in flight all the time, so
+//! that no part finds its weights or activations in caches where a stage would not, and memory comes
+//! from what earlier microbatches freed, as in the steady part of a schedule.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use executor::{
@@ -14,8 +16,8 @@ use crate::sample::Source;
 
 /// Layers run one after the other; a sample of a layer is the mean over them.
 pub const LAYERS: usize = 4;
-/// Microbatches in flight.
-const IN_FLIGHT: u32 = 2;
+/// Microbatches in flight when a backward begins.
+const IN_FLIGHT: usize = 2;
 /// Series of [`Parts`]: F, B and W of a layer, of the embeddings, of the head.
 pub const SERIES: usize = 9;
 
@@ -34,6 +36,8 @@ pub struct Parts<O: Ops> {
     gradients: O::Sums,
     loss: O::Sums,
     batches: Random,
+    microbatch: u32,
+    in_flight: VecDeque<Kept<O>>,
     marks: Marks,
     began: Instant,
 }
@@ -56,7 +60,7 @@ struct Left<O: Ops> {
 #[must_use]
 pub fn bytes(layout: &Layout, microbatch: u64, element_bytes: usize) -> u64 {
     let parameters = (layout.parameters() as u64).saturating_mul(element_bytes as u64 + 16);
-    parameters.saturating_add(microbatch.saturating_mul(2 * u64::from(IN_FLIGHT)))
+    parameters.saturating_add(microbatch.saturating_mul(2 * IN_FLIGHT as u64))
 }
 
 impl<O: Ops> Parts<O> {
@@ -94,6 +98,8 @@ impl<O: Ops> Parts<O> {
             gradients,
             loss,
             batches: Random::new(model, 0),
+            microbatch: 0,
+            in_flight: VecDeque::new(),
             marks: Marks::new(),
             began: Instant::now(),
         })
@@ -114,8 +120,10 @@ impl<O: Ops> Parts<O> {
     }
 
     /// F: embeddings, layers, head, with marks before, between and behind.
-    fn forward(&mut self, microbatch: u32) -> Result<Kept<O>, DeviceError> {
+    fn forward(&mut self) -> Result<Kept<O>, DeviceError> {
         let (embedding, head) = self.ends;
+        let microbatch = self.microbatch;
+        self.microbatch = microbatch.wrapping_add(1);
         let scale = self.scale();
         self.mark()?;
         let tokens = self.device.tokens(&self.batches.batch(0, microbatch).tokens)?;
@@ -176,15 +184,20 @@ impl<O: Ops> Source for Parts<O> {
     type Error = DeviceError;
 
     fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), DeviceError> {
-        let kept = (0..IN_FLIGHT).map(|number| self.forward(number));
-        let kept = kept.collect::<Result<Vec<_>, _>>()?;
-        let left = kept.into_iter().map(|kept| self.backward_input(kept));
-        let left = left.collect::<Result<Vec<_>, _>>()?;
-        left.into_iter().try_for_each(|left| self.backward_weight(left))?;
+        while self.in_flight.len() < IN_FLIGHT - 1 {
+            let kept = self.forward()?;
+            self.in_flight.push_back(kept);
+            self.marks.read(&mut self.device.ops)?;
+        }
+        let kept = self.forward()?;
+        self.in_flight.push_back(kept);
+        if let Some(kept) = self.in_flight.pop_front() {
+            let left = self.backward_input(kept)?;
+            self.backward_weight(left)?;
+        }
         let marks = self.marks.read(&mut self.device.ops)?;
         let layers = self.layout.layers().len() as u64;
-        for (number, marks) in marks.chunks_exact(4).enumerate() {
-            let pass = number / IN_FLIGHT as usize;
+        for (pass, marks) in marks.chunks_exact(4).enumerate() {
             let order = if pass == 0 { [EMBEDDING, LAYER, HEAD] } else { [HEAD, LAYER, EMBEDDING] };
             for (part, ends) in order.into_iter().zip(marks.windows(2)) {
                 let share = if part == LAYER { layers } else { 1 };

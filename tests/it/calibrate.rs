@@ -163,9 +163,7 @@ fn a_scenario_finds_its_profile_beside_itself() {
     let [sweep, rows] = [&sweep, &rows].map(|path| path.to_str().unwrap());
     assert!(debubble(["sweep", sweep, "--out", rows]).status.success());
     assert_eq!(fs::read_to_string(rows).unwrap().lines().count(), 3);
-    let text = format!(
-        "schedule = [\"1f1b\"]\nstages = 2\nmicrobatches = 4\nlayers = 4\nprofile = \"none.toml\""
-    );
+    let text = "schedule = [\"1f1b\"]\nstages = 2\nmicrobatches = 4\nlayers = 4\nprofile = \"none.toml\"\n";
     fs::write(&scenario, text).unwrap();
     let missing = run(&format!("simulate {}", scenario.display()));
     refused(&missing, &["cannot read", "none.toml"]);
