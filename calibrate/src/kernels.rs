@@ -56,7 +56,7 @@ struct Left<O: Ops> {
 }
 
 /// What a model of that shape takes to be timed, in bytes: weights, master weights, two moments and
-/// gradients, and the activations of [`IN_FLIGHT`] microbatches twice over.
+/// gradients, and the activations of the microbatches in flight twice over.
 #[must_use]
 pub fn bytes(layout: &Layout, microbatch: u64, element_bytes: usize) -> u64 {
     let parameters = (layout.parameters() as u64).saturating_mul(element_bytes as u64 + 16);
