@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
@@ -31,6 +31,13 @@ pub struct Keys {
     /// Chunks per stage, v, for interleaved schedules
     #[arg(long, value_name = "V", allow_negative_numbers = true)]
     pub chunks: Option<u64>,
+    /// Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives
+    /// them; in a scenario, relative to its folder
+    #[arg(long, value_name = "PROFILE.toml")]
+    pub profile: Option<PathBuf>,
+    /// Layers of the whole model, for --profile: cut into chunks as evenly as can be
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub layers: Option<u64>,
     /// F: forward time of a stage and microbatch; or one per stage, or one per chunk
     #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "list")]
@@ -152,6 +159,8 @@ key_set!(Keys {
     stages: "stages",
     microbatches: "microbatches",
     chunks: "chunks",
+    profile: "profile",
+    layers: "layers",
     forward: "forward",
     backward_input: "backward-input",
     backward_weight: "backward-weight",
@@ -186,6 +195,13 @@ impl Keys {
             (other.activation, other.activation_until_weight) = (None, None);
         }
         self.or(other)
+    }
+
+    /// Reads the profile from `folder`, unless its path is absolute.
+    pub fn profile_in(&mut self, folder: &Path) {
+        if let Some(profile) = &mut self.profile {
+            *profile = folder.join(&*profile);
+        }
     }
 }
 

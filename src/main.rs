@@ -13,6 +13,7 @@ mod hardware;
 mod keys;
 mod noise;
 mod outcome;
+mod profiles;
 mod progress;
 mod question;
 mod scenario;
@@ -26,6 +27,7 @@ use clap_complete::Shell;
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
+use crate::commands::calibrate::Calibrate;
 use crate::commands::export::Export;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
@@ -59,6 +61,7 @@ enum Command {
     Sweep(Box<Sweep>),
     Schedules(Schedules),
     Reproduce(Reproduce),
+    Calibrate(Calibrate),
     Export(Box<Export>),
     Replay(Replay),
     /// Print completions for a shell, to be sourced by it
@@ -91,6 +94,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Sweep(sweep) => sweep.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
+        Command::Calibrate(calibrate) => calibrate.run(out)?,
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
         Command::Completions { shell } => {

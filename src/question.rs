@@ -12,6 +12,7 @@ use crate::files;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 use crate::noise::Noise;
+use crate::profiles;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
@@ -128,17 +129,21 @@ struct Ground {
     problem: Problem,
     has_footprints: bool,
     limits: Option<Limits>,
+    layers_per_stage: Option<u64>,
 }
 
 fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground, Error> {
-    let keys = &setting.keys;
-    let times = complete(scenario, setting, rule)?;
-    let fault = |fault| explain(scenario, setting, rule, &fault);
-    let (shape, placement) = shape(keys, rule).map_err(fault)?;
+    complete(scenario, setting, rule)?;
+    let (shape, placement) =
+        shape(&setting.keys, rule).map_err(|fault| explain(scenario, setting, rule, &fault))?;
     agree(scenario, setting, rule, shape)?;
+    let filled = profiles::fill(scenario, setting, shape)?;
+    let setting = filled.as_ref().unwrap_or(setting);
+    let keys = &setting.keys;
+    let fault = |fault| explain(scenario, setting, rule, &fault);
     let hardware = Hardware::of(scenario, setting, shape, placement)?;
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
-    let costs = costs(times, hop, shape, placement).map_err(fault)?;
+    let costs = costs(keys, hop, shape, placement).map_err(fault)?;
     let mut problem = Problem::new(shape, costs).map_err(fault)?;
     let footprints = footprints(keys, shape, placement).map_err(fault)?;
     let has_footprints = footprints.is_some();
@@ -149,13 +154,14 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
         problem = problem.with_limits(limits).map_err(fault)?;
     }
     let limits = problem.limits(placement).map_err(fault)?;
-    Ok(Ground { shape, hardware, problem, has_footprints, limits })
+    let layers_per_stage = keys.layers_per_stage;
+    Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
 }
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
     let keys = &setting.keys;
-    let Ground { shape, hardware, problem, has_footprints, limits } =
+    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
         ground(scenario, setting, rule)?;
     let schedule = match rule {
         Rule::Family(family) => {
@@ -169,7 +175,7 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
         family: rule.family(),
-        layers_per_stage: keys.layers_per_stage,
+        layers_per_stage,
         has_whole_bytes: hardware::measures_bytes(keys),
         problem,
         has_footprints,
@@ -200,17 +206,12 @@ pub fn try_out(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<()
 
 /// Checks that `setting` lacks no key that `rule` needs.
 pub fn check(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
-    complete(scenario, setting, rule).map(|_| ())
+    complete(scenario, setting, rule)
 }
 
-/// F, B and W as given, once nothing else is missing either; says all that is missing at once.
-fn complete<'a>(
-    scenario: &Scenario,
-    setting: &'a Setting,
-    rule: &Rule,
-) -> Result<[&'a [Nanos]; 3], Error> {
+/// Checks that no key is missing, and says all that are at once.
+fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
     let keys = &setting.keys;
-    let times = [&keys.forward, &keys.backward_input, &keys.backward_weight].map(Option::as_deref);
     if some_size(keys) && keys.activation.is_some() {
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
         return Err(scenario.error(setting, Some("activation"), message));
@@ -221,8 +222,8 @@ fn complete<'a>(
         return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
     }
     let missing = missing(keys, matches!(rule, Rule::Family(_)));
-    if let ([Some(f), Some(b), Some(w)], true) = (times, missing.is_empty()) {
-        return Ok([f, b, w]);
+    if missing.is_empty() {
+        return Ok(());
     }
     let flags: Vec<String> = missing.iter().map(|key| format!("--{key}")).collect();
     let message = format!("the question is incomplete: {} missing", flags.join(", "));
@@ -244,14 +245,16 @@ fn some_size(keys: &Keys) -> bool {
 
 /// The keys without which the question makes no sense; a written schedule brings its own shape.
 fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
+    let measured = keys.profile.is_some();
     let scale = keys.layers_per_stage.is_some() || keys.microbatch_size.is_some();
-    let sizes = some_size(keys) || scale;
+    let (sizes, scale) = (!measured && (some_size(keys) || scale), !measured && scale);
     let required = [
         ("stages", needs_shape && keys.stages.is_none()),
         ("microbatches", needs_shape && keys.microbatches.is_none()),
-        ("forward", keys.forward.is_none()),
-        ("backward-input", keys.backward_input.is_none()),
-        ("backward-weight", keys.backward_weight.is_none()),
+        ("layers", measured && keys.layers.or(keys.layers_per_stage).is_none()),
+        ("forward", !measured && keys.forward.is_none()),
+        ("backward-input", !measured && keys.backward_input.is_none()),
+        ("backward-weight", !measured && keys.backward_weight.is_none()),
         ("hidden", sizes && keys.hidden.is_none()),
         ("heads", sizes && keys.heads.is_none()),
         ("seq", sizes && keys.seq.is_none()),
@@ -297,19 +300,20 @@ fn agree(scenario: &Scenario, setting: &Setting, rule: &Rule, shape: Shape) -> R
     Ok(())
 }
 
-/// Times by chunk, from F, B and W as given.
+/// Times by chunk, from F, B and W.
 fn costs(
-    [f, b, w]: [&[Nanos]; 3],
+    keys: &Keys,
     hop: Option<Nanos>,
     shape: Shape,
     placement: Placement,
 ) -> Result<Costs, Fault> {
-    let by_chunk = |what, values: &[Nanos]| {
+    let by_chunk = |what, values: &Option<Vec<Nanos>>| {
+        let values = values.as_deref().unwrap_or_default();
         spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))
     };
-    let f = by_chunk("forward", f)?.into_iter();
-    let b = by_chunk("backward-input", b)?;
-    let w = by_chunk("backward-weight", w)?;
+    let f = by_chunk("forward", &keys.forward)?.into_iter();
+    let b = by_chunk("backward-input", &keys.backward_input)?;
+    let w = by_chunk("backward-weight", &keys.backward_weight)?;
     let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
         forward,
         backward_input,
@@ -406,7 +410,7 @@ fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -
 }
 
 fn has_footprints(keys: &Keys) -> bool {
-    keys.activation.is_some() || keys.hidden.is_some()
+    keys.activation.is_some() || keys.hidden.is_some() || keys.profile.is_some()
 }
 
 /// Whether the order that `family` makes depends on how long passes take.
@@ -462,10 +466,7 @@ pub fn assumed(setting: &Setting) -> Vec<String> {
                     memory is counted in chunk activations, each held whole until its W";
         return vec![note.to_owned()];
     }
-    if limit_in_bytes(keys).is_some()
-        && keys.activation.is_none()
-        && keys.layers_per_stage.is_none()
-    {
+    if limit_in_bytes(keys).is_some() && !hardware::measures_bytes(keys) {
         let note = "activations are bytes per layer and token, and so is the memory limit: give \
                     --layers-per-stage and --microbatch-size to count whole stages";
         return vec![note.to_owned()];

@@ -170,6 +170,8 @@ impl Scenario {
             let settings = tables.into_iter().map(|table| setting(table, shared));
             scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
         }
+        let folder = file.parent().unwrap_or(Path::new(""));
+        scenario.settings.iter_mut().for_each(|setting| setting.keys.profile_in(folder));
         debug_assert!(span.end <= text.len());
         (scenario.file, scenario.text) = (file.to_owned(), text);
         Ok((scenario, axes))

@@ -208,7 +208,7 @@ fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes
 
 /// Whether activations are known in bytes of whole stages, to be compared with a device.
 pub fn measures_bytes(keys: &Keys) -> bool {
-    keys.activation.is_some() || keys.layers_per_stage.is_some()
+    keys.activation.is_some() || keys.layers_per_stage.is_some() || keys.profile.is_some()
 }
 
 /// What of the activations goes to the host, if the cluster says how.

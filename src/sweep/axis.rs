@@ -143,7 +143,8 @@ impl Reader<'_> {
                 return Err(self.fail(place, format!("{} is {label} twice", key.get_ref())));
             }
             let keys = scenario::single(key.clone(), item);
-            let keys = keys.map_err(|error| self.fail(place, error.message()))?;
+            let mut keys = keys.map_err(|error| self.fail(place, error.message()))?;
+            keys.profile_in(self.file.parent().unwrap_or(Path::new("")));
             values.push((label, keys));
         }
         Ok(Axis { key: key.get_ref().to_string(), place, values: Values::List(values) })

@@ -15,6 +15,7 @@ use crate::files;
 use crate::hardware;
 use crate::keys::Keys;
 use crate::noise;
+use crate::profiles;
 use crate::question::{self, Rule};
 use crate::scenario::{Scenario, Setting};
 
@@ -139,13 +140,14 @@ impl Grid {
             let keys = keys?;
             hardware::check_files(&keys)?;
             noise::check_files(&keys)?;
+            profiles::check_file(&keys)?;
         }
         Ok(())
     }
 
     /// The keys of every setting, and of every value of an axis that may name a file.
     fn all_keys(&self) -> impl Iterator<Item = Result<Keys, Error>> {
-        let files = ["cluster", "slowdown-profile", "jitter"];
+        let files = ["cluster", "slowdown-profile", "jitter", "profile"];
         let axes = self.axes.iter().filter(move |axis| files.contains(&&axis.key[..]));
         let of_axes = axes.flat_map(|axis| (0..axis.count()).map(|index| self.at(axis, index)));
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)
@@ -260,7 +262,7 @@ impl Grid {
 /// The files that `keys` name and whose content an answer depends on.
 fn named_files(keys: &Keys) -> Vec<PathBuf> {
     let cluster = keys.hardware.cluster.iter().map(PathBuf::from).filter(|path| path.is_file());
-    let profile = keys.slowdown_profile.iter().cloned();
+    let profile = keys.slowdown_profile.iter().chain(&keys.profile).cloned();
     let samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
     cluster.chain(profile).chain(samples.map(Path::to_owned)).collect()
 }

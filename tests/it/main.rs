@@ -4,6 +4,7 @@
 
 mod bench;
 mod boundary;
+mod calibrate;
 mod causes;
 mod cli;
 mod closed_forms;

@@ -1,0 +1,170 @@
+//! Repeats a measurement until its medians are known well enough. What is measured, and by which
+//! clock, is the caller's: a [`Source`].
+
+use std::time::Duration;
+
+use crate::statistics::Summary;
+
+/// When to stop repeating.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rule {
+    /// Rounds that are thrown away first: caches, page tables and clocks settle.
+    pub warm_up: usize,
+    /// Rounds to take in any case.
+    pub at_least: usize,
+    /// Rounds to take at most.
+    pub at_most: usize,
+    /// How narrow half the interval of every median is to be, over the median.
+    pub half_width: f64,
+    /// How long to go on at most, the warm-up included; [`Rule::at_least`] rounds are taken anyhow,
+    /// unless twice this time is over.
+    pub time: Duration,
+}
+
+/// Something that can be timed again and again.
+pub trait Source {
+    /// Why it cannot go on.
+    type Error;
+
+    /// Runs once more, and adds at least one raw sample, in nanoseconds, to each of `series`.
+    ///
+    /// # Errors
+    /// Whatever stops it.
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), Self::Error>;
+
+    /// Time since it was made.
+    fn elapsed(&mut self) -> Duration;
+}
+
+/// Samples of `count` series, each less `overhead`, but never below zero, in the order taken.
+///
+/// # Errors
+/// Whatever stops the source.
+pub fn sample<S: Source>(
+    source: &mut S,
+    count: usize,
+    overhead: u64,
+    rule: &Rule,
+) -> Result<Vec<Vec<u64>>, S::Error> {
+    let mut thrown_away = vec![Vec::new(); count];
+    for _ in 0..rule.warm_up {
+        if source.elapsed() >= rule.time {
+            break;
+        }
+        source.round(&mut thrown_away)?;
+    }
+    let mut series = vec![Vec::new(); count];
+    let mut next_look = rule.at_least;
+    for round in 1..=rule.at_most.max(1) {
+        source.round(&mut series)?;
+        let elapsed = source.elapsed();
+        let mut enough = false;
+        if round >= next_look {
+            // Looking sorts all samples: as they grow, it is worth it more rarely.
+            next_look = round + 1 + round / 10;
+            enough = all_tight(&series, overhead, rule.half_width);
+        }
+        let over = elapsed >= rule.time && round >= rule.at_least;
+        if enough || over || elapsed >= rule.time.saturating_mul(2) {
+            break;
+        }
+    }
+    for samples in &mut series {
+        samples.iter_mut().for_each(|sample| *sample = sample.saturating_sub(overhead));
+    }
+    Ok(series)
+}
+
+/// Whether the interval of every median is narrow enough once `overhead` is taken off.
+fn all_tight(series: &[Vec<u64>], overhead: u64, half_width: f64) -> bool {
+    series.iter().all(|samples| {
+        let net: Vec<u64> = samples.iter().map(|one| one.saturating_sub(overhead)).collect();
+        let width = Summary::of(&net).and_then(|summary| summary.half_width());
+        width.is_some_and(|width| width <= half_width)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays series back, each round one after the other, on a clock that only it moves.
+    struct Played<F: Fn(usize) -> Vec<u64>> {
+        at: F,
+        rounds: usize,
+        elapsed: u64,
+    }
+
+    impl<F: Fn(usize) -> Vec<u64>> Source for Played<F> {
+        type Error = String;
+
+        fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), String> {
+            let samples = (self.at)(self.rounds);
+            if samples.is_empty() {
+                return Err(format!("round {}", self.rounds));
+            }
+            self.rounds += 1;
+            self.elapsed += samples.iter().sum::<u64>();
+            series.iter_mut().zip(samples).for_each(|(series, sample)| series.push(sample));
+            Ok(())
+        }
+
+        fn elapsed(&mut self) -> Duration {
+            Duration::from_nanos(self.elapsed)
+        }
+    }
+
+    const RULE: Rule = Rule {
+        warm_up: 3,
+        at_least: 10,
+        at_most: 200,
+        half_width: 0.02,
+        time: Duration::from_secs(1),
+    };
+
+    fn play(at: impl Fn(usize) -> Vec<u64>, count: usize, rule: &Rule) -> Vec<Vec<u64>> {
+        sample(&mut Played { at, rounds: 0, elapsed: 0 }, count, 40, rule).unwrap()
+    }
+
+    #[test]
+    fn a_constant_series_takes_the_least_and_loses_warm_up_and_overhead() {
+        let at = |round| vec![if round < 3 { 90_000 } else { 1_040 }];
+        assert_eq!(play(at, 1, &RULE), [vec![1_000; 10]]);
+    }
+
+    #[test]
+    fn samples_never_fall_below_zero() {
+        assert_eq!(play(|_| vec![25], 1, &RULE), [vec![0; 10]]);
+    }
+
+    #[test]
+    fn a_wide_series_goes_on_and_holds_up_the_others() {
+        let two_speeds =
+            |round: usize| vec![1_000, if round.is_multiple_of(2) { 1_000 } else { 2_000 }];
+        let series = play(two_speeds, 2, &RULE);
+        assert_eq!((series[0].len(), series[1].len()), (200, 200));
+        // Narrow once there are enough: 1 % of uniform spread is not.
+        let spread = |round: usize| vec![10_040 + (round as u64 * 7_919) % 1_000];
+        let count = play(spread, 1, &RULE)[0].len();
+        assert!((10..200).contains(&count) && count > 10, "{count}");
+    }
+
+    #[test]
+    fn time_ends_it_but_not_before_the_least_unless_it_is_far_over() {
+        let slow = |round: usize| vec![40_000_000 + 20_000_000 * (round as u64 % 2)];
+        let rule = Rule { time: Duration::from_millis(1_000), ..RULE };
+        assert_eq!(play(slow, 1, &rule)[0].len(), 17);
+        let rule = Rule { time: Duration::from_millis(300), ..RULE };
+        let count = play(slow, 1, &rule)[0].len();
+        assert!((9..=10).contains(&count), "{count}");
+        let rule = Rule { time: Duration::from_millis(50), ..RULE };
+        assert_eq!(play(slow, 1, &rule)[0].len(), 1);
+    }
+
+    #[test]
+    fn what_stops_the_source_stops_the_sampling() {
+        let at = |round| if round < 5 { vec![1] } else { Vec::new() };
+        let failed = sample(&mut Played { at, rounds: 0, elapsed: 0 }, 1, 0, &RULE);
+        assert_eq!(failed, Err("round 5".to_owned()));
+    }
+}

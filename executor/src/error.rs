@@ -1,0 +1,41 @@
+//! What can go wrong on a device.
+
+use pipeline::Bytes;
+use thiserror::Error;
+
+/// Why a device cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum DeviceError {
+    /// A device, driver or library that is not there.
+    #[error("{what} is missing: {cure}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// What to do about it.
+        cure: String,
+    },
+    /// Memory that the device does not have.
+    #[error("out of memory on {device}: {asked} more asked for, {free} free")]
+    OutOfMemory {
+        /// Which device.
+        device: String,
+        /// How much was asked for at once.
+        asked: Bytes,
+        /// How much was left.
+        free: Bytes,
+    },
+    /// A call into a driver or library that failed.
+    #[error("{call} failed: {message}")]
+    Call {
+        /// The function that was called.
+        call: &'static str,
+        /// What it answered.
+        message: String,
+    },
+    /// A value that a pass needs was never handed to it: a fault of the caller.
+    #[error("{what} is not at hand")]
+    NotAtHand {
+        /// The value, or what was kept of a pass.
+        what: String,
+    },
+}

@@ -1,0 +1,31 @@
+//! Makes a timeline happen: one worker per stage runs the passes of a schedule, in its order, on
+//! real devices, hands values on over links, and measures when every pass ran and what it waited
+//! for.
+//!
+//! A [`Worker`] computes the passes of one stage. What it computes with are [`Ops`], the kernels of
+//! a device. Neither knows the schedule: the order, and who hands what to whom, come from
+//! [`pipeline`] alone.
+#![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
+
+mod cpu;
+mod data;
+mod error;
+mod model;
+mod ops;
+mod random;
+mod record;
+mod reference;
+mod worker;
+
+pub use cpu::{Cpu, Real};
+pub use data::{Batch, Batches, DataError, Random, Text};
+pub use error::DeviceError;
+pub use model::{
+    Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
+    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
+    footprints,
+};
+pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+pub use record::{Measured, Measurement, Step};
+pub use reference::Reference;
+pub use worker::{Norm, Trainer, Wire, Worker};

@@ -1,0 +1,131 @@
+//! What the executor asks of whoever computes the passes of one stage.
+
+use std::time::Instant;
+
+use pipeline::Pass;
+
+use crate::error::DeviceError;
+
+/// Computes the passes of one stage, on one thread.
+///
+/// A pass may return before its work is done, as long as what it hands on says so itself (on a GPU:
+/// device memory with an event). [`Worker::settle`] waits for all of it.
+pub trait Worker {
+    /// What passes hand on: an output or a gradient, `[microbatch x sequence, hidden]`.
+    type Value: Send + 'static;
+
+    /// Does `pass`, or begins it.
+    ///
+    /// `input` is the value of the neighbouring chunk that the pass needs: the output of `chunk - 1`
+    /// for F, the gradient of `chunk + 1` for B and BW; `None` for W and at the ends of the model.
+    /// What an earlier pass of the same chunk and microbatch left is kept by the worker.
+    ///
+    /// Returns the value that the pass makes for a neighbouring chunk, if there is one to take it.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn run(
+        &mut self,
+        pass: Pass,
+        input: Option<Self::Value>,
+    ) -> Result<Option<Self::Value>, DeviceError>;
+
+    /// Waits until everything begun is done.
+    ///
+    /// # Errors
+    /// Whatever stopped the device meanwhile.
+    fn settle(&mut self) -> Result<(), DeviceError>;
+
+    /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
+    /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
+    /// since `run` returns when the work is done. Called after [`Worker::settle`].
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
+        let _ = epoch;
+        Ok(None)
+    }
+
+    /// Forgets all that passes of an unfinished step left behind, but no gradient of a weight: the
+    /// step is to be begun again.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn forget(&mut self) -> Result<(), DeviceError>;
+}
+
+/// A worker whose values can travel between processes.
+pub trait Wire: Worker {
+    /// Bytes of every value, known before any is received.
+    fn value_bytes(&self) -> usize;
+
+    /// A value as bytes.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn pack(&mut self, value: Self::Value) -> Result<Vec<u8>, DeviceError>;
+
+    /// The inverse, from exactly [`Wire::value_bytes`] bytes.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Value, DeviceError>;
+}
+
+/// What the gradients of a stage come to.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Norm {
+    /// Sum of squares over all gradients of weights.
+    pub squares: f64,
+    /// Whether any of them is NaN or infinite.
+    pub is_bad: bool,
+}
+
+impl Norm {
+    /// The norm over the gradients of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { squares: self.squares + other.squares, is_bad: self.is_bad || other.is_bad }
+    }
+
+    /// What gradients are scaled by, so that their norm is at most `max_norm` (Megatron's clipping:
+    /// `max_norm / (norm + 1e-6)`, at most 1).
+    #[must_use]
+    pub fn clip(self, max_norm: f64) -> f64 {
+        (max_norm / (self.squares.sqrt() + 1e-6)).min(1.0)
+    }
+}
+
+/// A worker whose stage has weights to train.
+pub trait Trainer: Worker {
+    /// The gradients summed up since the last [`Trainer::begin_step`].
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn norm(&mut self) -> Result<Norm, DeviceError>;
+
+    /// One step of the optimizer with all gradients times `scale`. The gradients stay as they are.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn update(&mut self, scale: f64) -> Result<(), DeviceError>;
+
+    /// Takes the last [`Trainer::update`], made with `scale`, back.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn undo(&mut self, scale: f64) -> Result<(), DeviceError>;
+
+    /// Sets all gradients to zero and begins `step`: what microbatches hold depends on it.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError>;
+
+    /// The loss summed over the microbatches of the step so far, if this stage holds the last chunk.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError>;
+}

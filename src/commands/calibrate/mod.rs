@@ -1,0 +1,345 @@
+//! `debubble calibrate`: times the kernels and links of this machine and writes a profile.
+
+mod report;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use calibrate::check::{self, LoneStage};
+use calibrate::measure::{
+    self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
+    traffic,
+};
+use calibrate::profile::{Element, Link, LinkKind, Machine, ModelShape, Quantity};
+use calibrate::sample::{Rule, sample};
+use calibrate::{Profile, machine, predict};
+use clap::{Args, ValueEnum};
+use executor::{Cpu, Model};
+use indicatif::ProgressBar;
+use pipeline::Nanos;
+
+use super::OUTPUT;
+use crate::error::Error;
+use crate::files;
+use crate::progress;
+
+const EXAMPLES: &str = "\
+Examples:
+  The parts of a small GPT on a core of this machine, and its links:
+    debubble calibrate --hidden 512 --heads 8 --seq 256 --microbatch-size 1 --vocabulary 4096 \\
+      --out scenarios/profiles/here.toml
+  A first look, in about 10 seconds:
+    debubble calibrate --effort quick
+  What follows for a model of 16 layers of that shape over 4 stages:
+    debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
+      --schedule 1f1b,zb-h1 --stages 4 --microbatches 16
+
+Each time is the median of repeats, taken until its 95 % confidence interval is narrow enough, with
+the reading of the clock taken off. Samples that stand out are counted, and kept. A layer is timed
+among others, with weights of its own and two microbatches in flight, as in a stage. At the end whole
+stages of the executor are timed, and held against the sum of their parts.
+
+A profile says nothing of other shapes: a question that names it may not give another hidden, heads,
+seq, microbatch-size or vocabulary.";
+
+/// Time the kernels and links of this machine, and write a profile
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Calibrate {
+    /// What computes
+    #[arg(long, value_enum, default_value_t = Device::Cpu)]
+    device: Device,
+    /// Links to time; hops are predicted by the first that joins stages
+    #[arg(long, value_enum, value_name = "LINK,..", value_delimiter = ',')]
+    #[arg(default_values_t = [LinkArg::Queue, LinkArg::Tcp, LinkArg::Copy])]
+    links: Vec<LinkArg>,
+    /// Hidden size h
+    #[arg(long, value_name = "H", default_value_t = 512, allow_negative_numbers = true)]
+    hidden: usize,
+    /// Attention heads a
+    #[arg(long, value_name = "A", default_value_t = 8, allow_negative_numbers = true)]
+    heads: usize,
+    /// Sequence length s
+    #[arg(long, value_name = "S", default_value_t = 256, allow_negative_numbers = true)]
+    seq: usize,
+    /// Samples in one microbatch, b
+    #[arg(long, value_name = "B", default_value_t = 1, allow_negative_numbers = true)]
+    microbatch_size: usize,
+    /// Vocabulary V
+    #[arg(long, value_name = "V", default_value_t = 4096, allow_negative_numbers = true)]
+    vocabulary: usize,
+    /// How long to repeat, and how narrow intervals are to be
+    #[arg(long, value_enum, default_value_t = Effort::Normal)]
+    effort: Effort,
+    /// About how long all of it may take, from 1s to 24h [default: 10s, 60s or 600s by effort]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    max_time: Option<Nanos>,
+    /// Keep threads on cores of their own, where the system allows it
+    #[arg(long)]
+    pin: bool,
+    /// Write the profile there
+    #[arg(long, help_heading = OUTPUT, value_name = "PROFILE.toml")]
+    out: Option<PathBuf>,
+    /// Something to be remembered with the profile
+    #[arg(long, help_heading = OUTPUT, value_name = "TEXT")]
+    remark: Option<String>,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Device {
+    /// One core of the host, in f32
+    Cpu,
+    /// An NVIDIA GPU
+    Cuda,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LinkArg {
+    /// A queue between threads of one process
+    Queue,
+    /// TCP over the loopback device
+    Tcp,
+    /// Copies in the memory of the host
+    Copy,
+}
+
+impl LinkArg {
+    const fn kind(self) -> LinkKind {
+        match self {
+            Self::Queue => LinkKind::Queue,
+            Self::Tcp => LinkKind::Tcp,
+            Self::Copy => LinkKind::Copy,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Effort {
+    /// Within 5 % where 10 seconds are enough
+    Quick,
+    /// Within 2 % where a minute is enough
+    Normal,
+    /// Within 1 % where ten minutes are enough
+    Thorough,
+}
+
+impl Effort {
+    /// The rule for one share of all the time.
+    const fn rule(self) -> Rule {
+        let [warm_up, at_least, at_most] = match self {
+            Self::Quick => [1, 8, 50],
+            Self::Normal => [3, 15, 500],
+            Self::Thorough => [5, 30, 2_000],
+        };
+        let (half_width, seconds) = match self {
+            Self::Quick => (0.05, 10),
+            Self::Normal => (0.02, 60),
+            Self::Thorough => (0.01, 600),
+        };
+        Rule { warm_up, at_least, at_most, half_width, time: Duration::from_secs(seconds) }
+    }
+}
+
+/// All that was measured.
+struct Outcome {
+    profile: Profile,
+    nothing: Quantity,
+    peak: (Quantity, u64),
+    checks: Vec<Checked>,
+}
+
+/// A pass of a whole stage, predicted and measured.
+struct Checked {
+    stage: usize,
+    layers: usize,
+    pass: &'static str,
+    predicted: Nanos,
+    measured: Quantity,
+}
+
+/// Rows and columns of the product that shows what a core does at its best.
+const CPU_PEAK: usize = 512;
+/// Layers of the model whose two stages are checked.
+const CHECKED_LAYERS: usize = 12;
+const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
+
+impl Calibrate {
+    /// Answers on `out`.
+    pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
+        if self.device == Device::Cuda {
+            let message = "--device cuda: this build of debubble has no CUDA";
+            let cure = "time this machine's processor with --device cpu";
+            return Err(Error::question(message).with_help(cure));
+        }
+        let shape = self.shape()?;
+        let rule = self.rule()?;
+        let memory = machine::free_memory();
+        check_memory(shape, memory).map_err(|error| refuse(&error))?;
+        let load = machine::load();
+        let pinned = self.pin && machine::pin(0);
+        let outcome = self.measure(shape, &rule, pinned).map_err(|error| refuse(&error))?;
+        report::advise(&outcome, load, self.pin && !pinned);
+        if let Some(path) = &self.out {
+            files::write(path, outcome.profile.to_toml())?;
+        } else {
+            super::note("the profile is not kept: give --out scenarios/profiles/NAME.toml");
+        }
+        if self.json { report::json(out, &outcome) } else { report::tables(out, &outcome) }
+    }
+
+    fn shape(&self) -> Result<ModelShape, Error> {
+        let Self { hidden, heads, seq, microbatch_size, vocabulary, .. } = *self;
+        Model::new(hidden, heads, 1, vocabulary, seq, microbatch_size)
+            .and_then(|model| ModelShape::new(model, Element::F32))
+            .map_err(|error| Error::question(format!("there is no such model: {error}")))
+    }
+
+    /// The rule for one of the shares that kernels, links and checks have of all the time.
+    fn rule(&self) -> Result<Rule, Error> {
+        let rule = self.effort.rule();
+        let all = match self.max_time {
+            None => rule.time,
+            Some(time) if (Nanos(1_000_000_000)..=MAX_TIME).contains(&time) => {
+                Duration::from_nanos(time.0)
+            }
+            Some(time) => {
+                return Err(Error::question(format!("--max-time is {time}: from 1s to 24h")));
+            }
+        };
+        // Kernels take up to two shares, each of the two checks half a one, each link half a one.
+        let halves = 6 + self.kinds().len();
+        Ok(Rule { time: 2 * all / u32::try_from(halves).unwrap_or(u32::MAX), ..rule })
+    }
+
+    /// The links asked for, each once.
+    fn kinds(&self) -> Vec<LinkKind> {
+        let mut kinds = Vec::new();
+        for kind in self.links.iter().map(|link| link.kind()) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+
+    fn measure(
+        &self,
+        shape: ModelShape,
+        rule: &Rule,
+        pinned: bool,
+    ) -> Result<Outcome, MeasureError> {
+        let message = shape.message();
+        let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
+        let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
+        let ops = || Ok(Cpu::<f32>::new());
+        let times = kernel_times(ops, shape, CPU_PEAK, rule, || bar.inc(1))?;
+        let half = Rule { time: rule.time / 2, ..*rule };
+        let empty = times.nothing.median().0;
+        let mut links = Vec::new();
+        for kind in self.kinds() {
+            let link = link_times(kind, message, empty, &half, pinned, || bar.inc(1))?;
+            links.extend(link);
+        }
+        let KernelTimes { nothing, peak, layer, embedding, head, overhead, optimizer } = times;
+        let (machine, model) = (self.machine(pinned), shape);
+        let half_width = rule.half_width;
+        let profile = Profile {
+            machine,
+            model,
+            half_width,
+            layer,
+            embedding,
+            head,
+            overhead,
+            optimizer,
+            links,
+        };
+        let checks = checks(&profile, &half, &bar)?;
+        bar.finish_and_clear();
+        Ok(Outcome { profile, nothing, peak, checks })
+    }
+
+    fn machine(&self, pinned: bool) -> Machine {
+        let governor = machine::governor().map(|rule| format!("governor {rule}"));
+        let clock = machine::megahertz().map(|clock| format!("{clock} MHz"));
+        let clocks: Vec<String> = clock.into_iter().chain(governor).collect();
+        Machine {
+            cpu: machine::cpu(),
+            cores: machine::cores(),
+            os: machine::os(),
+            device: "cpu, one core".to_owned(),
+            driver: None,
+            clocks: (!clocks.is_empty()).then(|| clocks.join(", ")),
+            pinned,
+            date: machine::today(),
+            program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
+            remark: self.remark.clone(),
+        }
+    }
+}
+
+/// Whole stages of the executor, against the sum of their parts.
+fn checks(profile: &Profile, rule: &Rule, bar: &ProgressBar) -> Result<Vec<Checked>, MeasureError> {
+    let model = profile.model.with_layers(CHECKED_LAYERS)?;
+    let mut checks = Vec::new();
+    for stage in 0..2 {
+        let mut lone = LoneStage::new(Cpu::<f32>::new(), model, stage)?;
+        let predicted = predict(profile, CHECKED_LAYERS, lone.shape());
+        let predicted = predicted.map_err(|_| MeasureError::NoTimes("a stage"))?;
+        let times = predicted.costs.chunks()[stage];
+        let told = [times.forward, times.backward_input, times.backward_weight];
+        let series = sample(&mut lone, check::SERIES, 0, rule)?;
+        let layers = model.layers_by_chunk(lone.shape())?[stage];
+        for ((pass, predicted), samples) in ["F", "B", "W"].into_iter().zip(told).zip(series) {
+            let measured = Quantity::of(samples).ok_or(MeasureError::NoTimes("a stage"))?;
+            checks.push(Checked { stage, layers, pass, predicted, measured });
+        }
+        bar.inc(1);
+    }
+    Ok(checks)
+}
+
+fn refuse(error: &MeasureError) -> Error {
+    let refused = Error::question(error.to_string());
+    match error {
+        MeasureError::TooLarge { .. } => {
+            refused.with_help("give a smaller --hidden, --vocabulary, --seq or --microbatch-size")
+        }
+        _ => refused,
+    }
+}
+
+/// Billions of floating-point operations per second.
+fn gflops(operations: f64, time: Nanos) -> Option<f64> {
+    (time.0 > 0).then(|| operations / time.0 as f64)
+}
+
+/// What is known to be computed in each quantity of a profile.
+fn operations(profile: &Profile, name: &str) -> Option<f64> {
+    let model = profile.model.one_layer();
+    let [forward, backward_input, backward_weight] = measure::layer_operations(model);
+    match name {
+        "layer F" => Some(forward),
+        "layer B" => Some(backward_input),
+        "layer W" => Some(backward_weight),
+        "head F" | "head B" | "head W" => Some(measure::head_operations(model)),
+        _ => None,
+    }
+}
+
+/// The fit of a link in words.
+fn fit(link: &Link) -> Option<String> {
+    let fit = link.fit()?;
+    let latency = crate::format::time(Nanos(fit.latency));
+    let bandwidth = fit.bandwidth().filter(|_| link.kind.moves_bytes());
+    let bandwidth = bandwidth.map_or_else(
+        || "at any size".to_owned(),
+        |bytes| format!("+ size / {:.2} GB/s", bytes / 1e9),
+    );
+    let worst = fit.worst_per_mille as f64 / 10.0;
+    Some(format!("{}: {latency} {bandwidth}, at worst {worst:.1} % off", link.kind.name()))
+}

@@ -1,0 +1,294 @@
+//! What was measured, for people and for machines; and what to make of it.
+
+use std::io::Write;
+
+use calibrate::machine;
+use calibrate::profile::Quantity;
+use calibrate::statistics::Verdict;
+use pipeline::{Bytes, Nanos};
+use serde::Serialize;
+
+use super::{Checked, Outcome, fit, gflops, operations};
+use crate::commands::{note, print_json};
+use crate::error::Error;
+use crate::format;
+
+/// A quantity as both forms need it.
+struct Row<'a> {
+    name: String,
+    quantity: &'a Quantity,
+    gflops: Option<f64>,
+}
+
+fn rows(outcome: &Outcome) -> Vec<Row<'_>> {
+    let Outcome { profile, nothing, peak: (peak, peak_operations), .. } = outcome;
+    let row = |name: &str, quantity, operations: Option<f64>| Row {
+        name: name.to_owned(),
+        quantity,
+        gflops: operations.and_then(|count| gflops(count, Quantity::median(quantity))),
+    };
+    let mut rows = vec![
+        row("clock, taken off", nothing, None),
+        row("square product", peak, Some(*peak_operations as f64)),
+    ];
+    let quantities = profile.quantities().into_iter();
+    rows.extend(quantities.map(|(name, one)| row(name, one, operations(profile, name))));
+    rows
+}
+
+/// The speed of the square product.
+fn peak(outcome: &Outcome) -> Option<f64> {
+    gflops(outcome.peak.1 as f64, outcome.peak.0.median())
+}
+
+fn interval(quantity: &Quantity) -> String {
+    let ends = quantity.summary().interval;
+    ends.map_or("-".to_owned(), |(low, high)| {
+        format!("{} .. {}", format::time(Nanos(low)), format::time(Nanos(high)))
+    })
+}
+
+/// The columns that every quantity has.
+fn cells(quantity: &Quantity, half_width: f64) -> Vec<String> {
+    let summary = quantity.summary();
+    vec![
+        format::time(quantity.median()),
+        interval(quantity),
+        summary.samples.to_string(),
+        summary.outliers.to_string(),
+        quantity.verdict(half_width).to_string(),
+    ]
+}
+
+/// Prints tables.
+pub(super) fn tables(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
+    let half_width = outcome.profile.half_width;
+    let best = peak(outcome);
+    let header = [
+        "kernels",
+        "median",
+        "95 % interval",
+        "samples",
+        "outliers",
+        "verdict",
+        "GFLOP/s",
+        "of peak",
+    ];
+    let kernels = rows(outcome).into_iter().map(|row| {
+        let share = row.gflops.zip(best).map(|(own, best)| format::percent(own / best));
+        let speed = row.gflops.map(|speed| format!("{speed:.1}"));
+        let mut cells = cells(row.quantity, half_width);
+        cells.insert(0, row.name);
+        cells.extend([speed, share].map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
+        cells
+    });
+    write!(out, "{}", format::table(&header, kernels))?;
+    let optimizer = &outcome.profile.optimizer;
+    let (each, count) = (optimizer.per_parameter(), optimizer.parameters);
+    writeln!(out, "optimizer: {each:.3} ns for each of {count} parameters")?;
+    links(out, outcome)?;
+    let header = ["stage alone", "layers", "pass", "predicted", "measured", "95 % interval", "off"];
+    let checks = outcome.checks.iter().map(|check| {
+        vec![
+            format!("{} of 2", check.stage),
+            check.layers.to_string(),
+            check.pass.to_owned(),
+            format::time(check.predicted),
+            format::time(check.measured.median()),
+            interval(&check.measured),
+            format::signed_percent(off(check)),
+        ]
+    });
+    write!(out, "\n{}", format::table(&header, checks))?;
+    Ok(())
+}
+
+fn links(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
+    let profile = &outcome.profile;
+    if profile.links.is_empty() {
+        return Ok(());
+    }
+    let header = [
+        "links",
+        "message",
+        "pairs",
+        "at once",
+        "median",
+        "95 % interval",
+        "samples",
+        "outliers",
+        "verdict",
+        "GB/s",
+    ];
+    let rows = profile.links.iter().flat_map(|link| {
+        link.messages.iter().map(|message| {
+            let mut row = vec![
+                link.kind.name().to_owned(),
+                format::size(Bytes(message.bytes)),
+                message.pairs.to_string(),
+                if message.both_ways { "both ways" } else { "one way" }.to_owned(),
+            ];
+            row.extend(cells(&message.time, profile.half_width));
+            let speed = gflops(message.bytes as f64, message.time.median());
+            let speed = speed.filter(|_| link.kind.moves_bytes());
+            row.push(speed.map_or("-".to_owned(), |speed| format!("{speed:.2}")));
+            row
+        })
+    });
+    write!(out, "\n{}", format::table(&header, rows))?;
+    for line in profile.links.iter().filter_map(fit) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The prediction over the measurement, less 1.
+fn off(check: &Checked) -> f64 {
+    check.predicted.0 as f64 / (check.measured.median().0.max(1)) as f64 - 1.0
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    quantities: Vec<JsonQuantity<'a>>,
+    links: Vec<JsonMessage<'a>>,
+    checks: Vec<JsonCheck>,
+}
+
+#[derive(Serialize)]
+struct JsonQuantity<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    time: JsonTime,
+    gflops: Option<f64>,
+    share_of_peak: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct JsonTime {
+    median_ns: u64,
+    low_ns: Option<u64>,
+    high_ns: Option<u64>,
+    fastest_ns: Option<u64>,
+    samples: usize,
+    outliers: usize,
+    verdict: String,
+}
+
+#[derive(Serialize)]
+struct JsonMessage<'a> {
+    link: &'a str,
+    bytes: u64,
+    pairs: u64,
+    both_ways: bool,
+    #[serde(flatten)]
+    time: JsonTime,
+}
+
+#[derive(Serialize)]
+struct JsonCheck {
+    stage: usize,
+    layers: usize,
+    pass: &'static str,
+    predicted_ns: u64,
+    measured: JsonTime,
+    error: f64,
+}
+
+impl JsonTime {
+    fn of(quantity: &Quantity, half_width: f64) -> Self {
+        let summary = quantity.summary();
+        let (low_ns, high_ns) = summary.interval.unzip();
+        Self {
+            median_ns: summary.median,
+            low_ns,
+            high_ns,
+            fastest_ns: quantity.samples().iter().min().copied(),
+            samples: summary.samples,
+            outliers: summary.outliers,
+            verdict: quantity.verdict(half_width).to_string(),
+        }
+    }
+}
+
+/// Prints one JSON object.
+pub(super) fn json(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
+    let (profile, best) = (&outcome.profile, peak(outcome));
+    let half_width = profile.half_width;
+    let rows = rows(outcome);
+    let quantities = rows.iter().map(|row| JsonQuantity {
+        name: &row.name,
+        time: JsonTime::of(row.quantity, half_width),
+        gflops: row.gflops,
+        share_of_peak: row.gflops.zip(best).map(|(own, best)| own / best),
+    });
+    let links = profile.links.iter().flat_map(|link| {
+        link.messages.iter().map(|one| JsonMessage {
+            link: link.kind.name(),
+            bytes: one.bytes,
+            pairs: one.pairs,
+            both_ways: one.both_ways,
+            time: JsonTime::of(&one.time, half_width),
+        })
+    });
+    let checks = outcome.checks.iter().map(|check| JsonCheck {
+        stage: check.stage,
+        layers: check.layers,
+        pass: check.pass,
+        predicted_ns: check.predicted.0,
+        measured: JsonTime::of(&check.measured, half_width),
+        error: off(check),
+    });
+    let (quantities, links) = (quantities.collect(), links.collect());
+    print_json(out, &Json { quantities, links, checks: checks.collect() })
+}
+
+/// Says on stderr what speaks against the figures, and what to do about it.
+pub(super) fn advise(outcome: &Outcome, load: Option<f64>, pin_failed: bool) {
+    if pin_failed {
+        note("threads could not be pinned to cores: the system does not allow it");
+    }
+    if let Some(load) = load.filter(|&load| load > 0.5) {
+        note(&format!(
+            "the machine was busy before (load {load:.2}): close other programs for figures to keep"
+        ));
+    }
+    if machine::is_virtual() {
+        note("the processor is virtual: others may share it, and no clock says so");
+    }
+    if let Some(rule) = machine::governor().filter(|rule| rule != "performance") {
+        note(&format!(
+            "the clock of the processor follows the load (governor {rule}): \
+             `cpupower frequency-set -g performance` keeps it"
+        ));
+    }
+    let half_width = outcome.profile.half_width;
+    let verdicts = outcome.profile.quantities().map(|(name, one)| (name, one.verdict(half_width)));
+    let shaky = |wanted: fn(&Verdict) -> bool| {
+        let names = verdicts.iter().filter(|(_, verdict)| wanted(verdict)).map(|(name, _)| *name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let advice = [
+        (
+            shaky(|verdict| matches!(verdict, Verdict::TooFew { .. } | Verdict::Wide { .. })),
+            "not narrow enough: give more time, --max-time or --effort thorough",
+        ),
+        (
+            shaky(|verdict| matches!(verdict, Verdict::Drifting { .. })),
+            "changed while they were measured: wait until the machine is quiet and warm",
+        ),
+        (
+            shaky(|verdict| matches!(verdict, Verdict::Scattered { .. })),
+            "have two speeds: other programs, or cores of two kinds (--pin)",
+        ),
+    ];
+    for (names, advice) in advice.iter().filter(|(names, _)| !names.is_empty()) {
+        note(&format!("{names}: {advice}"));
+    }
+    let worst = outcome.checks.iter().map(off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+    if let Some(worst) = worst.filter(|worst| worst.abs() > 0.1) {
+        let worst = format::signed_percent(worst);
+        note(&format!(
+            "parts and whole stages differ by up to {worst}: repeat it on a quiet machine"
+        ));
+    }
+}

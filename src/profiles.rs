@@ -1,0 +1,115 @@
+//! What a question takes from a profile: its times, hop, footprints and message, wherever its own
+//! keys say nothing; and never where they speak of another model.
+
+use std::path::Path;
+
+use calibrate::{Profile, predict};
+use pipeline::Shape;
+
+use crate::error::Error;
+use crate::files;
+use crate::keys::Keys;
+use crate::scenario::{Scenario, Setting};
+
+/// The largest profile file.
+const MAX_PROFILE: u64 = 64 << 20;
+
+/// Reads a profile.
+pub fn read(path: &Path) -> Result<Profile, Error> {
+    let text = files::read_text(path, MAX_PROFILE)?;
+    Profile::parse(&text).map_err(|error| {
+        Error::scenario(path, &text, error.place, error.message).with_help(error.cure)
+    })
+}
+
+/// Checks that the profile that `keys` name can be read.
+pub fn check_file(keys: &Keys) -> Result<(), Error> {
+    keys.profile.as_deref().map_or(Ok(()), |path| read(path).map(|_| ()))
+}
+
+/// `setting` with what its profile says of a pipeline of `shape`; `None` if it names none.
+pub fn fill(
+    scenario: &Scenario,
+    setting: &Setting,
+    shape: Shape,
+) -> Result<Option<Setting>, Error> {
+    let keys = &setting.keys;
+    let fail = |key, message: String| scenario.error(setting, Some(key), message);
+    let Some(path) = &keys.profile else {
+        let message = "layers are for a profile: name one with --profile, or give the times";
+        return match keys.layers {
+            Some(_) => Err(fail("layers", message.to_owned())),
+            None => Ok(None),
+        };
+    };
+    let profile = read(path)?;
+    agree(scenario, setting, &profile)?;
+    let layers = layers(keys, shape).map_err(|message| fail("layers", message))?;
+    let predicted = predict(&profile, layers, shape);
+    let predicted = predicted.map_err(|error| fail("layers", format!("layers: {error}")))?;
+    let mut filled = setting.clone();
+    let keys = &mut filled.keys;
+    let chunks = predicted.costs.chunks().iter();
+    keys.forward.get_or_insert_with(|| chunks.clone().map(|one| one.forward).collect());
+    keys.backward_input
+        .get_or_insert_with(|| chunks.clone().map(|one| one.backward_input).collect());
+    keys.backward_weight
+        .get_or_insert_with(|| chunks.clone().map(|one| one.backward_weight).collect());
+    if keys.hardware.cluster.is_none() {
+        keys.hop.get_or_insert(predicted.costs.hop());
+    }
+    if keys.activation.is_none() {
+        let all = (0..shape.chunks()).map(|chunk| predicted.footprints.of(chunk));
+        keys.activation = Some(all.clone().map(|one| one.until_backward).collect());
+        keys.activation_until_weight = Some(all.map(|one| one.until_weight).collect());
+    }
+    if keys.hardware.given().next().is_some() {
+        keys.hardware.message.get_or_insert(predicted.message);
+    }
+    if keys.hardware.vocabulary.is_some() {
+        let (model, stages) = (profile.model.one_layer(), shape.stages());
+        if !layers.is_multiple_of(stages) {
+            let message = "vocabulary tells the parameters of stages only where all have as many \
+                           layers: give resident";
+            return Err(fail("vocabulary", message.to_owned()));
+        }
+        (keys.hidden, keys.seq) = (Some(model.hidden() as u64), Some(model.sequence() as u64));
+        keys.layers_per_stage = Some((layers / stages) as u64);
+    }
+    Ok(Some(filled))
+}
+
+/// Checks that the keys do not speak of another model than the profile.
+fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Result<(), Error> {
+    let keys = &setting.keys;
+    let told = |key| match key {
+        "hidden" => keys.hidden,
+        "heads" => keys.heads,
+        "seq" => keys.seq,
+        "microbatch-size" => keys.microbatch_size,
+        _ => keys.hardware.vocabulary,
+    };
+    for (key, measured) in profile.model.sizes() {
+        if let Some(told) = told(key).filter(|&told| told != measured as u64) {
+            let message = format!("{key} is {told}, but the profile was measured for {measured}");
+            let cure = "take the key out, or measure that shape with `debubble calibrate`";
+            return Err(scenario.error(setting, Some(key), message).with_help(cure));
+        }
+    }
+    Ok(())
+}
+
+/// The layers of the whole model: as given, or from those of a stage.
+fn layers(keys: &Keys, shape: Shape) -> Result<usize, String> {
+    let stages = shape.stages() as u64;
+    let of_stages = keys.layers_per_stage.map(|layers| layers.saturating_mul(stages));
+    match (keys.layers, of_stages) {
+        (Some(layers), Some(other)) if layers != other => Err(format!(
+            "layers is {layers}, but layers-per-stage over {stages} stages gives {other}"
+        )),
+        (Some(layers), _) | (None, Some(layers)) => {
+            usize::try_from(layers).map_err(|_| format!("layers is {layers}: too many"))
+        }
+        (None, None) => Err("a profile needs the layers of the model".to_owned()),
+    }
+}
