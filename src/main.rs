@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod commands;
+mod compare;
 mod draw;
 mod error;
 mod explain;
@@ -17,6 +18,7 @@ mod progress;
 mod question;
 mod scenario;
 mod sweep;
+mod timelines;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ use clap_complete::Shell;
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
+use crate::commands::compare::Compare;
 use crate::commands::export::Export;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
@@ -61,6 +64,7 @@ enum Command {
     Reproduce(Reproduce),
     Export(Box<Export>),
     Replay(Replay),
+    Compare(Compare),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -93,6 +97,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
+        Command::Compare(compare) => return compare.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

@@ -1,6 +1,7 @@
 //! One file per command. Each reads its question, answers on `out`, and says what it noted on
 //! stderr.
 
+pub mod compare;
 pub mod export;
 pub mod replay;
 pub mod reproduce;
