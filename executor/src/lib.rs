@@ -5,15 +5,26 @@
 //! A [`Worker`] computes the passes of one stage. What it computes with are [`Ops`], the kernels of
 //! a device. Neither knows the schedule: the order, and who hands what to whom, come from
 //! [`pipeline`] alone.
+#![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod cpu;
+mod data;
 mod error;
 mod model;
 mod ops;
+mod random;
 mod record;
+mod reference;
 mod worker;
 
+pub use cpu::{Cpu, Real};
+pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
-pub use model::{Model, ModelError};
+pub use model::{
+    Activations, Backwarded, Buffer, BuildError, Device, Forwarded, Gpt, Layer, Layout, Model,
+    ModelError, Parameters, Training, Undo, footprints,
+};
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};
+pub use reference::Reference;
 pub use worker::{Norm, Trainer, Wire, Worker};

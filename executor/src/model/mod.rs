@@ -1,7 +1,27 @@
 //! The transformer that stages compute: a GPT as in the Zero Bubble paper's experiments.
 
+mod attention;
+pub(crate) mod chunk;
+pub(crate) mod device;
+mod ends;
+mod footprints;
+mod layer;
+mod layout;
+mod linear;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod training;
+
 use pipeline::Shape;
 use thiserror::Error;
+
+pub use device::{Activations, Buffer, Device};
+pub use footprints::footprints;
+pub use layer::{Backwarded, Forwarded, Layer};
+pub use layout::Layout;
+pub use stage::{Gpt, Parameters};
+pub use training::{BuildError, Training, Undo};
 
 /// A GPT: embeddings, layers (layer norm, causal attention, layer norm, MLP of 4 h with GELU, both
 /// with residuals and biases), a final layer norm, a head, and the loss.
@@ -38,9 +58,9 @@ pub enum ModelError {
         /// What is too large.
         what: &'static str,
         /// How large.
-        value: usize,
+        value: u128,
         /// The largest.
-        most: usize,
+        most: u128,
     },
     /// Fewer layers than chunks.
     #[error("{layers} layers cannot be cut into {chunks} chunks")]
@@ -52,15 +72,20 @@ pub enum ModelError {
     },
 }
 
-/// The largest of any dimension: products of three of them fit 64 bits.
+/// The largest of any dimension.
 const MOST: usize = 1 << 20;
+
+/// The most parameters, and the most elements kept of a microbatch: their bytes can be counted in 64
+/// bits, and no index overflows.
+const MOST_ELEMENTS: u128 = 1 << 48;
 
 impl Model {
     /// A model of `layers` layers of width `hidden` with `heads` heads, on microbatches of
     /// `microbatch_size` sequences of `sequence` tokens out of `vocabulary`.
     ///
     /// # Errors
-    /// A zero, heads that do not divide `hidden`, or more than a million of anything.
+    /// A zero, heads that do not divide `hidden`, more than a million of anything, or so many
+    /// parameters or activations that they cannot be counted.
     pub fn new(
         hidden: usize,
         heads: usize,
@@ -81,13 +106,47 @@ impl Model {
             match value {
                 0 => return Err(ModelError::Zero { what }),
                 1..=MOST => {}
-                _ => return Err(ModelError::TooLarge { what, value, most: MOST }),
+                _ => {
+                    let (value, most) = (value as u128, MOST as u128);
+                    return Err(ModelError::TooLarge { what, value, most });
+                }
             }
         }
-        match hidden % heads {
-            0 => Ok(Self { hidden, heads, layers, vocabulary, sequence, microbatch_size }),
-            _ => Err(ModelError::Heads { hidden, heads }),
+        if !hidden.is_multiple_of(heads) {
+            return Err(ModelError::Heads { hidden, heads });
         }
+        let model = Self { hidden, heads, layers, vocabulary, sequence, microbatch_size };
+        model.check_counts()?;
+        Ok(model)
+    }
+
+    fn check_counts(self) -> Result<(), ModelError> {
+        let wide = |x: usize| x as u128;
+        let (h, s) = (wide(self.hidden), wide(self.sequence));
+        let per_layer = 16 * h + wide(self.heads) * s;
+        let per_token = wide(self.layers) * per_layer + wide(self.vocabulary);
+        let activations = s * wide(self.microbatch_size) * per_token;
+        let counts = [
+            ("the number of parameters", self.count_parameters()),
+            ("the number of activations of a microbatch", activations),
+        ];
+        match counts.into_iter().find(|&(_, value)| value > MOST_ELEMENTS) {
+            Some((what, value)) => Err(ModelError::TooLarge { what, value, most: MOST_ELEMENTS }),
+            None => Ok(()),
+        }
+    }
+
+    const fn count_parameters(self) -> u128 {
+        let h = self.hidden as u128;
+        let rows = 2 * self.vocabulary as u128 + self.sequence as u128 + 2;
+        self.layers as u128 * (12 * h * h + 13 * h) + rows * h
+    }
+
+    /// Parameters of the whole model: 12 h^2 + 13 h per layer, two tables of the vocabulary,
+    /// positions, and the final layer norm.
+    #[must_use]
+    pub fn parameters(self) -> usize {
+        usize::try_from(self.count_parameters()).unwrap_or(usize::MAX)
     }
 
     /// Width of the residual stream, h.

@@ -1,0 +1,125 @@
+//! What a model is trained on.
+
+use thiserror::Error;
+
+use crate::model::Model;
+use crate::random;
+
+/// A microbatch: its tokens, sequence by sequence, and the next token of each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    /// `[microbatch size, sequence]`.
+    pub tokens: Vec<u32>,
+    /// The same places, one token on.
+    pub targets: Vec<u32>,
+}
+
+/// Where microbatches come from. Asked by both ends of the pipeline: the same question must have the
+/// same answer.
+pub trait Batches: Send + Sync {
+    /// The microbatch `microbatch` of step `step`.
+    fn batch(&self, step: u32, microbatch: u32) -> Batch;
+}
+
+/// Tokens drawn evenly from the vocabulary: work like any other, with nothing to learn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Random {
+    model: Model,
+    seed: u64,
+}
+
+impl Random {
+    /// Microbatches for `model`.
+    #[must_use]
+    pub const fn new(model: Model, seed: u64) -> Self {
+        Self { model, seed }
+    }
+}
+
+impl Batches for Random {
+    fn batch(&self, step: u32, microbatch: u32) -> Batch {
+        let vocabulary = self.model.vocabulary() as u64;
+        of_windows(self.model, |sequence| {
+            let draw = |place| {
+                let key = [step.into(), microbatch.into(), sequence, place];
+                token(random::below(vocabulary, random::bits(self.seed, &key)))
+            };
+            (0..=self.model.sequence() as u64).map(draw).collect()
+        })
+    }
+}
+
+/// Bytes of a text as tokens, in windows drawn anywhere from it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text {
+    model: Model,
+    seed: u64,
+    bytes: Vec<u8>,
+}
+
+/// Why a text is no training data.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum DataError {
+    /// A text without a single whole sequence and its next byte.
+    #[error("the text has {has} bytes, but a sequence and its next byte are {needs}")]
+    TooShort {
+        /// Bytes of the text.
+        has: usize,
+        /// Bytes of a sequence and one more.
+        needs: usize,
+    },
+    /// A model without a token for each byte.
+    #[error("the vocabulary is {vocabulary}: for text it must be {BYTES} or more, one per byte")]
+    Vocabulary {
+        /// Tokens of the model.
+        vocabulary: usize,
+    },
+}
+
+/// How many different bytes there are.
+const BYTES: usize = 256;
+
+impl Text {
+    /// Microbatches for `model` out of `bytes`.
+    ///
+    /// # Errors
+    /// A text shorter than a sequence and its next byte; a vocabulary below 256.
+    pub fn new(model: Model, bytes: Vec<u8>, seed: u64) -> Result<Self, DataError> {
+        let (has, needs) = (bytes.len(), model.sequence() + 1);
+        if has < needs {
+            return Err(DataError::TooShort { has, needs });
+        }
+        match model.vocabulary() {
+            BYTES.. => Ok(Self { model, seed, bytes }),
+            vocabulary => Err(DataError::Vocabulary { vocabulary }),
+        }
+    }
+}
+
+impl Batches for Text {
+    fn batch(&self, step: u32, microbatch: u32) -> Batch {
+        let windows = self.bytes.len() - self.model.sequence();
+        of_windows(self.model, |sequence| {
+            let bits = random::bits(self.seed, &[step.into(), microbatch.into(), sequence]);
+            let start = usize::try_from(random::below(windows as u64, bits)).unwrap_or(0);
+            let window = &self.bytes[start..=start + self.model.sequence()];
+            window.iter().map(|&byte| u32::from(byte)).collect()
+        })
+    }
+}
+
+/// A token number: vocabularies are far below 2^32.
+fn token(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A microbatch out of windows of one token more than a sequence.
+fn of_windows(model: Model, window: impl Fn(u64) -> Vec<u32>) -> Batch {
+    let mut batch = Batch::default();
+    for sequence in 0..model.microbatch_size() as u64 {
+        let window = window(sequence);
+        batch.tokens.extend(&window[..model.sequence()]);
+        batch.targets.extend(&window[1..]);
+    }
+    batch
+}

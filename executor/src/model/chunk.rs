@@ -1,0 +1,182 @@
+//! One chunk of the model with its weights, and the work of one microbatch in it.
+
+use crate::data::{Batch, Batches};
+use crate::error::DeviceError;
+use crate::model::device::{Buffer, Device, Made};
+use crate::model::ends::{HeadBackwarded, HeadForwarded};
+use crate::model::layer::{Backwarded, Forwarded};
+use crate::model::{Layout, Model};
+use crate::ops::{At, Moments, Ops};
+
+/// Which microbatch of which step is worked on, and its share in the mean loss.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) model: Model,
+    pub(crate) batches: &'a dyn Batches,
+    pub(crate) step: u32,
+    pub(crate) microbatch: u32,
+    /// 1 / (tokens of a microbatch x microbatches).
+    pub(crate) scale: f32,
+}
+
+impl Job<'_> {
+    /// The tokens and targets, refused if they are not those of the model: no kernel may read past
+    /// a table.
+    fn batch(&self) -> Result<Batch, DeviceError> {
+        let batch = self.batches.batch(self.step, self.microbatch);
+        let (tokens, vocabulary) = (self.model.tokens(), self.model.vocabulary());
+        let fits = |all: &[u32]| {
+            all.len() == tokens && all.iter().all(|&token| (token as usize) < vocabulary)
+        };
+        if fits(&batch.tokens) && fits(&batch.targets) {
+            return Ok(batch);
+        }
+        let what = format!("a microbatch of {tokens} tokens below {vocabulary}");
+        Err(DeviceError::NotAtHand { what })
+    }
+}
+
+/// 1 / (tokens of a microbatch x microbatches): the share of a token in the mean loss of a step.
+#[allow(clippy::cast_possible_truncation)] // Kernels take their factors as f32.
+pub(crate) fn loss_scale(model: Model, microbatches: u32) -> f32 {
+    (1.0 / (model.tokens() as f64 * f64::from(microbatches))) as f32
+}
+
+/// A chunk of the model on a device.
+pub(crate) struct Chunk<O: Ops> {
+    pub(crate) layout: Layout,
+    pub(crate) state: Moments<O::Tensor, O::Sums>,
+    pub(crate) gradients: O::Sums,
+    /// The loss of the step, where the head is.
+    pub(crate) loss: Option<O::Sums>,
+}
+
+/// What F keeps of one microbatch.
+pub(crate) struct ChunkForwarded<O: Ops> {
+    tokens: Option<Buffer<O::Tokens>>,
+    layers: Vec<Forwarded<O>>,
+    head: Option<HeadForwarded<O>>,
+}
+
+/// What B leaves of one microbatch for W.
+pub(crate) struct ChunkBackwarded<O: Ops> {
+    layers: Vec<Backwarded<O>>,
+    head: Option<HeadBackwarded<O>>,
+}
+
+fn not_at_hand(what: &str) -> DeviceError {
+    DeviceError::NotAtHand { what: what.to_owned() }
+}
+
+impl<O: Ops> Chunk<O> {
+    /// The chunk of `layout` with its weights as `seed` has them.
+    pub(crate) fn new(ops: &mut O, layout: Layout, seed: u64) -> Result<Self, DeviceError> {
+        const AT_ONCE: usize = 1 << 16;
+        let len = layout.parameters();
+        let mut state = Moments {
+            weights: ops.tensor(len)?,
+            master: ops.sums(len)?,
+            first: ops.sums(len)?,
+            second: ops.sums(len)?,
+        };
+        let mut starts = layout.starts(seed);
+        for from in (0..len).step_by(AT_ONCE) {
+            let values: Vec<f64> = starts.by_ref().take(AT_ONCE).collect();
+            ops.write(&values, At { buffer: &mut state.weights, from })?;
+            ops.write_sums(&values, At { buffer: &mut state.master, from })?;
+        }
+        drop(starts);
+        let gradients = ops.sums(len)?;
+        let loss = layout.head().map(|_| ops.sums(1)).transpose()?;
+        Ok(Self { layout, state, gradients, loss })
+    }
+
+    /// F: the output, unless this is the last chunk.
+    pub(crate) fn forward(
+        &mut self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        input: Made<O>,
+    ) -> Result<(Made<O>, ChunkForwarded<O>), DeviceError> {
+        let weights = &self.state.weights;
+        let (mut x, tokens) = match self.layout.embedding() {
+            Some(embedding) => {
+                let tokens = device.tokens(&job.batch()?.tokens)?;
+                (embedding.forward(device, weights, &tokens)?, Some(tokens))
+            }
+            None => (input.ok_or_else(|| not_at_hand("the output of the chunk before"))?, None),
+        };
+        let mut layers = Vec::with_capacity(self.layout.layers().len());
+        for layer in self.layout.layers() {
+            let (y, kept) = layer.forward(device, weights, x)?;
+            layers.push(kept);
+            x = y;
+        }
+        let (Some(head), Some(loss)) = (self.layout.head(), &mut self.loss) else {
+            return Ok((Some(x), ChunkForwarded { tokens, layers, head: None }));
+        };
+        let targets = device.tokens(&job.batch()?.targets)?;
+        let head = head.forward(device, weights, x, targets, job.scale, loss)?;
+        Ok((None, ChunkForwarded { tokens, layers, head: Some(head) }))
+    }
+
+    /// B: the gradient of the input, unless this is the first chunk. All that W does not need is
+    /// freed.
+    pub(crate) fn backward_input(
+        &mut self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        kept: ChunkForwarded<O>,
+        gradient: Made<O>,
+    ) -> Result<(Made<O>, ChunkBackwarded<O>), DeviceError> {
+        let (weights, sums) = (&self.state.weights, &mut self.gradients);
+        let ChunkForwarded { tokens, layers, head } = kept;
+        let (mut dy, head) = match self.layout.head().zip(head) {
+            Some((head, kept)) => {
+                let (dx, kept) = head.backward_input(device, weights, sums, kept, job.scale)?;
+                (dx, Some(kept))
+            }
+            None => (gradient.ok_or_else(|| not_at_hand("the gradient of the next chunk"))?, None),
+        };
+        let mut left = Vec::with_capacity(layers.len());
+        for (layer, kept) in self.layout.layers().iter().zip(layers).rev() {
+            let (dx, kept) = layer.backward_input(device, weights, sums, kept, dy)?;
+            left.push(kept);
+            dy = dx;
+        }
+        let left = ChunkBackwarded { layers: left, head };
+        let (Some(embedding), Some(tokens)) = (self.layout.embedding(), tokens) else {
+            return Ok((Some(dy), left));
+        };
+        embedding.backward(device, sums, &tokens, &dy)?;
+        Ok((None, left))
+    }
+
+    /// W: sums up the gradients of the linears, and frees the rest.
+    pub(crate) fn backward_weight(
+        &mut self,
+        device: &mut Device<O>,
+        kept: ChunkBackwarded<O>,
+    ) -> Result<(), DeviceError> {
+        let ChunkBackwarded { layers, head } = kept;
+        if let Some((head, kept)) = self.layout.head().zip(head) {
+            head.backward_weight(device, &mut self.gradients, &kept)?;
+        }
+        for (layer, kept) in self.layout.layers().iter().rev().zip(layers) {
+            layer.backward_weight(device, &mut self.gradients, kept)?;
+        }
+        Ok(())
+    }
+
+    /// Sets gradients and loss to zero.
+    pub(crate) fn clear(&mut self, ops: &mut O) -> Result<(), DeviceError> {
+        ops.clear(&mut self.gradients)?;
+        self.loss.as_mut().map_or(Ok(()), |loss| ops.clear(loss))
+    }
+
+    /// The loss so far, where the head is.
+    pub(crate) fn loss(&self, ops: &mut O) -> Result<Option<f64>, DeviceError> {
+        let Some(loss) = &self.loss else { return Ok(None) };
+        Ok(ops.read_sums(loss)?.first().copied())
+    }
+}

@@ -1,0 +1,136 @@
+//! A device whose activations are counted while they live.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use pipeline::Bytes;
+
+use crate::error::DeviceError;
+use crate::ops::Ops;
+
+/// Bytes of a token number.
+pub(crate) const TOKEN_BYTES: usize = 4;
+
+/// Bytes of an element of sums beside tensors of `element_bytes`: f32 at least.
+pub(crate) const fn sum_bytes(element_bytes: usize) -> usize {
+    if element_bytes < 4 { 4 } else { element_bytes }
+}
+
+/// How much memory activations take: element count times element bytes of every buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Activations {
+    /// Held now. Between two passes: what earlier passes kept for later ones.
+    pub held: Bytes,
+    /// The most ever held at once, with what passes need only while they run.
+    pub peak: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    held: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// Counts its bytes as held for as long as it lives.
+#[derive(Debug)]
+struct Share {
+    bytes: u64,
+    counter: Arc<Counter>,
+}
+
+impl Share {
+    fn new(bytes: usize, counter: &Arc<Counter>) -> Self {
+        let bytes = bytes as u64;
+        let held = counter.held.fetch_add(bytes, Relaxed) + bytes;
+        counter.peak.fetch_max(held, Relaxed);
+        Self { bytes, counter: Arc::clone(counter) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.counter.held.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// A buffer of the device, counted as long as it lives.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    data: T,
+    _share: Share,
+}
+
+/// What a pass makes for a neighbouring chunk, if there is one.
+pub(crate) type Made<O> = Option<Buffer<<O as Ops>::Tensor>>;
+
+impl<T> Buffer<T> {
+    /// The bare buffer, counted no more.
+    pub fn release(self) -> T {
+        self.data
+    }
+}
+
+impl<T> Deref for Buffer<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.data
+    }
+}
+
+impl<T> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+}
+
+/// Kernels, and a count of the activations made with them.
+#[derive(Debug)]
+pub struct Device<O> {
+    /// The kernels.
+    pub ops: O,
+    counter: Arc<Counter>,
+}
+
+impl<O: Ops> Device<O> {
+    /// A device that holds nothing yet.
+    pub fn new(ops: O) -> Self {
+        Self { ops, counter: Arc::default() }
+    }
+
+    /// What is held in buffers made here.
+    pub fn activations(&self) -> Activations {
+        let bytes = |count: &AtomicU64| Bytes(count.load(Relaxed));
+        Activations { held: bytes(&self.counter.held), peak: bytes(&self.counter.peak) }
+    }
+
+    /// A tensor of `len` elements, of unspecified content.
+    ///
+    /// # Errors
+    /// As [`Ops::tensor`].
+    pub fn tensor(&mut self, len: usize) -> Result<Buffer<O::Tensor>, DeviceError> {
+        let data = self.ops.tensor(len)?;
+        Ok(self.adopt(data, len))
+    }
+
+    /// Counts a tensor of `len` elements that came from elsewhere.
+    pub fn adopt(&self, data: O::Tensor, len: usize) -> Buffer<O::Tensor> {
+        self.counted(data, len * self.ops.element_bytes())
+    }
+
+    /// `len` zeros in the precision of sums.
+    pub(crate) fn sums(&mut self, len: usize) -> Result<Buffer<O::Sums>, DeviceError> {
+        let data = self.ops.sums(len)?;
+        Ok(self.counted(data, len * sum_bytes(self.ops.element_bytes())))
+    }
+
+    /// Token numbers, copied to the device.
+    pub(crate) fn tokens(&mut self, tokens: &[u32]) -> Result<Buffer<O::Tokens>, DeviceError> {
+        let data = self.ops.tokens(tokens)?;
+        Ok(self.counted(data, tokens.len() * TOKEN_BYTES))
+    }
+
+    fn counted<T>(&self, data: T, bytes: usize) -> Buffer<T> {
+        Buffer { data, _share: Share::new(bytes, &self.counter) }
+    }
+}

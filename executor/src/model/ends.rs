@@ -1,0 +1,138 @@
+//! The two ends of the model: embeddings before the first layer, head and loss behind the last.
+
+use crate::error::DeviceError;
+use crate::model::Model;
+use crate::model::device::{Buffer, Device};
+use crate::model::linear::{Linear, Normed, Norming};
+use crate::ops::{At, Ops};
+
+/// Token table `[vocabulary, hidden]` at `at`, positions `[sequence, hidden]` behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Embedding {
+    model: Model,
+    pub(crate) at: usize,
+}
+
+impl Embedding {
+    pub(crate) const fn new(model: Model, at: usize) -> Self {
+        Self { model, at }
+    }
+
+    const fn positions(self) -> usize {
+        self.at + self.model.vocabulary() * self.model.hidden()
+    }
+
+    pub(crate) const fn end(self) -> usize {
+        self.positions() + self.model.sequence() * self.model.hidden()
+    }
+
+    /// The input of the first layer.
+    pub(crate) fn forward<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        tokens: &O::Tokens,
+    ) -> Result<Buffer<O::Tensor>, DeviceError> {
+        let (sequence, columns) = (self.model.sequence(), self.model.hidden());
+        let mut y = device.tensor(self.model.tokens() * columns)?;
+        let table = At { buffer: weights, from: self.at };
+        let positions = At { buffer: weights, from: self.positions() };
+        device.ops.embed(sequence, columns, tokens, table, positions, &mut y)?;
+        Ok(y)
+    }
+
+    /// Sums up the gradients of both tables. A part of B: nothing is multiplied, and W need not
+    /// keep `dy` for it.
+    pub(crate) fn backward<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        gradients: &mut O::Sums,
+        tokens: &O::Tokens,
+        dy: &O::Tensor,
+    ) -> Result<(), DeviceError> {
+        let (sequence, columns) = (self.model.sequence(), self.model.hidden());
+        let (table, positions) = (self.at, self.positions());
+        device.ops.embed_backward(sequence, columns, tokens, dy, gradients, table, positions)
+    }
+}
+
+/// Final layer norm, logits = h W^T with W `[vocabulary, hidden]`, and the mean cross entropy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    model: Model,
+    pub(crate) norm: Norming,
+    pub(crate) logits: Linear,
+}
+
+/// What F keeps of the head.
+pub(crate) struct HeadForwarded<O: Ops> {
+    norm: Normed<O>,
+    h: Buffer<O::Tensor>,
+    logits: Buffer<O::Tensor>,
+    targets: Buffer<O::Tokens>,
+}
+
+/// What B leaves of the head for W.
+pub(crate) struct HeadBackwarded<O: Ops> {
+    h: Buffer<O::Tensor>,
+    d_logits: Buffer<O::Tensor>,
+}
+
+impl Head {
+    pub(crate) const fn new(model: Model, at: usize) -> Self {
+        let columns = model.hidden();
+        let norm = Norming { at, columns };
+        let outputs = model.vocabulary();
+        let logits = Linear { at: norm.end(), inputs: columns, outputs, has_bias: false };
+        Self { model, norm, logits }
+    }
+
+    pub(crate) const fn end(self) -> usize {
+        self.logits.end()
+    }
+
+    /// Adds `scale` times the cross entropy of all tokens to `loss`.
+    pub(crate) fn forward<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        x: Buffer<O::Tensor>,
+        targets: Buffer<O::Tokens>,
+        scale: f32,
+        loss: &mut O::Sums,
+    ) -> Result<HeadForwarded<O>, DeviceError> {
+        let (rows, columns) = (self.model.tokens(), self.model.vocabulary());
+        let (h, norm) = self.norm.forward(device, rows, weights, x)?;
+        let logits = self.logits.forward(device, rows, weights, &h)?;
+        device.ops.cross_entropy(rows, columns, scale, &logits, &targets, loss)?;
+        Ok(HeadForwarded { norm, h, logits, targets })
+    }
+
+    /// The gradient of x.
+    pub(crate) fn backward_input<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        gradients: &mut O::Sums,
+        kept: HeadForwarded<O>,
+        scale: f32,
+    ) -> Result<(Buffer<O::Tensor>, HeadBackwarded<O>), DeviceError> {
+        let (rows, columns) = (self.model.tokens(), self.model.vocabulary());
+        let HeadForwarded { norm, h, logits: mut d_logits, targets } = kept;
+        device.ops.cross_entropy_backward(rows, columns, scale, &mut d_logits, &targets)?;
+        let dh = self.logits.backward_input(device, rows, weights, &d_logits)?;
+        let dx = self.norm.backward(device, rows, weights, gradients, &norm, &dh)?;
+        Ok((dx, HeadBackwarded { h, d_logits }))
+    }
+
+    /// Sums up the gradient of W.
+    pub(crate) fn backward_weight<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        gradients: &mut O::Sums,
+        kept: &HeadBackwarded<O>,
+    ) -> Result<(), DeviceError> {
+        let rows = self.model.tokens();
+        self.logits.backward_weight(device, rows, gradients, &kept.h, &kept.d_logits)
+    }
+}

@@ -1,0 +1,164 @@
+//! One transformer layer, forward and backward in two parts:
+//! x2 = x + out(attention(norm1(x))), y = x2 + down(gelu(up(norm2(x2)))).
+
+use crate::error::DeviceError;
+use crate::model::Model;
+use crate::model::attention::{self, Attended};
+use crate::model::device::{Buffer, Device};
+use crate::model::linear::{Linear, Normed, Norming};
+use crate::ops::{Heads, Ops};
+
+/// A transformer layer: its sizes, and where its weights lie in a vector of parameters.
+///
+/// Linears keep W as `[outputs, inputs]` with the bias behind it; qkv has the outputs
+/// `[3, heads, width]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layer {
+    model: Model,
+    pub(crate) norm1: Norming,
+    pub(crate) qkv: Linear,
+    pub(crate) out: Linear,
+    pub(crate) norm2: Norming,
+    pub(crate) up: Linear,
+    pub(crate) down: Linear,
+}
+
+/// What F keeps for B and W: per token 16 h elements, one per head and token of the sequence, and
+/// mean and rstd of two layer norms.
+pub struct Forwarded<O: Ops> {
+    norm1: Normed<O>,
+    h1: Buffer<O::Tensor>,
+    attended: Attended<O>,
+    merged: Buffer<O::Tensor>,
+    norm2: Normed<O>,
+    h2: Buffer<O::Tensor>,
+    before_gelu: Buffer<O::Tensor>,
+    after_gelu: Buffer<O::Tensor>,
+}
+
+/// What B leaves for W: the inputs of the four linears and the gradients of their outputs, 16 h
+/// elements per token (Zero Bubble, section 2: M_W = 32 s b h bytes at 2 bytes each).
+pub struct Backwarded<O: Ops> {
+    h1: Buffer<O::Tensor>,
+    d_qkv: Buffer<O::Tensor>,
+    merged: Buffer<O::Tensor>,
+    d_x2: Buffer<O::Tensor>,
+    h2: Buffer<O::Tensor>,
+    d_up: Buffer<O::Tensor>,
+    after_gelu: Buffer<O::Tensor>,
+    dy: Buffer<O::Tensor>,
+}
+
+impl Layer {
+    /// A layer of `model` whose weights begin at index `at`.
+    #[must_use]
+    pub const fn new(model: Model, at: usize) -> Self {
+        let h = model.hidden();
+        let norm1 = Norming { at, columns: h };
+        let qkv = Linear { at: norm1.end(), inputs: h, outputs: 3 * h, has_bias: true };
+        let out = Linear { at: qkv.end(), inputs: h, outputs: h, has_bias: true };
+        let norm2 = Norming { at: out.end(), columns: h };
+        let up = Linear { at: norm2.end(), inputs: h, outputs: 4 * h, has_bias: true };
+        let down = Linear { at: up.end(), inputs: 4 * h, outputs: h, has_bias: true };
+        Self { model, norm1, qkv, out, norm2, up, down }
+    }
+
+    /// The index behind its last weight.
+    #[must_use]
+    pub const fn end(&self) -> usize {
+        self.down.end()
+    }
+
+    const fn heads(&self) -> Heads {
+        let model = self.model;
+        Heads {
+            batch: model.microbatch_size(),
+            sequence: model.sequence(),
+            heads: model.heads(),
+            width: model.hidden() / model.heads(),
+        }
+    }
+
+    /// F: y from x, both `[tokens, hidden]`.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn forward<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        x: Buffer<O::Tensor>,
+    ) -> Result<(Buffer<O::Tensor>, Forwarded<O>), DeviceError> {
+        let rows = self.model.tokens();
+        let len = rows * self.model.hidden();
+        let (h1, norm1) = self.norm1.forward(device, rows, weights, x)?;
+        let qkv = self.qkv.forward(device, rows, weights, &h1)?;
+        let (merged, attended) = attention::forward(device, self.heads(), &qkv)?;
+        drop(qkv);
+        let mut x2 = self.out.forward(device, rows, weights, &merged)?;
+        device.ops.add(len, norm1.x(), &mut x2)?;
+        let (h2, norm2) = self.norm2.forward(device, rows, weights, x2)?;
+        let before_gelu = self.up.forward(device, rows, weights, &h2)?;
+        let mut after_gelu = device.tensor(4 * len)?;
+        device.ops.gelu(4 * len, &before_gelu, &mut after_gelu)?;
+        let mut y = self.down.forward(device, rows, weights, &after_gelu)?;
+        device.ops.add(len, norm2.x(), &mut y)?;
+        let kept = Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu };
+        Ok((y, kept))
+    }
+
+    /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn backward_input<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        gradients: &mut O::Sums,
+        kept: Forwarded<O>,
+        dy: Buffer<O::Tensor>,
+    ) -> Result<(Buffer<O::Tensor>, Backwarded<O>), DeviceError> {
+        let rows = self.model.tokens();
+        let len = rows * self.model.hidden();
+        let Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu } = kept;
+        let mut d_up = self.down.backward_input(device, rows, weights, &dy)?;
+        device.ops.gelu_backward(4 * len, &before_gelu, &mut d_up)?;
+        drop(before_gelu);
+        let d_h2 = self.up.backward_input(device, rows, weights, &d_up)?;
+        let mut d_x2 = self.norm2.backward(device, rows, weights, gradients, &norm2, &d_h2)?;
+        drop((norm2, d_h2));
+        device.ops.add(len, &dy, &mut d_x2)?;
+
+        let d_merged = self.out.backward_input(device, rows, weights, &d_x2)?;
+        let d_qkv = attention::backward(device, self.heads(), attended, d_merged)?;
+        let d_h1 = self.qkv.backward_input(device, rows, weights, &d_qkv)?;
+        let mut dx = self.norm1.backward(device, rows, weights, gradients, &norm1, &d_h1)?;
+        device.ops.add(len, &d_x2, &mut dx)?;
+        Ok((dx, Backwarded { h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy }))
+    }
+
+    /// W: sums up the gradients of the linears.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn backward_weight<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        gradients: &mut O::Sums,
+        kept: Backwarded<O>,
+    ) -> Result<(), DeviceError> {
+        let rows = self.model.tokens();
+        let Backwarded { h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy } = kept;
+        let linears = [
+            (self.down, after_gelu, dy),
+            (self.up, h2, d_up),
+            (self.out, merged, d_x2),
+            (self.qkv, h1, d_qkv),
+        ];
+        for (linear, x, dy) in linears {
+            linear.backward_weight(device, rows, gradients, &x, &dy)?;
+        }
+        Ok(())
+    }
+}

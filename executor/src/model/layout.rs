@@ -1,0 +1,144 @@
+//! Where every weight lies. A chunk has one vector of parameters; those of all chunks, one behind
+//! the other, are the vector of the whole model, the same however it is cut.
+
+use std::ops::Range;
+
+use pipeline::Shape;
+
+use crate::model::ends::{Embedding, Head};
+use crate::model::layer::Layer;
+use crate::model::linear::{Linear, Norming};
+use crate::model::{Model, ModelError};
+use crate::random;
+
+/// The parts of a chunk and where their weights lie in its vector of parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    offset: usize,
+    parameters: usize,
+    embedding: Option<Embedding>,
+    layers: Vec<Layer>,
+    head: Option<Head>,
+    total_layers: usize,
+}
+
+/// What parameters begin as. All others begin at 0.
+enum Start {
+    One,
+    Normal { deviation: f64 },
+}
+
+impl Layout {
+    /// The model in one piece.
+    #[must_use]
+    pub fn whole(model: Model) -> Self {
+        Self::of_layers(model, 0..model.layers(), 0)
+    }
+
+    /// The chunks of the model cut for `shape`, in model order: embeddings in the first, final
+    /// layer norm and head in the last.
+    ///
+    /// # Errors
+    /// Fewer layers than chunks.
+    pub fn by_chunk(model: Model, shape: Shape) -> Result<Vec<Self>, ModelError> {
+        let (mut first, mut offset) = (0, 0);
+        let mut chunks = Vec::with_capacity(usize::from(shape.chunks()));
+        for layers in model.layers_by_chunk(shape)? {
+            let chunk = Self::of_layers(model, first..first + layers, offset);
+            first += layers;
+            offset += chunk.parameters;
+            chunks.push(chunk);
+        }
+        Ok(chunks)
+    }
+
+    fn of_layers(model: Model, range: Range<usize>, offset: usize) -> Self {
+        let embedding = (range.start == 0).then(|| Embedding::new(model, 0));
+        let mut end = embedding.map_or(0, Embedding::end);
+        let has_head = range.end == model.layers();
+        let layers = range.map(|_| {
+            let layer = Layer::new(model, end);
+            end = layer.end();
+            layer
+        });
+        let layers = layers.collect();
+        let head = has_head.then(|| Head::new(model, end));
+        let parameters = head.map_or(end, Head::end);
+        Self { offset, parameters, embedding, layers, head, total_layers: model.layers() }
+    }
+
+    /// Number of parameters.
+    #[must_use]
+    pub const fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    /// Where these parameters lie in the vector of the whole model.
+    #[must_use]
+    pub const fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.parameters
+    }
+
+    /// The transformer layers.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    pub(crate) const fn embedding(&self) -> Option<Embedding> {
+        self.embedding
+    }
+
+    pub(crate) const fn head(&self) -> Option<Head> {
+        self.head
+    }
+
+    /// What the parameters begin as, in order, as GPT-2 does (Radford et al., 2019): normal with
+    /// deviation 0.02, before each sum of residuals divided by the root of how many there are; gains
+    /// 1, biases 0. Each is a function of `seed` and of its place in the whole model.
+    pub fn starts(&self, seed: u64) -> impl Iterator<Item = f64> {
+        let mut at = 0;
+        self.parts()
+            .into_iter()
+            .flat_map(move |(range, start)| {
+                let zeros = std::iter::repeat_n(0.0, range.start - at);
+                at = range.end;
+                let begin = self.offset + range.start;
+                let drawn = (begin..begin + range.len()).map(move |place| match start {
+                    Start::One => 1.0,
+                    Start::Normal { deviation } => deviation * random::normal(seed, place as u64),
+                });
+                zeros.chain(drawn)
+            })
+            .chain(std::iter::repeat(0.0))
+            .take(self.parameters)
+    }
+
+    /// All parameters that do not begin at 0, ascending.
+    fn parts(&self) -> Vec<(Range<usize>, Start)> {
+        const DEVIATION: f64 = 0.02;
+        let residual = DEVIATION / (2.0 * self.total_layers as f64).sqrt();
+        let gain = |norm: Norming| (norm.at..norm.at + norm.columns, Start::One);
+        let matrix = |linear: Linear, deviation| {
+            (linear.at..linear.at + linear.weights(), Start::Normal { deviation })
+        };
+        let tables = self.embedding.map(|embedding| {
+            (embedding.at..embedding.end(), Start::Normal { deviation: DEVIATION })
+        });
+        let mut parts = Vec::from_iter(tables);
+        for layer in &self.layers {
+            parts.extend([
+                gain(layer.norm1),
+                matrix(layer.qkv, DEVIATION),
+                matrix(layer.out, residual),
+                gain(layer.norm2),
+                matrix(layer.up, DEVIATION),
+                matrix(layer.down, residual),
+            ]);
+        }
+        if let Some(head) = self.head {
+            parts.extend([gain(head.norm), matrix(head.logits, DEVIATION)]);
+        }
+        parts
+    }
+}

@@ -1,0 +1,263 @@
+//! All chunks of one stage at work: what the stage loop drives.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pipeline::{Kind, Pass, Placement, Schedule};
+
+use crate::data::Batches;
+use crate::error::DeviceError;
+use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
+use crate::model::device::{Activations, Device, Made};
+use crate::model::{BuildError, Layout, Model, Training, Undo};
+use crate::ops::{Moments, Ops};
+use crate::worker::{Norm, Trainer, Wire, Worker};
+
+/// The chunks of a model that one stage of a schedule holds, with weights, gradients and optimizer.
+pub struct Gpt<O: Ops> {
+    device: Device<O>,
+    model: Model,
+    batches: Arc<dyn Batches>,
+    training: Training,
+    scale: f32,
+    step: u32,
+    updates: u32,
+    chunks: Vec<(u16, Chunk<O>)>,
+    kept: HashMap<(u16, u32), Kept<O>>,
+    snapshots: Vec<Moments<O::Tensor, O::Sums>>,
+}
+
+/// A number for every parameter of a chunk: its weight or its gradient.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameters {
+    /// Where these lie in the vector of parameters of the whole model.
+    pub range: Range<usize>,
+    /// The numbers.
+    pub values: Vec<f64>,
+}
+
+/// What a pass left for the next one of its chunk and microbatch.
+enum Kept<O: Ops> {
+    UntilBackward(ChunkForwarded<O>),
+    UntilWeight(ChunkBackwarded<O>),
+}
+
+impl<O: Ops> Gpt<O> {
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`.
+    ///
+    /// # Errors
+    /// A mirrored placement, a stage or an optimizer that cannot be, fewer layers than chunks, or
+    /// too little memory.
+    pub fn new(
+        mut ops: O,
+        model: Model,
+        schedule: &Schedule,
+        stage: usize,
+        batches: Arc<dyn Batches>,
+        training: Training,
+    ) -> Result<Self, BuildError> {
+        let (shape, placement) = (schedule.shape(), schedule.placement());
+        training.check()?;
+        if placement == Placement::Mirrored {
+            return Err(BuildError::Mirrored);
+        }
+        if stage >= shape.stages() {
+            return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
+        }
+        let layouts = Layout::by_chunk(model, shape)?;
+        let build = |chunk: u16| {
+            let layout = layouts[usize::from(chunk)].clone();
+            Ok((chunk, Chunk::new(&mut ops, layout, training.seed)?))
+        };
+        let chunks: Result<Vec<_>, DeviceError> =
+            placement.chunks_of(shape, stage).map(build).collect();
+        Ok(Self {
+            chunks: chunks?,
+            device: Device::new(ops),
+            model,
+            batches,
+            training,
+            scale: loss_scale(model, shape.microbatches()),
+            step: 0,
+            updates: 0,
+            kept: HashMap::new(),
+            snapshots: Vec::new(),
+        })
+    }
+
+    /// What activations of unfinished microbatches take, and the most they ever took.
+    pub fn activations(&self) -> Activations {
+        self.device.activations()
+    }
+
+    /// The gradients summed up so far, chunk by chunk.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn gradients(&mut self) -> Result<Vec<Parameters>, DeviceError> {
+        let ops = &mut self.device.ops;
+        let read = |(_, chunk): &(u16, Chunk<O>)| {
+            let values = ops.read_sums(&chunk.gradients)?;
+            Ok(Parameters { range: chunk.layout.range(), values })
+        };
+        self.chunks.iter().map(read).collect()
+    }
+
+    /// The weights as the optimizer keeps them, chunk by chunk.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn weights(&mut self) -> Result<Vec<Parameters>, DeviceError> {
+        let ops = &mut self.device.ops;
+        let read = |(_, chunk): &(u16, Chunk<O>)| {
+            let values = ops.read_sums(&chunk.state.master)?;
+            Ok(Parameters { range: chunk.layout.range(), values })
+        };
+        self.chunks.iter().map(read).collect()
+    }
+
+    fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
+        let Pass { kind, chunk: number, microbatch } = pass;
+        let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
+        let Self { device, model, batches, step, scale, chunks, kept, .. } = self;
+        let held = chunks.iter_mut().find(|(held, _)| *held == number);
+        let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
+        let cell = (number, microbatch);
+        let batches = &**batches;
+        let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
+        match (kind, kept.remove(&cell)) {
+            (Kind::F, None) => {
+                let (output, left) = chunk.forward(device, &job, input)?;
+                kept.insert(cell, Kept::UntilBackward(left));
+                Ok(output)
+            }
+            (Kind::B, Some(Kept::UntilBackward(left))) => {
+                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                kept.insert(cell, Kept::UntilWeight(left));
+                Ok(gradient)
+            }
+            (Kind::W, Some(Kept::UntilWeight(left))) => {
+                chunk.backward_weight(device, left)?;
+                Ok(None)
+            }
+            (Kind::BW, Some(Kept::UntilBackward(left))) => {
+                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                chunk.backward_weight(device, left)?;
+                Ok(gradient)
+            }
+            _ => Err(missing("what should be kept for")),
+        }
+    }
+
+    /// Elements of a value.
+    const fn value_len(&self) -> usize {
+        self.model.tokens() * self.model.hidden()
+    }
+}
+
+impl<O: Ops> Worker for Gpt<O> {
+    type Value = O::Handed;
+
+    fn run(
+        &mut self,
+        pass: Pass,
+        input: Option<O::Handed>,
+    ) -> Result<Option<O::Handed>, DeviceError> {
+        let len = self.value_len();
+        let input = input.map(|handed| self.device.ops.take(handed)).transpose()?;
+        let input = input.map(|tensor| self.device.adopt(tensor, len));
+        self.device.ops.stamp()?;
+        let made = self.run_kernels(pass, input)?;
+        self.device.ops.stamp()?;
+        made.map(|buffer| self.device.ops.hand(buffer.release())).transpose()
+    }
+
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        self.device.ops.settle()
+    }
+
+    fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
+        let stamps = self.device.ops.stamps(epoch)?;
+        Ok(stamps.map(|all| all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()))
+    }
+
+    fn forget(&mut self) -> Result<(), DeviceError> {
+        self.kept.clear();
+        Ok(())
+    }
+}
+
+impl<O: Ops> Wire for Gpt<O> {
+    fn value_bytes(&self) -> usize {
+        self.value_len() * self.device.ops.element_bytes()
+    }
+
+    fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
+        self.device.ops.pack(value)
+    }
+
+    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Handed, DeviceError> {
+        self.device.ops.unpack(bytes)
+    }
+}
+
+impl<O: Ops> Trainer for Gpt<O> {
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        let ops = &mut self.device.ops;
+        self.chunks.iter().try_fold(Norm::default(), |norm, (_, chunk)| {
+            let (squares, is_bad) = ops.norm(&chunk.gradients)?;
+            Ok(norm.and(Norm { squares, is_bad }))
+        })
+    }
+
+    fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
+        let ops = &mut self.device.ops;
+        if self.training.undo == Undo::Snapshot {
+            self.snapshots.clear();
+            let copies = self.chunks.iter().map(|(_, chunk)| ops.copy_state(&chunk.state));
+            self.snapshots = copies.collect::<Result<_, _>>()?;
+        }
+        self.updates += 1;
+        for (_, Chunk { gradients, state, .. }) in &mut self.chunks {
+            ops.adamw(self.training.rule, self.updates, scale, gradients, state)?;
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
+        let no_update = || DeviceError::NotAtHand { what: "an update to take back".to_owned() };
+        let before = self.updates.checked_sub(1).ok_or_else(no_update)?;
+        match self.training.undo {
+            Undo::Inverse => {
+                let ops = &mut self.device.ops;
+                for (_, Chunk { gradients, state, .. }) in &mut self.chunks {
+                    ops.adamw_undo(self.training.rule, self.updates, scale, gradients, state)?;
+                }
+            }
+            Undo::Snapshot if self.snapshots.len() != self.chunks.len() => return Err(no_update()),
+            Undo::Snapshot => {
+                let states = std::mem::take(&mut self.snapshots);
+                for ((_, chunk), state) in self.chunks.iter_mut().zip(states) {
+                    chunk.state = state;
+                }
+            }
+        }
+        self.updates = before;
+        Ok(())
+    }
+
+    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
+        self.step = step;
+        self.snapshots.clear();
+        let ops = &mut self.device.ops;
+        self.chunks.iter_mut().try_for_each(|(_, chunk)| chunk.clear(ops))
+    }
+
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        let ops = &mut self.device.ops;
+        let mut losses = self.chunks.iter().map(|(_, chunk)| chunk.loss(ops));
+        losses.find_map(Result::transpose).transpose()
+    }
+}
