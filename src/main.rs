@@ -29,6 +29,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
 use crate::commands::compare::Compare;
+use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
@@ -64,6 +65,7 @@ enum Command {
     Reproduce(Reproduce),
     Export(Box<Export>),
     Replay(Replay),
+    Execute(Box<Execute>),
     Compare(Compare),
     /// Print completions for a shell, to be sourced by it
     Completions {
@@ -97,6 +99,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
+        Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();

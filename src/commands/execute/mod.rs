@@ -1,0 +1,305 @@
+//! `debubble execute`: schedules run for real, beside their simulation.
+
+mod model;
+mod question;
+mod report;
+mod run;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use pipeline::Nanos;
+use serde::Serialize;
+use sim::Replay;
+
+use super::{Asked, Notes, OUTPUT, Verdict, note, print_json};
+use crate::draw::gantt;
+use crate::draw::trace::{self, Trace};
+use crate::error::Error;
+use crate::files;
+use crate::outcome::{Outcome, title};
+use crate::progress;
+use crate::timelines::{self, Recorded, Source};
+use model::Trained;
+use question::Job;
+use report::Ran;
+
+const EXAMPLES: &str = "\
+Examples:
+  Three schedules with the times of a model, each step stretched or shrunk to at most 2 s:
+    debubble execute --stages 8 --microbatches 24 --schedule 1f1b,zb-h1,zb-2p --hop 527us \\
+      --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --duration 2s
+  A small GPT trained on this CPU, and the result held against a serial run:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
+      --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  Measured, for `debubble compare`:
+    debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
+      --backward-input 10ms --backward-weight 8ms --timeline measured.json
+
+Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table has
+the step with the median makespan. Bubble rates are within the longest span of a stage, and within the
+makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal in order.
+
+Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
+barrier (the default), asynchronous or post-validation; --max-norm clips gradients at either of the
+first and last. With --device cpu times are optional: without them the simulation beside the run uses
+the median times measured.";
+
+/// Run schedules on real devices: measured bubble beside the simulated one
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Execute {
+    #[command(flatten)]
+    asked: Asked,
+    /// What computes the passes
+    #[arg(long, help_heading = RUN, value_enum, default_value_t = DeviceKind::Timed)]
+    device: DeviceKind,
+    /// Steps run before those that are measured
+    #[arg(long, help_heading = RUN, value_name = "N", default_value_t = 1)]
+    warm_up: u32,
+    /// Scale all times so that the longest simulated step of a setting takes this long (timed)
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "time_scale")]
+    duration: Option<Nanos>,
+    /// Scale all times by this factor (timed)
+    #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
+    time_scale: Option<f64>,
+    /// Clip gradients to this norm over all stages [default: no clipping]
+    #[arg(long, help_heading = RUN, value_name = "NORM", allow_negative_numbers = true)]
+    max_norm: Option<f64>,
+    /// How long a stage waits for another before the run is given up
+    #[arg(long, help_heading = RUN, value_name = "TIME", default_value = "60s")]
+    #[arg(allow_hyphen_values = true)]
+    patience: Nanos,
+    /// Layers of the whole model [default: --layers-per-stage times stages, else one per chunk]
+    #[arg(long, help_heading = MODEL, value_name = "L", allow_negative_numbers = true)]
+    layers: Option<u64>,
+    /// Train on the bytes of this file [default: random tokens]
+    #[arg(long, help_heading = MODEL, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Learning rate of AdamW [default: 0.001]
+    #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
+    learning_rate: Option<f64>,
+    /// Hold loss and gradients against a serial run of the same model; exit 1 if they differ
+    #[arg(long, help_heading = MODEL)]
+    check: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write a table as CSV
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// Write the measured timeline for `debubble compare`; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    timeline: Option<PathBuf>,
+    /// Write the measured timeline for Perfetto or chrome://tracing; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Write a picture of the simulated and measured timelines, on one time axis
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
+    /// or the schedules do not come in the simulated order
+    #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
+    fail_above: Option<f64>,
+}
+
+/// Headings in the help.
+const RUN: &str = "The run";
+const MODEL: &str = "The model (cpu, cuda)";
+
+/// What computes the passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DeviceKind {
+    /// Nothing: passes and hops take the times of the question, and stages, links and waits are real
+    Timed,
+    /// A GPT, on the cores of this machine
+    Cpu,
+    /// A GPT, on GPUs
+    Cuda,
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    results: Vec<report::Json<'a>>,
+}
+
+impl Execute {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        self.check_flags()?;
+        let mut scenario = self.asked.read()?;
+        let jobs = question::jobs(&mut scenario, &self)?;
+        let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
+        let asked = single.into_iter().find(|(_, path)| path.is_some());
+        if let Some((flag, _)) = asked.filter(|_| jobs.len() != 1) {
+            let message = format!("{flag} takes one timeline, but there are {}", jobs.len());
+            return Err(Error::question(message));
+        }
+        let ran = self.run_all(jobs)?;
+        self.write_files(&ran)?;
+        match self.json {
+            true => {
+                let results = ran.iter().map(report::Json::from).collect();
+                print_json(out, &Results { results })?;
+            }
+            false => write!(out, "{}", report::text(&ran))?,
+        }
+        Ok(self.verdict(&ran))
+    }
+
+    /// Refuses what contradicts itself before anything is run.
+    fn check_flags(&self) -> Result<(), Error> {
+        let timed = self.device == DeviceKind::Timed;
+        let of_model = [
+            ("--layers", self.layers.is_some()),
+            ("--data", self.data.is_some()),
+            ("--learning-rate", self.learning_rate.is_some()),
+            ("--check", self.check),
+        ];
+        let of_clock =
+            [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
+        let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
+        if let Some(flag) = given(&of_model).filter(|_| timed) {
+            let message = format!("{flag}: the timed device computes nothing");
+            return Err(Error::question(message).with_help("add --device cpu"));
+        }
+        if let Some(flag) = given(&of_clock).filter(|_| !timed) {
+            let message = format!("{flag} is for the timed device: passes take what they take");
+            return Err(Error::question(message));
+        }
+        if self.duration == Some(Nanos(0)) {
+            return Err(Error::question("--duration must be more than 0"));
+        }
+        let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
+        if let Some(value) = bad(self.fail_above) {
+            return Err(Error::question(format!("--fail-above {value}: it must be 0 or more")));
+        }
+        if self.device == DeviceKind::Cuda {
+            let message = "this debubble was built without CUDA";
+            return Err(Error::question(message).with_help("--device cpu runs the same model"));
+        }
+        Ok(())
+    }
+
+    /// Runs `jobs` one after the other.
+    fn run_all(&self, jobs: Vec<Job>) -> Result<Vec<Ran>, Error> {
+        let trains = self.device != DeviceKind::Timed;
+        let trained = jobs
+            .iter()
+            .map(|job| trains.then(|| Trained::of(job, &jobs, self)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut notes = Notes::default();
+        let bar = progress::bar(jobs.len(), "runs");
+        let mut ran = Vec::new();
+        for (job, trained) in jobs.into_iter().zip(trained) {
+            bar.set_message(job.case.name.clone());
+            let (measured, check) = run::here(&job, self, trained.as_ref())?;
+            ran.push(self.outcome(job, measured, check, &mut notes)?);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        notes.print();
+        Ok(ran)
+    }
+
+    /// Simulates what was run.
+    fn outcome(
+        &self,
+        job: Job,
+        measured: executor::Measured,
+        check: Option<report::Check>,
+        notes: &mut Notes,
+    ) -> Result<Ran, Error> {
+        let Job { mut case, has_times, .. } = job;
+        if !has_times {
+            let costs = question::measured_costs(&case.schedule, &measured.steps);
+            question::replace_costs(&mut case, costs)?;
+            let text = "simulated with the median times measured, since no times are given";
+            notes.add(text, &case.name);
+        }
+        let excess = question::excess(&case, &measured.steps);
+        if self.device == DeviceKind::Timed && excess > 0.02 {
+            let text = format!(
+                "passes took {} longer than asked: this machine is too busy, or has too few cores \
+                 for passes this short; use a longer --duration",
+                crate::format::percent(excess)
+            );
+            notes.add(&text, &case.name);
+        }
+        let measured_timeline = Recorded {
+            source: Source::Measured,
+            name: case.name.clone(),
+            schedule: case.schedule.clone(),
+            device: self.device_name(),
+            costs: Some(case.problem.costs().clone()),
+            steps: measured.steps,
+        };
+        Ok(Ran {
+            outcome: Outcome::of(case, &mut Replay::new())?,
+            measured: measured_timeline,
+            rollbacks: measured.rollbacks,
+            skipped: measured.skipped,
+            check,
+        })
+    }
+
+    fn device_name(&self) -> String {
+        match self.device {
+            DeviceKind::Timed => "timed device, threads".to_owned(),
+            DeviceKind::Cpu => "cpu, threads".to_owned(),
+            DeviceKind::Cuda => "cuda".to_owned(),
+        }
+    }
+
+    fn write_files(&self, ran: &[Ran]) -> Result<(), Error> {
+        if let Some(path) = &self.csv {
+            files::write(path, report::csv(ran)?)?;
+        }
+        if let (Some(path), [one]) = (&self.timeline, ran) {
+            timelines::write(path, &one.measured)?;
+        }
+        if let (Some(path), [one]) = (&self.trace, ran) {
+            write_trace(path, one)?;
+        }
+        let Some(path) = &self.svg else { return Ok(()) };
+        let mut drawn = Vec::new();
+        for one in ran {
+            let name = title(&one.outcome);
+            let (step, _) = one.median();
+            let simulated = crate::outcome::timeline(&one.outcome)?;
+            drawn.push((format!("{name}, simulated"), simulated));
+            drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
+        }
+        let chart = |(title, timeline)| gantt::Chart { title, timeline };
+        let charts: Vec<_> = drawn.iter().map(|(name, one)| chart((&name[..], one))).collect();
+        files::write(path, gantt::svg(&charts)?)
+    }
+
+    fn verdict(&self, ran: &[Ran]) -> Verdict {
+        let unequal = ran.iter().any(|one| one.check.is_some_and(|check| !check.holds()));
+        let off = |most: f64| {
+            let points = ran.iter().flat_map(Ran::points);
+            points.into_iter().any(|points| points.abs() > most)
+        };
+        let missed = self.fail_above.is_some_and(|most| {
+            if off(most) {
+                note(&format!("a measured bubble rate is off by more than {most} points"));
+            }
+            off(most) || !report::swapped(ran).is_empty()
+        });
+        if unequal || missed { Verdict::Missed } else { Verdict::Done }
+    }
+}
+
+/// Writes the median step of `one` as trace events.
+fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
+    let (step, _) = one.median();
+    let timeline = one.measured.steps[step].timeline();
+    let name = format!("{}, measured", title(&one.outcome));
+    files::write_by(path, |file| {
+        let trace = Trace { name: &name, timeline: &timeline, steps: 1, transfers: &[], memory: &[] };
+        trace::write(file, &trace)
+    })
+}
