@@ -10,10 +10,15 @@ mod error;
 mod model;
 mod ops;
 mod record;
+mod run;
 mod worker;
 
 pub use error::DeviceError;
 pub use model::{Model, ModelError};
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};
+pub use run::{
+    Awaited, Boundary, Chain, Doing, Failure, MAX_MEASURED, MAX_PATIENCE, Plan, PlanError, Post,
+    Sighting, Timed, Transfers, Way, run,
+};
 pub use worker::{Norm, Trainer, Wire, Worker};
