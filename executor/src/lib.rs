@@ -15,6 +15,7 @@ mod ops;
 mod random;
 mod record;
 mod reference;
+mod run;
 mod worker;
 
 pub use cpu::{Cpu, Real};
@@ -27,4 +28,8 @@ pub use model::{
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
+pub use run::{
+    Awaited, Boundary, Chain, Doing, Failure, MAX_MEASURED, MAX_PATIENCE, Plan, PlanError, Post,
+    Sighting, Timed, Transfers, Way, run,
+};
 pub use worker::{Norm, Trainer, Wire, Worker};

@@ -84,7 +84,7 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     };
     let stages: Vec<Vec<Measurement>> = timeline.stages.iter().enumerate().map(stage).collect();
     let ends = stages.iter().map(|slots| slots.last().unwrap().end).collect();
-    Step { stages, ends, loss: None }
+    Step { stages, ends, ..Step::default() }
 }
 
 fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {

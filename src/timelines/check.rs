@@ -54,7 +54,7 @@ fn whole_step(raw: RawStep, schedule: &Schedule) -> Result<Step, String> {
     if has != stages {
         return Err(format!("it has {has} stages, but the order has {stages}"));
     }
-    let mut step = Step { stages: Vec::with_capacity(stages), ends: Vec::new(), loss: raw.loss };
+    let mut step = Step { loss: raw.loss, ..Step::default() };
     for (stage, RawStage { end_ns, slots }) in raw.stages.into_iter().enumerate() {
         let slots = whole_stage(&slots, stage, schedule)
             .map_err(|fault| format!("stage {stage}, {fault}"))?;

@@ -147,7 +147,7 @@ fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
             }
             None => stages.iter().map(last).collect(),
         };
-        Step { stages, ends, loss: None }
+        Step { stages, ends, ..Step::default() }
     };
     (0..steps as usize).map(of_step).collect()
 }

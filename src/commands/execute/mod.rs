@@ -216,8 +216,18 @@ impl Execute {
         if !has_times {
             let costs = question::measured_costs(&case.schedule, &measured.steps);
             question::replace_costs(&mut case, costs)?;
-            let text = "simulated with the median times measured, since no times are given";
+            let text = "ordered for equal F, B and W, and simulated with the median times measured, \
+                        since no times are given";
             notes.add(text, &case.name);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let stages = case.schedule.shape().stages();
+        if self.device == DeviceKind::Cpu && stages > cores {
+            let text = format!(
+                "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
+                 not that of {stages} devices"
+            );
+            notes.add(&text, &case.name);
         }
         let excess = question::excess(&case, &measured.steps);
         if self.device == DeviceKind::Timed && excess > 0.02 {
@@ -299,7 +309,8 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
     let timeline = one.measured.steps[step].timeline();
     let name = format!("{}, measured", title(&one.outcome));
     files::write_by(path, |file| {
-        let trace = Trace { name: &name, timeline: &timeline, steps: 1, transfers: &[], memory: &[] };
+        let trace =
+            Trace { name: &name, timeline: &timeline, steps: 1, transfers: &[], memory: &[] };
         trace::write(file, &trace)
     })
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use executor::{
-    AdamW, Batches, BuildError, Cpu, DeviceError, Gpt, Measured, Model, Norm, Plan, Random,
-    Reference, Text, Trainer, Training, Wire, Worker,
+    AdamW, Batches, BuildError, Cpu, DeviceError, Gpt, Measured, Model, Norm, Parameters, Plan,
+    Random, Reference, Text, Trainer, Training, Wire, Worker,
 };
 use pipeline::{Pass, Placement, Schedule};
 
@@ -63,10 +63,9 @@ impl Trained {
             Some(path) => {
                 let text = Text::new(model, files::read_bytes(path, MAX_TEXT)?, seed);
                 let cause = |error: executor::DataError| error.to_string();
-                Arc::new(text.map_err(|error| Error::Read {
-                    path: path.clone(),
-                    cause: cause(error),
-                })?)
+                Arc::new(
+                    text.map_err(|error| Error::Read { path: path.clone(), cause: cause(error) })?,
+                )
             }
         };
         let mut rule = AdamW::default();
@@ -138,7 +137,7 @@ fn worse(one: f64, other: f64) -> f64 {
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The gradients of the first step, by where they lie in the model.
-    gradients: Vec<(std::ops::Range<usize>, Vec<f64>)>,
+    gradients: Vec<Parameters>,
     /// What the gradients of each step were scaled by, as stage 0 did it.
     scales: Vec<f64>,
 }
@@ -148,11 +147,11 @@ impl Seen {
     /// those; infinite if one was not seen.
     fn gradient_error(&self, reference: &[f64]) -> f64 {
         let largest = reference.iter().fold(0.0, |most: f64, one| most.max(one.abs()));
-        let seen: usize = self.gradients.iter().map(|(_, part)| part.len()).sum();
+        let seen: usize = self.gradients.iter().map(|part| part.values.len()).sum();
         if seen != reference.len() {
             return f64::INFINITY;
         }
-        let parts = self.gradients.iter().flat_map(|(range, part)| range.clone().zip(part));
+        let parts = self.gradients.iter().flat_map(|part| part.range.clone().zip(&part.values));
         let errors = parts.map(|(at, found)| (found - reference[at]).abs());
         errors.fold(0.0, worse) / largest.max(f64::MIN_POSITIVE)
     }

@@ -1,6 +1,6 @@
 //! What is to be run: the cases of a scenario, as long as they are to take.
 
-use pipeline::{Costs, Fault, Kind, Metrics, Nanos, PassTimes, Problem, Schedule, Shape};
+use pipeline::{Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
 use executor::Step;
@@ -43,7 +43,7 @@ pub fn jobs(scenario: &mut Scenario, execute: &Execute) -> Result<Vec<Job>, Erro
         let has_times = setting.keys.forward.is_some();
         if trains {
             fill_model(&mut setting.keys);
-            question::allow_without_times(setting);
+            fill_times(&mut setting.keys);
         }
         let setting = &scenario.settings[at];
         let mut of_setting = Vec::new();
@@ -86,13 +86,22 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
         return Err(Error::question(message));
     }
     if matches!(boundary, Some(BoundaryKey::PostValidation(p)) if p > 0.0) {
-        let message = "post-validation of a run fails where the norm says so, not with a probability";
+        let message =
+            "post-validation of a run fails where the norm says so, not with a probability";
         return Err(Error::question(message).with_help("write --boundary post-validation"));
     }
     if steps == Some(0) {
         return Err(Error::question("steps must be at least 1"));
     }
     Ok(taken)
+}
+
+/// Lets orders be made for equal F, B and W where no times are given.
+fn fill_times(keys: &mut Keys) {
+    let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
+    if times.iter().all(|times| times.is_none()) {
+        times.into_iter().for_each(|times| *times = Some(vec![Nanos(1_000_000)]));
+    }
 }
 
 /// Gives a model the sizes that nobody gave.
@@ -172,7 +181,8 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
 pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
     let shape = schedule.shape();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); Kind::ALL.len() * usize::from(shape.chunks())];
-    let slot = |kind: Kind, chunk: u16| kind as usize * usize::from(shape.chunks()) + usize::from(chunk);
+    let slot =
+        |kind: Kind, chunk: u16| kind as usize * usize::from(shape.chunks()) + usize::from(chunk);
     for one in steps.iter().flat_map(|step| step.stages.iter().flatten()) {
         let length = (one.end - one.start).0;
         let passes: Vec<_> = one.slot.passes().collect();

@@ -104,13 +104,16 @@ pub fn text(all: &[Ran]) -> String {
         row
     });
     let mut text = format::table(&header, rows);
+    if all.iter().any(|one| one.check.is_some()) {
+        text.push('\n');
+    }
     for one in all {
         if let Some(check) = &one.check {
             let name = outcome::title(&one.outcome);
             let verdict = if check.holds() { "equals" } else { "DIFFERS from" };
             text += &format!(
-                "\n{name} {verdict} the serial reference: loss off by {:.1e}, gradients by {:.1e}, \
-                 of {:.0e} allowed",
+                "{name} {verdict} the serial reference: loss off by {:.1e}, gradients by {:.1e}, \
+                 of {:.0e} allowed\n",
                 check.loss_error, check.gradient_error, check.tolerance
             );
         }

@@ -1,0 +1,27 @@
+//! Runs a plan: every stage goes through its order, slot by slot, and hands on what it makes.
+//!
+//! [`stage`] is the loop; it reaches other stages through a [`link`] and hears from them through
+//! its [`inbox`]. [`crossing`] takes it over the boundary between two steps. Stages are the
+//! [`threads`] of one process.
+
+mod board;
+mod boundary;
+mod clock;
+mod crossing;
+mod failure;
+mod inbox;
+mod link;
+mod plan;
+mod raw;
+mod stage;
+mod threads;
+mod timed;
+mod transfers;
+
+pub use board::{Awaited, Chain, Doing, Sighting};
+pub use boundary::Boundary;
+pub use failure::Failure;
+pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
+pub use threads::run;
+pub use timed::Timed;
+pub use transfers::{Post, Transfers, Way};
