@@ -7,6 +7,7 @@ mod closed_forms;
 mod compare;
 mod draw;
 mod engine;
+mod execute;
 mod explain;
 mod faults;
 mod golden;

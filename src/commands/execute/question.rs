@@ -41,8 +41,9 @@ pub fn jobs(scenario: &mut Scenario, execute: &Execute) -> Result<Vec<Job>, Erro
         let taken = take(setting)?;
         let trains = execute.device != DeviceKind::Timed;
         let has_times = setting.keys.forward.is_some();
+        let layers_per_stage = setting.keys.layers_per_stage;
         if trains {
-            fill_model(&mut setting.keys);
+            fill_model(&mut setting.keys, execute.layers);
             fill_times(&mut setting.keys);
         }
         let setting = &scenario.settings[at];
@@ -54,7 +55,7 @@ pub fn jobs(scenario: &mut Scenario, execute: &Execute) -> Result<Vec<Job>, Erro
                 has_times: has_times || !trains,
                 steps: taken.steps.unwrap_or(STEPS),
                 boundary: taken.boundary.unwrap_or(BoundaryKey::Barrier),
-                keys: Keys { hardware: taken.clone(), ..setting.keys.clone() },
+                keys: Keys { hardware: taken.clone(), layers_per_stage, ..setting.keys.clone() },
             });
         }
         if execute.device == DeviceKind::Timed {
@@ -104,16 +105,16 @@ fn fill_times(keys: &mut Keys) {
     }
 }
 
-/// Gives a model the sizes that nobody gave.
-fn fill_model(keys: &mut Keys) {
+/// Gives a model the sizes that nobody gave; memory is counted in whole stages.
+fn fill_model(keys: &mut Keys, layers: Option<u64>) {
     let [hidden, heads, seq, size] = DEFAULTS;
     keys.activation = None;
     keys.hidden.get_or_insert(hidden);
     keys.heads.get_or_insert(heads);
     keys.seq.get_or_insert(seq);
-    if keys.layers_per_stage.is_some() {
-        keys.microbatch_size.get_or_insert(size);
-    }
+    keys.microbatch_size.get_or_insert(size);
+    let stages = keys.stages.unwrap_or(1).max(1);
+    keys.layers_per_stage.get_or_insert(layers.map_or(1, |layers| layers.div_ceil(stages)));
 }
 
 impl Execute {
