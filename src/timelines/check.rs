@@ -54,7 +54,10 @@ fn whole_step(raw: RawStep, schedule: &Schedule) -> Result<Step, String> {
     if has != stages {
         return Err(format!("it has {has} stages, but the order has {stages}"));
     }
-    let mut step = Step { loss: raw.loss, ..Step::default() };
+    if raw.began_ns > LATEST {
+        return Err(format!("it began at {} ns: at most {LATEST}", raw.began_ns));
+    }
+    let mut step = Step { loss: raw.loss, began: Nanos(raw.began_ns), ..Step::default() };
     for (stage, RawStage { end_ns, slots }) in raw.stages.into_iter().enumerate() {
         let slots = whole_stage(&slots, stage, schedule)
             .map_err(|fault| format!("stage {stage}, {fault}"))?;

@@ -5,13 +5,14 @@
 //!  "schedule": {"name": "zb-h1", "order": ["F0.0 F0.1 B0.0 ...", ...]},
 //!  "costs": {"forward_ns": [...], "backward_input_ns": [...], "backward_weight_ns": [...],
 //!            "hop_ns": 0},
-//!  "steps": [{"loss": 1.5, "stages": [{"end_ns": 9, "slots": [
+//!  "steps": [{"loss": 1.5, "began_ns": 0, "stages": [{"end_ns": 9, "slots": [
 //!    {"slot": "F1.0", "start_ns": 3, "end_ns": 5,
 //!     "arrived": {"value": "output", "chunk": 0, "microbatch": 0, "at_ns": 3}}]}]}]}
 //! ```
 //!
 //! `order` has the text form of each stage; `slots` stand in that order. `arrived` is the last value
-//! that came from another stage. `costs` are by chunk, and may be missing, as may `loss`.
+//! that came from another stage. `began_ns` counts from the beginning of the first step, all other
+//! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -77,6 +78,8 @@ pub(super) struct RawCosts {
 pub(super) struct RawStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) loss: Option<f64>,
+    #[serde(default)]
+    pub(super) began_ns: u64,
     #[serde(deserialize_with = "bounded")]
     pub(super) stages: Vec<RawStage>,
 }
@@ -173,7 +176,8 @@ impl RawStep {
             slots: slots.iter().map(slot).collect(),
         });
         // JSON has no word for NaN.
-        Self { loss: step.loss.filter(|loss| loss.is_finite()), stages: stages.collect() }
+        let loss = step.loss.filter(|loss| loss.is_finite());
+        Self { loss, began_ns: step.began.0, stages: stages.collect() }
     }
 }
 
@@ -239,5 +243,71 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
             all.push(item);
         }
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use executor::Measurement;
+    use pipeline::{Costs, Schedule, Timeline};
+    use sim::Replay;
+
+    use super::super::remote_needs;
+    use super::*;
+
+    /// Two steps of a schedule with a pair, as if they had been measured.
+    fn recorded() -> Recorded {
+        let text = "F0.0 F0.1&BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n";
+        let schedule: Schedule = text.parse().unwrap();
+        let ms = Nanos(1_000_000);
+        let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+        let costs = Costs::uniform(schedule.shape(), times, Nanos(7));
+        let Timeline { stages } = Replay::new().timeline(&schedule, &costs).unwrap();
+        let place = (schedule.shape(), schedule.placement());
+        let measure = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
+            let slot = |span: &pipeline::Span| Measurement {
+                slot: span.slot,
+                arrived: remote_needs(place, stage, span.slot).next().map(|one| (one, span.start)),
+                start: span.start,
+                end: span.end,
+            };
+            spans.iter().map(slot).collect::<Vec<_>>()
+        };
+        let stages: Vec<_> = stages.iter().enumerate().map(measure).collect();
+        let step =
+            |loss, began| Step { ends: vec![ms * 20; 2], stages: stages.clone(), loss, began };
+        Recorded {
+            source: Source::Measured,
+            name: "a \"name\"".to_owned(),
+            device: "a test".to_owned(),
+            costs: Some(costs.clone()),
+            steps: vec![step(Some(0.1), Nanos(0)), step(None, Nanos(5))],
+            schedule,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let recorded = recorded();
+        assert_eq!(parse(&text(&recorded).unwrap()), Ok(recorded.clone()));
+        let bare = Recorded { costs: None, ..recorded };
+        assert_eq!(parse(&text(&bare).unwrap()), Ok(bare.clone()));
+    }
+
+    #[test]
+    fn no_prefix_of_a_file_is_read() {
+        let whole = text(&recorded()).unwrap();
+        assert!((0..whole.len() - 1).all(|end| parse(&whole[..end]).is_err()));
+    }
+
+    proptest::proptest! {
+        /// Whatever byte is changed to what, the file is read or refused, and never breaks anything.
+        #[test]
+        fn a_damaged_file_breaks_nothing(at in 0..2_000usize, byte: u8) {
+            let mut bytes = text(&recorded()).unwrap();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = parse(&bytes);
+        }
     }
 }

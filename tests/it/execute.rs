@@ -2,7 +2,12 @@
 //! in which order, and on what a user is told when it goes wrong.
 
 use std::fs;
+use std::sync::Arc;
 
+use executor::{
+    Batches, Boundary, Cpu, DeviceError, Gpt, Model, Norm, Plan, Random, Reference, Trainer,
+    Training, Undo, Worker,
+};
 use serde_json::Value;
 
 use crate::cli::{refused, results, run, stdout};
@@ -158,4 +163,95 @@ fn a_failed_bar_is_an_exit_code() {
     let output = tiny("--schedule gpipe --fail-above 0.000001");
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("gpipe"));
+}
+
+/// A stage whose gradients are NaN in step 1.
+struct Poisoned {
+    gpt: Gpt<Cpu<f64>>,
+    begun: u32,
+    /// The step whose gradients it holds.
+    step: u32,
+}
+
+impl Worker for Poisoned {
+    type Value = <Gpt<Cpu<f64>> as Worker>::Value;
+
+    fn run(
+        &mut self,
+        pass: pipeline::Pass,
+        input: Option<Self::Value>,
+    ) -> Result<Option<Self::Value>, DeviceError> {
+        self.gpt.run(pass, input)
+    }
+
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        self.gpt.settle()
+    }
+
+    fn forget(&mut self) -> Result<(), DeviceError> {
+        self.gpt.forget()
+    }
+}
+
+impl Trainer for Poisoned {
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        let norm = self.gpt.norm()?;
+        Ok(if self.step == 1 { Norm { squares: f64::NAN, is_bad: true } } else { norm })
+    }
+
+    fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
+        self.gpt.update(scale)
+    }
+
+    fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
+        self.gpt.undo(scale)
+    }
+
+    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
+        self.begun = step;
+        self.gpt.begin_step(step)
+    }
+
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        self.step = self.begun;
+        self.gpt.clear()
+    }
+
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        self.gpt.loss()
+    }
+}
+
+#[test]
+fn a_step_with_nan_gradients_leaves_the_weights_alone() {
+    let text = "F0.0 F0.1 B0.0 W0.0 B0.1 W0.1\nF1.0 B1.0 F1.1 B1.1 W1.0 W1.1\n";
+    let schedule: pipeline::Schedule = text.parse().unwrap();
+    let model = Model::new(16, 2, 2, 32, 8, 1).unwrap();
+    let batches: Arc<dyn Batches> = Arc::new(Random::new(model, 7));
+    let training = Training { seed: 7, undo: Undo::Snapshot, ..Training::default() };
+    let device = Cpu::<f64>::new();
+    let mut reference = Reference::new(device, model, Arc::clone(&batches), training).unwrap();
+    let serial: Vec<f64> = (0..3)
+        .map(|step| {
+            let loss = reference.run(step, 2).unwrap();
+            if step != 1 {
+                reference.update(1.0).unwrap();
+            }
+            loss
+        })
+        .collect();
+    let max_norm = f64::INFINITY;
+    for boundary in [Boundary::Barrier { max_norm }, Boundary::PostValidation { max_norm }] {
+        let plan = Plan::new(schedule.clone(), 3).unwrap().with_boundary(boundary).unwrap();
+        let (schedule, batches) = (schedule.clone(), Arc::clone(&batches));
+        let make = move |stage| {
+            let gpt = Gpt::new(device, model, &schedule, stage, Arc::clone(&batches), training);
+            Ok(Poisoned { gpt: gpt.unwrap(), begun: 0, step: 0 })
+        };
+        let measured = executor::run(&plan, make).unwrap();
+        assert_eq!(measured.skipped, 1, "{boundary:?}");
+        let losses: Vec<f64> = measured.steps.iter().map(|step| step.loss.unwrap()).collect();
+        let close = |(one, other): (&f64, &f64)| (one - other).abs() < 1e-9;
+        assert!(losses.iter().zip(&serial).all(close), "{boundary:?}: {losses:?} {serial:?}");
+    }
 }

@@ -15,6 +15,7 @@ mod hardware;
 mod law;
 mod machine;
 mod paper;
+mod processes;
 mod sweep;
 mod traces;
 mod weather;

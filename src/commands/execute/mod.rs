@@ -1,11 +1,13 @@
 //! `debubble execute`: schedules run for real, beside their simulation.
 
 mod model;
+mod processes;
 mod question;
 mod report;
 mod run;
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -24,6 +26,7 @@ use crate::timelines::{self, Recorded, Source};
 use model::Trained;
 use question::Job;
 use report::Ran;
+use run::Place;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +40,12 @@ Examples:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline measured.json
 
+  The same with a process per stage, on this machine and on a cluster (DEBUBBLE_TOKEN is a secret that
+  all processes share; --listen says at which address each can be reached):
+    debubble execute --processes --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+    DEBUBBLE_TOKEN=... MASTER_ADDR=node0 srun -n 4 debubble execute --listen 0.0.0.0 \\
+      --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+
 Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table has
 the step with the median makespan. Bubble rates are within the longest span of a stage, and within the
 makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal in order.
@@ -44,7 +53,11 @@ makespan. Schedules whose simulated rates differ by less than 0.1 points count a
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at either of the
 first and last. With --device cpu times are optional: without them the simulation beside the run uses
-the median times measured.";
+the median times measured.
+
+Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
+OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its rank,
+and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 
 /// Run schedules on real devices: measured bubble beside the simulated one
 #[derive(Args)]
@@ -68,10 +81,19 @@ pub struct Execute {
     /// Clip gradients to this norm over all stages [default: no clipping]
     #[arg(long, help_heading = RUN, value_name = "NORM", allow_negative_numbers = true)]
     max_norm: Option<f64>,
-    /// How long a stage waits for another before the run is given up
-    #[arg(long, help_heading = RUN, value_name = "TIME", default_value = "60s")]
-    #[arg(allow_hyphen_values = true)]
-    patience: Nanos,
+    /// How long a stage waits for another before the run is given up [default: 60s, and at least
+    /// twice the simulated step]
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    patience: Option<Nanos>,
+    /// Run every stage in a process of its own on this machine, over TCP
+    #[arg(long, help_heading = RUN)]
+    processes: bool,
+    /// Address at which this process listens for the others [default: 127.0.0.1]
+    #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+    /// A file with the secret that all processes of the run share [default: DEBUBBLE_TOKEN]
+    #[arg(long, help_heading = RUN, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Layers of the whole model [default: --layers-per-stage times stages, else one per chunk]
     #[arg(long, help_heading = MODEL, value_name = "L", allow_negative_numbers = true)]
     layers: Option<u64>,
@@ -130,14 +152,31 @@ impl Execute {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         self.check_flags()?;
         let mut scenario = self.asked.read()?;
-        let jobs = question::jobs(&mut scenario, &self)?;
+        let mut notes = Notes::default();
+        let jobs = question::jobs(&mut scenario, &self, &mut notes)?;
         let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
         if let Some((flag, _)) = asked.filter(|_| jobs.len() != 1) {
             let message = format!("{flag} takes one timeline, but there are {}", jobs.len());
             return Err(Error::question(message));
         }
-        let ran = self.run_all(jobs)?;
+        let stages = jobs.first().map_or(1, |job| job.case.schedule.shape().stages());
+        let same = |job: &Job| job.case.schedule.shape().stages() == stages;
+        if self.processes {
+            if !jobs.iter().all(same) {
+                let message = "--processes: all schedules must have the same number of stages";
+                return Err(Error::question(message));
+            }
+            jobs.iter().try_for_each(|job| run::plan(job, &self).map(drop))?;
+            return processes::supervise(stages, jobs.len());
+        }
+        processes::hold_lifeline();
+        let place = Place::of(&self)?;
+        let ran = self.run_all(jobs, &place, &mut notes)?;
+        if !place.answers() {
+            return Ok(Verdict::Done);
+        }
+        notes.print();
         self.write_files(&ran)?;
         match self.json {
             true => {
@@ -149,65 +188,35 @@ impl Execute {
         Ok(self.verdict(&ran))
     }
 
-    /// Refuses what contradicts itself before anything is run.
-    fn check_flags(&self) -> Result<(), Error> {
-        let timed = self.device == DeviceKind::Timed;
-        let of_model = [
-            ("--layers", self.layers.is_some()),
-            ("--data", self.data.is_some()),
-            ("--learning-rate", self.learning_rate.is_some()),
-            ("--check", self.check),
-        ];
-        let of_clock =
-            [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
-        let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
-        if let Some(flag) = given(&of_model).filter(|_| timed) {
-            let message = format!("{flag}: the timed device computes nothing");
-            return Err(Error::question(message).with_help("add --device cpu"));
-        }
-        if let Some(flag) = given(&of_clock).filter(|_| !timed) {
-            let message = format!("{flag} is for the timed device: passes take what they take");
-            return Err(Error::question(message));
-        }
-        if self.duration == Some(Nanos(0)) {
-            return Err(Error::question("--duration must be more than 0"));
-        }
-        let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
-        if let Some(value) = bad(self.fail_above) {
-            return Err(Error::question(format!("--fail-above {value}: it must be 0 or more")));
-        }
-        if self.device == DeviceKind::Cuda {
-            let message = "this debubble was built without CUDA";
-            return Err(Error::question(message).with_help("--device cpu runs the same model"));
-        }
-        Ok(())
-    }
-
     /// Runs `jobs` one after the other.
-    fn run_all(&self, jobs: Vec<Job>) -> Result<Vec<Ran>, Error> {
+    fn run_all(&self, jobs: Vec<Job>, place: &Place, notes: &mut Notes) -> Result<Vec<Ran>, Error> {
         let trains = self.device != DeviceKind::Timed;
-        let trained = jobs
-            .iter()
-            .map(|job| trains.then(|| Trained::of(job, &jobs, self)).transpose())
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut notes = Notes::default();
+        let chunks = question::most_chunks(&jobs);
+        let trained = |job: &Job| trains.then(|| Trained::of(job, chunks, self)).transpose();
+        // What cannot be run is said before anything is.
+        for job in &jobs {
+            run::plan(job, self)?;
+            trained(job)?;
+        }
         let bar = progress::bar(jobs.len(), "runs");
         let mut ran = Vec::new();
-        for (job, trained) in jobs.into_iter().zip(trained) {
+        for (index, job) in jobs.into_iter().enumerate() {
             bar.set_message(job.case.name.clone());
-            let (measured, check) = run::here(&job, self, trained.as_ref())?;
-            ran.push(self.outcome(job, measured, check, &mut notes)?);
+            let came = run::run(&job, self, trained(&job)?.as_ref(), (place, index))?;
+            if let Some(measured) = came.measured {
+                let device = format!("{}, {}", self.device_name(), place.name());
+                ran.push(self.outcome((job, device), measured, came.check, notes)?);
+            }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        notes.print();
         Ok(ran)
     }
 
     /// Simulates what was run.
     fn outcome(
         &self,
-        job: Job,
+        (job, device): (Job, String),
         measured: executor::Measured,
         check: Option<report::Check>,
         notes: &mut Notes,
@@ -242,7 +251,7 @@ impl Execute {
             source: Source::Measured,
             name: case.name.clone(),
             schedule: case.schedule.clone(),
-            device: self.device_name(),
+            device,
             costs: Some(case.problem.costs().clone()),
             steps: measured.steps,
         };
@@ -255,11 +264,11 @@ impl Execute {
         })
     }
 
-    fn device_name(&self) -> String {
+    const fn device_name(&self) -> &'static str {
         match self.device {
-            DeviceKind::Timed => "timed device, threads".to_owned(),
-            DeviceKind::Cpu => "cpu, threads".to_owned(),
-            DeviceKind::Cuda => "cuda".to_owned(),
+            DeviceKind::Timed => "timed device",
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Cuda => "cuda",
         }
     }
 

@@ -1,5 +1,7 @@
 //! The model that a run trains, and whether it was trained as a serial run would have.
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -10,7 +12,7 @@ use executor::{
 use pipeline::{Pass, Placement, Schedule};
 
 use super::Execute;
-use super::question::{Job, most_chunks};
+use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
@@ -32,12 +34,22 @@ type Device = Gpt<Cpu<f32>>;
 pub struct Trained {
     model: Model,
     batches: Arc<dyn Batches>,
+    /// Tells one text from another.
+    fingerprint: u64,
     training: Training,
 }
 
+impl fmt::Debug for Trained {
+    /// What must be the same for all processes of a run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)
+    }
+}
+
 impl Trained {
-    /// What the keys of `job` and the flags say; the same model for all `jobs`.
-    pub fn of(job: &Job, jobs: &[Job], execute: &Execute) -> Result<Self, Error> {
+    /// What the keys of `job` and the flags say; a layer per chunk of `chunks` where
+    /// nothing else is said.
+    pub fn of(job: &Job, chunks: usize, execute: &Execute) -> Result<Self, Error> {
         let keys = &job.keys;
         let schedule = &job.case.schedule;
         let count = |value: Option<u64>| usize::try_from(value.unwrap_or(1)).unwrap_or(usize::MAX);
@@ -46,7 +58,7 @@ impl Trained {
         let model = Model::new(
             count(keys.hidden),
             count(keys.heads),
-            count(told.or(Some(most_chunks(jobs) as u64))),
+            count(told.or(Some(chunks as u64))),
             count(keys.hardware.vocabulary.or(Some(VOCABULARY))),
             count(keys.seq),
             count(keys.microbatch_size),
@@ -58,10 +70,13 @@ impl Trained {
             return Err(fault(&BuildError::Mirrored));
         }
         let seed = keys.seed.unwrap_or(0);
+        let mut fingerprint = DefaultHasher::new();
         let batches: Arc<dyn Batches> = match &execute.data {
             None => Arc::new(Random::new(model, seed)),
             Some(path) => {
-                let text = Text::new(model, files::read_bytes(path, MAX_TEXT)?, seed);
+                let bytes = files::read_bytes(path, MAX_TEXT)?;
+                bytes.hash(&mut fingerprint);
+                let text = Text::new(model, bytes, seed);
                 let cause = |error: executor::DataError| error.to_string();
                 Arc::new(
                     text.map_err(|error| Error::Read { path: path.clone(), cause: cause(error) })?,
@@ -76,7 +91,9 @@ impl Trained {
             }
             rule.learning_rate = rate;
         }
-        Ok(Self { model, batches, training: Training { seed, rule, ..Training::default() } })
+        let (fingerprint, training) =
+            (fingerprint.finish(), Training { seed, rule, ..Training::default() });
+        Ok(Self { model, batches, fingerprint, training })
     }
 
     /// The worker of `stage`; what it computes is noted in `seen`.
@@ -95,27 +112,33 @@ impl Trained {
         Ok(Watched { gpt, stage, noted: false, seen })
     }
 
-    /// Holds what a run of `plan` measured against the model in one piece.
+    /// Holds what a run of `plan` measured against the model in one piece: losses where they are
+    /// known, and the gradients that were seen.
     ///
     /// # Errors
     /// If there is too little memory for it.
     pub fn check(
         &self,
         plan: &Plan,
-        measured: &Measured,
+        measured: Option<&Measured>,
         seen: &Seen,
     ) -> Result<Check, BuildError> {
         let batches = Arc::clone(&self.batches);
         let mut reference = Reference::new(Cpu::<f32>::new(), self.model, batches, self.training)?;
         let microbatches = plan.schedule().shape().microbatches();
         let mut check = Check { loss_error: 0.0, gradient_error: 0.0, tolerance: TOLERANCE };
-        for step in 0..plan.all_steps() {
+        // A process that does not answer for the run knows the gradients of its stage alone.
+        let steps = if measured.is_some() { plan.all_steps() } else { 1 };
+        for step in 0..steps {
             let loss = reference.run(step, microbatches)?;
             if step == 0 {
                 check.gradient_error = seen.gradient_error(&reference.gradients()?);
             }
             let at = step.checked_sub(plan.warm_up()).map(|at| at as usize);
-            let found = at.and_then(|at| measured.steps.get(at)).map(|step| step.loss);
+            let found = at
+                .zip(measured)
+                .and_then(|(at, measured)| measured.steps.get(at))
+                .map(|step| step.loss);
             if let Some(found) = found {
                 let error = (found.unwrap_or(f64::NAN) - loss).abs() / loss.abs();
                 check.loss_error = worse(check.loss_error, error);
@@ -144,11 +167,10 @@ pub struct Seen {
 
 impl Seen {
     /// The largest difference to the gradients of the whole model, as a share of the largest of
-    /// those; infinite if one was not seen.
+    /// those; infinite if none was seen.
     fn gradient_error(&self, reference: &[f64]) -> f64 {
         let largest = reference.iter().fold(0.0, |most: f64, one| most.max(one.abs()));
-        let seen: usize = self.gradients.iter().map(|part| part.values.len()).sum();
-        if seen != reference.len() {
+        if self.gradients.is_empty() {
             return f64::INFINITY;
         }
         let parts = self.gradients.iter().flat_map(|part| part.range.clone().zip(&part.values));

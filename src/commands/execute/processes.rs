@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long the others may take to end by themselves once one has failed.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How many failures are told of.
+const SHOWN: usize = 3;
+
 /// The most of what a child says that is kept.
 const MAX_WORDS: u64 = 1 << 16;
 
@@ -66,6 +69,8 @@ struct Stage {
     child: Child,
     words: Option<JoinHandle<String>>,
     ended: Option<ExitStatus>,
+    /// At which look at all of them it had ended.
+    look: u64,
 }
 
 /// All processes; those still alive are killed when this is dropped.
@@ -93,14 +98,19 @@ pub fn supervise(stages: usize, jobs: usize) -> Result<Verdict, Error> {
     for rank in 0..stages {
         crew.0.push(start(rank, stages, port, &token)?);
     }
-    let mut failed: Option<Instant> = None;
+    let (mut failed, mut look): (Option<Instant>, u64) = (None, 0);
     while crew.0.iter().any(|stage| stage.ended.is_none()) {
+        look += 1;
         for stage in &mut crew.0 {
             if stage.ended.is_none() {
-                stage.ended = stage.child.try_wait()?;
+                stage.look = look;
+                let ended = stage.child.try_wait();
+                stage.ended = ended.map_err(|cause| {
+                    Error::question(format!("cannot wait for the processes: {cause}"))
+                })?;
             }
         }
-        if crew.0.iter().enumerate().any(|one| has_failed(one)) {
+        if crew.0.iter().enumerate().any(has_failed) {
             let since = *failed.get_or_insert_with(Instant::now);
             if since.elapsed() > GRACE {
                 break;
@@ -150,37 +160,46 @@ fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stag
             String::from_utf8_lossy(&words).into_owned()
         })
     });
-    Ok(Stage { child, words, ended: None })
+    Ok(Stage { child, words, ended: None, look: 0 })
 }
 
-/// What became of it: one killed by a signal is the cause, else whoever failed first by rank from
-/// behind, since the first reports what the others tell it.
+/// What became of it. Of those that failed, one that a signal ended comes first, then who ended first:
+/// the others say what they saw of that.
 fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
-    let failed = |rank: &usize| has_failed((*rank, &crew.0[*rank]));
-    let killed = |rank: &usize| crew.0[*rank].ended.is_some_and(|status| status.code().is_none());
-    let ranks = || (0..crew.0.len()).filter(failed);
-    let culprit = ranks().find(killed).or_else(|| ranks().next());
     for stage in &mut crew.0 {
+        // None is to write on; one that has ended cannot be killed, which is just as well.
         let _ = stage.child.kill();
     }
-    let words = |stage: &mut Stage| {
-        let words = stage.words.take().and_then(|words| words.join().ok());
-        words.unwrap_or_default()
-    };
-    let Some(rank) = culprit else {
-        eprint!("{}", words(&mut crew.0[0]));
+    let mut failed: Vec<usize> =
+        (0..crew.0.len()).filter(|&rank| has_failed((rank, &crew.0[rank]))).collect();
+    failed.sort_by_key(|&rank| {
+        let stage = &crew.0[rank];
+        (stage.ended.is_some_and(|status| status.code().is_some()), stage.look)
+    });
+    let messages = failed.iter().take(SHOWN).map(|&rank| crew.0[rank].message(rank));
+    let messages = messages.collect::<Vec<_>>();
+    if messages.is_empty() {
+        eprint!("{}", crew.0[0].said());
         let missed = crew.0[0].ended.is_some_and(|status| status.code() == Some(1));
         return Ok(if missed { Verdict::Missed } else { Verdict::Done });
-    };
-    let status = crew.0[rank].ended;
-    let said = words(&mut crew.0[rank]);
-    let message = match status.filter(|status| status.code().is_none()) {
-        Some(status) => format!("the process of stage {rank} was lost: {status}"),
-        None => {
-            let said = said.trim().trim_start_matches("error: ");
-            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            format!("the process of stage {rank} failed: {said}")
+    }
+    Err(Error::question(messages.join("; ")))
+}
+
+impl Stage {
+    /// All it said.
+    fn said(&mut self) -> String {
+        self.words.take().and_then(|words| words.join().ok()).unwrap_or_default()
+    }
+
+    /// Why it failed.
+    fn message(&mut self, rank: usize) -> String {
+        if let Some(status) = self.ended.filter(|status| status.code().is_none()) {
+            return format!("the process of stage {rank} was lost: {status}");
         }
-    };
-    Err(Error::question(message))
+        let said = self.said();
+        let words = said.trim().trim_start_matches("error: ").split_whitespace();
+        let said = words.collect::<Vec<_>>().join(" ");
+        format!("the process of stage {rank} failed: {said}")
+    }
 }

@@ -1,11 +1,13 @@
 //! What is to be run: the cases of a scenario, as long as they are to take.
 
+use std::time::Duration;
+
+use executor::Step;
 use pipeline::{Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
-use executor::Step;
-
 use super::{DeviceKind, Execute};
+use crate::commands::Notes;
 use crate::error::Error;
 use crate::hardware::keys::{BoundaryKey, HardwareKeys};
 use crate::keys::Keys;
@@ -30,11 +32,18 @@ pub struct Job {
 /// Steps measured where nobody says how many.
 const STEPS: u32 = 3;
 
+/// How long a stage waits for another where nobody says, in nanoseconds.
+const PATIENCE: u64 = 60_000_000_000;
+
 /// What stands in for the keys of a model.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
 
 /// The jobs of `scenario`, in order.
-pub fn jobs(scenario: &mut Scenario, execute: &Execute) -> Result<Vec<Job>, Error> {
+pub fn jobs(
+    scenario: &mut Scenario,
+    execute: &Execute,
+    notes: &mut Notes,
+) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for at in 0..scenario.settings.len() {
         let setting = &mut scenario.settings[at];
@@ -49,6 +58,7 @@ pub fn jobs(scenario: &mut Scenario, execute: &Execute) -> Result<Vec<Job>, Erro
         let setting = &scenario.settings[at];
         let mut of_setting = Vec::new();
         for rule in question::rules(scenario, setting)? {
+            notes.add_ignored(setting, &rule);
             let case = question::case(scenario, setting, &rule)?;
             of_setting.push(Job {
                 case,
@@ -118,6 +128,50 @@ fn fill_model(keys: &mut Keys, layers: Option<u64>) {
 }
 
 impl Execute {
+    /// Refuses what contradicts itself before anything is run.
+    pub(super) fn check_flags(&self) -> Result<(), Error> {
+        let timed = self.device == DeviceKind::Timed;
+        let of_model = [
+            ("--layers", self.layers.is_some()),
+            ("--data", self.data.is_some()),
+            ("--learning-rate", self.learning_rate.is_some()),
+            ("--check", self.check),
+        ];
+        let of_clock =
+            [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
+        let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
+        if let Some(flag) = given(&of_model).filter(|_| timed) {
+            let message = format!("{flag}: the timed device computes nothing");
+            return Err(Error::question(message).with_help("add --device cpu"));
+        }
+        if let Some(flag) = given(&of_clock).filter(|_| !timed) {
+            let message = format!("{flag} is for the timed device: passes take what they take");
+            return Err(Error::question(message));
+        }
+        if self.duration == Some(Nanos(0)) {
+            return Err(Error::question("--duration must be more than 0"));
+        }
+        let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
+        if let Some(value) = bad(self.fail_above) {
+            return Err(Error::question(format!("--fail-above {value}: it must be 0 or more")));
+        }
+        if self.device == DeviceKind::Cuda {
+            let message = "this debubble was built without CUDA";
+            return Err(Error::question(message).with_help("--device cpu runs the same model"));
+        }
+        Ok(())
+    }
+
+    /// How long a stage of `case` waits for another.
+    pub(super) fn patience(&self, case: &Case) -> Result<Duration, Error> {
+        let step = match self.device {
+            DeviceKind::Timed => makespan(case)?.0.saturating_mul(2),
+            DeviceKind::Cpu | DeviceKind::Cuda => 0,
+        };
+        let told = self.patience.map(|told| told.0);
+        Ok(Duration::from_nanos(told.unwrap_or_else(|| step.max(PATIENCE))))
+    }
+
     /// Makes the passes of `jobs` as long as they are to take.
     fn scale(&self, jobs: &mut [Job]) -> Result<(), Error> {
         let scale = match (self.duration, self.time_scale) {
@@ -218,7 +272,7 @@ pub fn excess(case: &Case, steps: &[Step]) -> f64 {
     if asked > 0.0 { took / asked - 1.0 } else { 0.0 }
 }
 
-/// The metrics of the model's shape that all jobs share: the most chunks.
+/// The most chunks of any job.
 pub fn most_chunks(jobs: &[Job]) -> usize {
     jobs.iter().map(|job| usize::from(job.case.schedule.shape().chunks())).max().unwrap_or(1)
 }
