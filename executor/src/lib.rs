@@ -29,7 +29,7 @@ pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
 pub use run::{
-    Awaited, Boundary, Chain, Doing, Failure, MAX_MEASURED, MAX_PATIENCE, Plan, PlanError, Post,
-    Sighting, Timed, Transfers, Way, run,
+    Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
+    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join, run,
 };
 pub use worker::{Norm, Trainer, Wire, Worker};

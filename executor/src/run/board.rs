@@ -104,20 +104,20 @@ impl fmt::Display for Chain {
 
 impl Chain {
     /// Asks `stage`, then whom it waits for, and so on, until one does not wait or was asked before.
-    pub(crate) fn follow(
+    pub(crate) fn follow<E>(
         mut stage: usize,
-        mut ask: impl FnMut(usize) -> Option<(Doing, Duration)>,
-    ) -> Self {
+        mut ask: impl FnMut(usize) -> Result<Option<(Doing, Duration)>, E>,
+    ) -> Result<Self, E> {
         let mut chain: Vec<Sighting> = Vec::new();
         while chain.iter().all(|seen| seen.stage != stage) {
-            let answer = ask(stage);
+            let answer = ask(stage)?;
             let doing = answer.map(|(doing, _)| doing);
             let lasted = answer.map_or(Duration::ZERO, |(_, lasted)| lasted);
             chain.push(Sighting { stage, doing, lasted });
             let Some(Doing::Waiting { from, .. }) = doing else { break };
             stage = from;
         }
-        Self(chain)
+        Ok(Self(chain))
     }
 }
 

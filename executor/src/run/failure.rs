@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::board::Chain;
 use super::plan::PlanError;
+use super::tcp::MeetingError;
 use crate::error::DeviceError;
 
 /// Why a run came to nothing: the first cause, wherever it arose.
@@ -50,6 +51,25 @@ pub enum Failure {
         patience: Duration,
         /// Who waited for whom.
         chain: Chain,
+    },
+    /// Processes that did not come together.
+    #[error(transparent)]
+    Meeting(#[from] MeetingError),
+    /// A process that went away in the middle of the run.
+    #[error("stage {stage} is lost: {what}")]
+    Lost {
+        /// The stage.
+        stage: usize,
+        /// What became of the connection.
+        what: String,
+    },
+    /// What another process said when it stopped.
+    #[error("{message}")]
+    Elsewhere {
+        /// The stage that said so.
+        stage: usize,
+        /// Its failure, in words.
+        message: String,
     },
     /// A stage that did what the schedule does not say.
     #[error("stage {stage} does not keep to the schedule: {what}")]

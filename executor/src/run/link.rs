@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::board::{Board, Doing};
 use super::boundary::Round;
-use super::failure::Halt;
+use super::failure::{Failure, Halt};
 use super::inbox::{Event, Name};
 use crate::error::DeviceError;
 use crate::worker::{Norm, Worker};
@@ -32,8 +32,9 @@ pub(crate) trait Link<W: Worker> {
     /// Tells stage `to` a norm.
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
 
-    /// What `stage` has been doing for how long, if it can be known.
-    fn ask(&mut self, stage: usize) -> Option<(Doing, Duration)>;
+    /// What `stage` has been doing for how long, if it can be known; an error if another stage says
+    /// meanwhile why the run is over.
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
 }
 
 /// Between threads of one process: values are moved.
@@ -87,7 +88,7 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         Ok(())
     }
 
-    fn ask(&mut self, stage: usize) -> Option<(Doing, Duration)> {
-        Some(self.board.look(stage))
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        Ok(Some(self.board.look(stage)))
     }
 }

@@ -138,18 +138,24 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Ok(done)
     }
 
-    /// Runs `slot`; `None` if the norm of the step before came first.
+    /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
+        let chunks = self.chunks();
+        // Nothing is taken before all is here: a slot that is put off finds it again.
+        for value in slot.passes().filter_map(|pass| input_of(pass, chunks)) {
+            if !self.await_value(slot, value)? {
+                return Ok(None);
+            }
+        }
         let mut inputs: [Option<W::Value>; 2] = [None, None];
         let mut raw = RawSlot::default();
         for (i, pass) in slot.passes().enumerate() {
-            let Some(value) = input_of(pass, self.chunks()) else { continue };
-            let home = self.home(value.chunk(), value);
-            if home == self.stage {
+            let Some(value) = input_of(pass, chunks) else { continue };
+            let name = Name { step: self.step, attempt: self.attempt, value };
+            let Some((parcel, at)) = self.inbox.take(&name) else {
                 inputs[i] = self.kept.remove(&value);
                 continue;
-            }
-            let Some((parcel, at)) = self.fetch(slot, value, home)? else { return Ok(None) };
+            };
             wait_until(self.epoch + Duration::from_nanos(at));
             let open = |worker: &mut W, link: &mut L| link.open(worker, parcel);
             inputs[i] = Some(self.device(Some(slot), open)?);
@@ -168,20 +174,20 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Ok(Some(raw))
     }
 
-    /// Takes a value from the stage `from`; `None` if the norm of the step before came first.
-    fn fetch(
-        &mut self,
-        slot: Slot,
-        value: Value,
-        from: usize,
-    ) -> Result<Option<(L::Parcel, u64)>, Halt> {
+    /// Waits until `value` is here, if another stage makes it; false if the norm of the step before
+    /// came first.
+    fn await_value(&mut self, slot: Slot, value: Value) -> Result<bool, Halt> {
+        let from = self.home(value.chunk(), value);
+        if from == self.stage {
+            return Ok(true);
+        }
         let name = Name { step: self.step, attempt: self.attempt, value };
         let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {
             let told = |(step, from)| inbox.has_norm(step, Round::Final, from);
             inbox.has(&name) || settles.is_some_and(told)
         })?;
-        Ok(self.inbox.take(&name))
+        Ok(self.inbox.has(&name))
     }
 
     /// Gives what `pass` made to whoever takes it.
@@ -228,7 +234,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         while !ready(&self.inbox) {
             let left = patience.saturating_sub(since.elapsed());
             if left.is_zero() {
-                let chain = Chain::follow(self.stage, |stage| self.link.ask(stage));
+                let chain = Chain::follow(self.stage, |stage| self.link.ask(stage))?;
                 return Err(Failure::Stuck { patience, chain }.into());
             }
             self.inbox.wait(left)?;

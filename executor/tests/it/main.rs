@@ -3,5 +3,7 @@
 
 mod faults;
 mod hashed;
+mod tcp;
 mod threads;
 mod timed;
+mod transfers;

@@ -47,7 +47,7 @@ pub(crate) fn run_hashed(
     (result, left)
 }
 
-fn losses(measured: &Measured) -> Vec<f64> {
+pub(crate) fn losses(measured: &Measured) -> Vec<f64> {
     measured.steps.iter().filter_map(|step| step.loss).collect()
 }
 
@@ -63,7 +63,7 @@ fn every_schedule_computes_what_a_serial_run_computes() {
 }
 
 /// Runs it both ways, asserts that all came out the same, and returns what was measured.
-fn same_as_serial(
+pub(crate) fn same_as_serial(
     name: &str,
     schedule: &Schedule,
     steps: u32,
@@ -71,7 +71,9 @@ fn same_as_serial(
     mishap: Mishap,
 ) -> Measured {
     let (expected, weights) = serial(schedule, steps, boundary, mishap);
+    let patience = std::time::Duration::from_secs(5);
     let plan = Plan::new(schedule.clone(), steps).unwrap().with_boundary(boundary).unwrap();
+    let plan = plan.with_patience(patience).unwrap();
     let (result, left) = run_hashed(&plan, mishap);
     let measured = result.unwrap();
     assert_eq!(losses(&measured), expected, "{name}");
