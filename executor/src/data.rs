@@ -123,3 +123,50 @@ fn of_windows(model: Model, window: impl Fn(u64) -> Vec<u32>) -> Batch {
     }
     batch
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(vocabulary: usize) -> Model {
+        Model::new(8, 2, 1, vocabulary, 6, 3).unwrap()
+    }
+
+    /// Whether every target is the next token of its sequence.
+    fn is_shifted(batch: &Batch) -> bool {
+        let sequences = batch.tokens.chunks(6).zip(batch.targets.chunks(6));
+        sequences.clone().count() == 3 && sequences.into_iter().all(|(x, y)| x[1..] == y[..5])
+    }
+
+    #[test]
+    fn random_microbatches_are_a_function_of_seed_step_and_number() {
+        let data = Random::new(model(5), 1);
+        let batch = data.batch(2, 3);
+        assert!(is_shifted(&batch) && batch.tokens.iter().all(|&token| token < 5));
+        assert_eq!(batch, Random::new(model(5), 1).batch(2, 3));
+        for other in [data.batch(3, 3), data.batch(2, 2), Random::new(model(5), 2).batch(2, 3)] {
+            assert_ne!(batch, other);
+        }
+    }
+
+    #[test]
+    fn windows_lie_anywhere_in_the_text() {
+        let data = Text::new(model(256), (0..20).collect(), 1).unwrap();
+        let (mut first, mut last) = (u32::MAX, 0);
+        for step in 0..50 {
+            let batch = data.batch(step, 0);
+            assert!(is_shifted(&batch) && batch.tokens[0] + 1 == batch.tokens[1]);
+            first = first.min(batch.tokens[0]);
+            last = last.max(batch.targets[5]);
+        }
+        assert_eq!((first, last), (0, 19));
+    }
+
+    #[test]
+    fn a_text_too_short_is_refused() {
+        let new = |len, vocabulary| Text::new(model(vocabulary), vec![b'a'; len], 0).err();
+        assert_eq!(new(7, 256), None);
+        assert_eq!(new(6, 256), Some(DataError::TooShort { has: 6, needs: 7 }));
+        assert_eq!(new(7, 255), Some(DataError::Vocabulary { vocabulary: 255 }));
+    }
+}

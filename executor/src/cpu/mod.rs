@@ -2,6 +2,7 @@
 //! the same numbers give the same bytes.
 
 mod attention;
+mod buffers;
 mod product;
 mod real;
 mod rows;
@@ -12,8 +13,7 @@ mod tokens;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-use pipeline::Bytes;
-
+use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
 use crate::error::DeviceError;
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 
@@ -30,53 +30,6 @@ impl<T: Real> Cpu<T> {
     #[must_use]
     pub const fn new() -> Self {
         Self(PhantomData)
-    }
-}
-
-/// `len` zeros, or an error where the process can get no such memory.
-fn zeros<T: Real>(len: usize) -> Result<Vec<T>, DeviceError> {
-    let mut all = Vec::new();
-    match all.try_reserve_exact(len) {
-        Ok(()) => {
-            all.resize(len, T::zero());
-            Ok(all)
-        }
-        Err(_) => Err(DeviceError::OutOfMemory {
-            device: "the host".to_owned(),
-            asked: Bytes((len as u64).saturating_mul(T::BYTES as u64)),
-            free: Bytes(0),
-        }),
-    }
-}
-
-/// `count` elements of a buffer.
-fn part<'a, T>(at: &At<&'a Vec<T>>, count: usize) -> &'a [T] {
-    &at.buffer[at.from..at.from + count]
-}
-
-fn part_mut<T>(at: At<&mut Vec<T>>, count: usize) -> &mut [T] {
-    let At { buffer, from } = at;
-    &mut buffer[from..from + count]
-}
-
-fn write<T: Real>(values: &[f64], to: At<&mut Vec<T>>) {
-    for (to, &value) in part_mut(to, values.len()).iter_mut().zip(values) {
-        *to = T::of(value);
-    }
-}
-
-fn read<T: Real>(from: &[T]) -> Vec<f64> {
-    from.iter().map(|x| x.wide()).collect()
-}
-
-/// Ranges `[from, from + len)` and `[other, other + len)` of `all`, which do not overlap.
-fn two_parts<T>(all: &mut [T], from: usize, other: usize, len: usize) -> (&mut [T], &mut [T]) {
-    if from < other {
-        let (head, tail) = all.split_at_mut(other);
-        (&mut head[from..from + len], &mut tail[..len])
-    } else {
-        let (head, tail) = all.split_at_mut(from);
-        (&mut tail[..len], &mut head[other..other + len])
     }
 }
 

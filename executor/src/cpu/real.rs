@@ -1,5 +1,6 @@
 //! The numbers the CPU computes with, and sums over them that the compiler can vectorise.
 
+use std::fmt::Debug;
 use std::ops::{AddAssign, DivAssign, MulAssign, Neg, SubAssign};
 
 use ndarray::LinalgScalar;
@@ -14,6 +15,7 @@ pub trait Real:
     + Neg<Output = Self>
     + PartialOrd
     + Default
+    + Debug
     + Send
     + Sync
 {

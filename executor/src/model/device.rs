@@ -22,6 +22,8 @@ pub(crate) const fn sum_bytes(element_bytes: usize) -> usize {
 pub struct Activations {
     /// Held now. Between two passes: what earlier passes kept for later ones.
     pub held: Bytes,
+    /// The most held between two passes: the peak that [`pipeline::Memory`] speaks of.
+    pub kept_peak: Bytes,
     /// The most ever held at once, with what passes need only while they run.
     pub peak: Bytes,
 }
@@ -29,6 +31,7 @@ pub struct Activations {
 #[derive(Debug, Default)]
 struct Counter {
     held: AtomicU64,
+    kept_peak: AtomicU64,
     peak: AtomicU64,
 }
 
@@ -101,7 +104,16 @@ impl<O: Ops> Device<O> {
     /// What is held in buffers made here.
     pub fn activations(&self) -> Activations {
         let bytes = |count: &AtomicU64| Bytes(count.load(Relaxed));
-        Activations { held: bytes(&self.counter.held), peak: bytes(&self.counter.peak) }
+        Activations {
+            held: bytes(&self.counter.held),
+            kept_peak: bytes(&self.counter.kept_peak),
+            peak: bytes(&self.counter.peak),
+        }
+    }
+
+    /// Says that a pass has ended: what is held now is kept for later ones.
+    pub(crate) fn end_pass(&self) {
+        self.counter.kept_peak.fetch_max(self.counter.held.load(Relaxed), Relaxed);
     }
 
     /// A tensor of `len` elements, of unspecified content.

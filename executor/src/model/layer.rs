@@ -12,6 +12,25 @@ use crate::ops::{Heads, Ops};
 ///
 /// Linears keep W as `[outputs, inputs]` with the bias behind it; qkv has the outputs
 /// `[3, heads, width]`.
+///
+/// ```
+/// use executor::{Cpu, Device, Layer, Model, Ops};
+///
+/// let model = Model::new(8, 2, 1, 16, 4, 1)?;
+/// let layer = Layer::new(model, 0);
+/// let mut device = Device::new(Cpu::<f32>::new());
+/// let weights = device.ops.tensor(layer.end())?;
+/// let mut gradients = device.ops.sums(layer.end())?;
+///
+/// let x = device.tensor(model.tokens() * model.hidden())?;
+/// let (y, kept) = layer.forward(&mut device, &weights, x)?;
+/// let dy = y;
+/// let (dx, kept) = layer.backward_input(&mut device, &weights, &mut gradients, kept, dy)?;
+/// layer.backward_weight(&mut device, &mut gradients, kept)?;
+/// drop(dx);
+/// assert_eq!(device.activations().held.0, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
     model: Model,

@@ -93,9 +93,9 @@ impl Layout {
         self.head
     }
 
-    /// What the parameters begin as, in order, as GPT-2 does (Radford et al., 2019): normal with
-    /// deviation 0.02, before each sum of residuals divided by the root of how many there are; gains
-    /// 1, biases 0. Each is a function of `seed` and of its place in the whole model.
+    /// What the parameters begin as, in order, in the manner of GPT-2 (Radford et al., 2019): normal
+    /// with deviation 0.02, before each sum of residuals divided by the root of how many there are;
+    /// gains 1, biases 0. Each is a function of `seed` and of its place in the whole model.
     pub fn starts(&self, seed: u64) -> impl Iterator<Item = f64> {
         let mut at = 0;
         self.parts()

@@ -169,9 +169,14 @@ impl<O: Ops> Worker for Gpt<O> {
         let input = input.map(|handed| self.device.ops.take(handed)).transpose()?;
         let input = input.map(|tensor| self.device.adopt(tensor, len));
         self.device.ops.stamp()?;
-        let made = self.run_kernels(pass, input)?;
-        self.device.ops.stamp()?;
-        made.map(|buffer| self.device.ops.hand(buffer.release())).transpose()
+        let made = self.run_kernels(pass, input);
+        // Also behind a pass that failed: moments come in pairs.
+        let stamped = self.device.ops.stamp();
+        let made = made?;
+        stamped?;
+        let made = made.map(|buffer| self.device.ops.hand(buffer.release())).transpose();
+        self.device.end_pass();
+        made
     }
 
     fn settle(&mut self) -> Result<(), DeviceError> {

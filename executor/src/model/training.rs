@@ -9,7 +9,8 @@ use crate::ops::AdamW;
 /// How an update is taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Undo {
-    /// By the inverse of the rule: no memory, exact but for rounding.
+    /// By the inverse of the rule: no memory, exact but for rounding. An update made with gradients
+    /// that are NaN or infinite cannot be taken back so.
     #[default]
     Inverse,
     /// From a copy of weights and moments made before each update: exact, at their memory.

@@ -1,0 +1,121 @@
+//! What the tests of the model share: small models, and all stages of a schedule on one thread.
+
+mod equality;
+mod refusals;
+mod steps;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pipeline::{
+    Bytes, Chunks, Costs, Family, Footprints, Ledger, Memory, Nanos, Order, Pass, PassTimes,
+    Placement, Problem, Schedule, Shape, Value,
+};
+
+use crate::model::{Activations, Gpt, Model, Parameters, Training, Undo, footprints};
+use crate::{Batches, Cpu, Random, Real, Trainer, Worker};
+
+fn model(layers: usize) -> Model {
+    Model::new(8, 2, layers, 11, 5, 2).unwrap()
+}
+
+fn batches(model: Model) -> Arc<dyn Batches> {
+    Arc::new(Random::new(model, 3))
+}
+
+fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
+    let chunks = match family.about().chunks {
+        Chunks::Exactly(v) => v,
+        Chunks::Any { default } => default,
+    };
+    let shape = Shape::new(stages, chunks.into(), microbatches).unwrap();
+    let one = Nanos(1_000);
+    let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+    let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
+    family.schedule(&problem).unwrap()
+}
+
+/// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
+/// the byte what its footprints say.
+struct Stages<T: Real> {
+    schedule: Schedule,
+    stages: Vec<Gpt<Cpu<T>>>,
+    footprints: Footprints,
+    ledgers: Vec<Ledger>,
+}
+
+impl<T: Real> Stages<T> {
+    fn new(schedule: Schedule, model: Model, data: &Arc<dyn Batches>, training: Training) -> Self {
+        let build = |stage| {
+            Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training).unwrap()
+        };
+        let stages: Vec<_> = (0..schedule.shape().stages()).map(build).collect();
+        let footprints = footprints(model, schedule.shape(), T::BYTES).unwrap();
+        let ledgers = vec![Ledger::default(); stages.len()];
+        Self { schedule, stages, footprints, ledgers }
+    }
+
+    fn step(&mut self, step: u32) -> f64 {
+        self.stages.iter_mut().for_each(|stage| stage.begin_step(step).unwrap());
+        let chunks = self.schedule.shape().chunks();
+        let mut values: HashMap<Value, Vec<T>> = HashMap::new();
+        let mut at = vec![0; self.stages.len()];
+        for run in self.schedule.walk() {
+            let stage = run.stage as usize;
+            for _ in 0..run.passes {
+                let pass = self.schedule.orders()[stage].passes()[at[stage]];
+                at[stage] += 1;
+                let inputs = pass.needs(chunks).filter(|need| need.chunk() != pass.chunk);
+                let input = inputs.map(|need| values.remove(&need).unwrap()).next();
+                let made = self.stages[stage].run(pass, input).unwrap();
+                self.ledgers[stage].run(pass, &self.footprints);
+                assert_eq!(
+                    self.stages[stage].activations().held,
+                    self.ledgers[stage].held,
+                    "{pass}"
+                );
+                if let Some(made) = made {
+                    values.insert(pass.makes().unwrap(), made);
+                }
+            }
+        }
+        assert!(values.is_empty());
+        let peaks = Memory::of(&self.schedule, &self.footprints).unwrap().peak;
+        for (stage, peak) in self.stages.iter().zip(peaks) {
+            let Activations { held, kept_peak, peak: all } = stage.activations();
+            assert_eq!((held, kept_peak), (Bytes(0), peak));
+            assert!(all > peak);
+        }
+        self.stages.iter_mut().find_map(|stage| stage.loss().unwrap()).unwrap()
+    }
+
+    fn gradients(&mut self, model: Model) -> Vec<f64> {
+        let mut all = vec![f64::NAN; model.parameters()];
+        for stage in &mut self.stages {
+            for part in stage.gradients().unwrap() {
+                all[part.range].copy_from_slice(&part.values);
+            }
+        }
+        all
+    }
+
+    fn update(&mut self) {
+        self.stages.iter_mut().for_each(|stage| stage.update(1.0).unwrap());
+    }
+}
+
+/// One stage with all of a model, cut into `chunks` chunks.
+fn alone(layers: usize, chunks: u64, undo: Undo) -> Gpt<Cpu<f64>> {
+    let shape = Shape::new(1, chunks, 2).unwrap();
+    let forwards = |m| (0..shape.chunks()).map(move |chunk| Pass::f(chunk, m));
+    let backwards = |m| (0..shape.chunks()).rev().map(move |chunk| Pass::bw(chunk, m));
+    let order: Order = (0..2).flat_map(|m| forwards(m).chain(backwards(m))).collect();
+    let schedule = Schedule::new(shape, Placement::Looped, vec![order]).unwrap();
+    let model = model(layers);
+    let training = Training { undo, ..Training::default() };
+    Gpt::new(Cpu::new(), model, &schedule, 0, batches(model), training).unwrap()
+}
+
+fn bits(parts: &[Parameters]) -> Vec<u64> {
+    parts.iter().flat_map(|part| &part.values).map(|x| x.to_bits()).collect()
+}
