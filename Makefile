@@ -25,7 +25,7 @@ reproduce: build
 	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
 
 measure: build
-	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s --steps 5 \
+	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \
 	  --csv results/measured-timed.csv --fail-above 1
 
 test: cargo

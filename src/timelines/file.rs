@@ -199,7 +199,7 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is not the timeline of a schedule: stage and slot
