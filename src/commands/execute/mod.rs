@@ -39,25 +39,25 @@ Examples:
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline measured.json
-
-  The same with a process per stage, on this machine and on a cluster (DEBUBBLE_TOKEN is a secret that
-  all processes share; --listen says at which address each can be reached):
+  The same with a process per stage, here and on a cluster (DEBUBBLE_TOKEN is a secret that all
+  processes share; --listen is the address at which a process can be reached):
     debubble execute --processes --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
     DEBUBBLE_TOKEN=... MASTER_ADDR=node0 srun -n 4 debubble execute --listen 0.0.0.0 \\
       --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
 
-Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table has
-the step with the median makespan. Bubble rates are within the longest span of a stage, and within the
-makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal in order.
+Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table
+has the step with the median makespan. Bubble rates are within the longest span of a stage, and
+within the makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal
+in order.
 
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
-barrier (the default), asynchronous or post-validation; --max-norm clips gradients at either of the
-first and last. With --device cpu times are optional: without them the simulation beside the run uses
-the median times measured.
+barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
+and the last. With --device cpu times are optional: without them the simulation beside the run
+uses the median times measured.
 
 Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
-OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its rank,
-and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
+OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
+rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 
 /// Run schedules on real devices: measured bubble beside the simulated one
 #[derive(Args)]
