@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Sleeping may end this late; what is left of a wait is spent awake.
-const AWAKE: Duration = Duration::from_micros(120);
+const AWAKE: Duration = Duration::from_micros(90);
 
 /// Nanoseconds from `epoch` to `now`, 0 if that lies before.
 pub(crate) fn nanos_since(epoch: Instant, now: Instant) -> u64 {
