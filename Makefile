@@ -1,10 +1,12 @@
 # make        build debubble, reproduce the published tables and check every cell
+# make measure  run the paper's schedules on the timed device: simulated and measured bubble rates;
+#             takes minutes, and a machine with nothing else to do
 # make test   the tests, those of SLURM too where it runs or can be started
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
 # make bench  the benches (criterion)
 
-.PHONY: all build reproduce test slurm lint check bench cargo
+.PHONY: all build reproduce measure test slurm lint check bench cargo
 
 all: reproduce
 
@@ -21,6 +23,10 @@ build: cargo
 reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
 	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
+
+measure: build
+	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \
+	  --csv results/measured-timed.csv --fail-above 1
 
 test: cargo
 	cargo test --workspace --exclude benches --locked

@@ -33,6 +33,16 @@ pub fn time(nanos: Nanos) -> String {
     }
 }
 
+/// A difference of two times in nanoseconds, its sign always written.
+pub fn signed_time(nanos: i64) -> String {
+    let sign = match nanos {
+        ..0 => "-",
+        0 => "",
+        1.. => "+",
+    };
+    format!("{sign}{}", time(Nanos(nanos.unsigned_abs())))
+}
+
 /// A size with three significant digits or more, in binary units.
 pub fn size(bytes: Bytes) -> String {
     let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];

@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod commands;
+mod compare;
 mod draw;
 mod error;
 mod explain;
@@ -18,6 +19,7 @@ mod progress;
 mod question;
 mod scenario;
 mod sweep;
+mod timelines;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
 use crate::commands::calibrate::Calibrate;
+use crate::commands::compare::Compare;
+use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
@@ -64,6 +68,8 @@ enum Command {
     Calibrate(Calibrate),
     Export(Box<Export>),
     Replay(Replay),
+    Execute(Box<Execute>),
+    Compare(Compare),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -97,6 +103,8 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Calibrate(calibrate) => calibrate.run(out)?,
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
+        Command::Execute(execute) => return execute.run(out),
+        Command::Compare(compare) => return compare.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

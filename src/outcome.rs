@@ -109,6 +109,11 @@ impl Outcome {
 
     /// The result as JSON, with the keys that machines rely on.
     pub fn json(&self) -> Json<'_> {
+        self.json_of(&self.metrics)
+    }
+
+    /// The same with other times of the stages, such as measured ones.
+    pub fn json_of(&self, metrics: &Metrics) -> Json<'_> {
         let shape = self.case.schedule.shape();
         let sizes = self.case.has_footprints;
         let peak = || self.memory.peak.iter().map(|bytes| bytes.0).collect();
@@ -118,12 +123,12 @@ impl Outcome {
             stages: shape.stages(),
             microbatches: shape.microbatches(),
             chunks: shape.chunks_per_stage(),
-            bubble_rate: self.metrics.bubble_rate(),
-            bubble_rate_makespan: self.metrics.bubble_rate_makespan(),
-            span_ns: self.metrics.span().0,
-            makespan_ns: self.metrics.makespan().0,
-            work_ns: self.metrics.work().0,
-            busy_ns: self.metrics.stages.iter().map(|stage| stage.busy.0).collect(),
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            work_ns: metrics.work().0,
+            busy_ns: metrics.stages.iter().map(|stage| stage.busy.0).collect(),
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),

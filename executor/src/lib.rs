@@ -15,6 +15,7 @@ mod ops;
 mod random;
 mod record;
 mod reference;
+mod run;
 mod worker;
 
 pub use cpu::{Cpu, Real};
@@ -28,4 +29,8 @@ pub use model::{
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
+pub use run::{
+    Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
+    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join, run,
+};
 pub use worker::{Norm, Trainer, Wire, Worker};

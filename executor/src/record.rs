@@ -24,6 +24,9 @@ pub struct Step {
     pub ends: Vec<Nanos>,
     /// The loss summed over the microbatches, if something was computed.
     pub loss: Option<f64>,
+    /// When the step began, counted from the beginning of the first step measured: the first start
+    /// of any slot. Steps overlap where the boundary lets them.
+    pub began: Nanos,
 }
 
 impl Step {
@@ -40,4 +43,8 @@ impl Step {
 pub struct Measured {
     /// Its steps, first to last.
     pub steps: Vec<Step>,
+    /// In how many steps, warm-up included, updates made on trust were taken back.
+    pub rollbacks: u32,
+    /// In how many steps, warm-up included, the update was left out for a NaN or an infinity.
+    pub skipped: u32,
 }

@@ -99,7 +99,7 @@ impl Norm {
 
 /// A worker whose stage has weights to train.
 pub trait Trainer: Worker {
-    /// The gradients summed up since the last [`Trainer::begin_step`].
+    /// The gradients summed up since the last [`Trainer::clear`].
     ///
     /// # Errors
     /// Whatever stops the device.
@@ -117,11 +117,20 @@ pub trait Trainer: Worker {
     /// Whatever stops the device.
     fn undo(&mut self, scale: f64) -> Result<(), DeviceError>;
 
-    /// Sets all gradients to zero and begins `step`: what microbatches hold depends on it.
+    /// Begins `step`, counted from 0: what microbatches hold depends on it, and the loss starts from
+    /// zero. Called again after [`Worker::forget`]. The gradients stay as they are: under
+    /// post-validation, the forwards of a step run before the update of the step before is settled.
     ///
     /// # Errors
     /// Whatever stops the device.
     fn begin_step(&mut self, step: u32) -> Result<(), DeviceError>;
+
+    /// Sets all gradients to zero. Called once a step, after [`Trainer::begin_step`] and before the
+    /// first pass that adds to a gradient.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn clear(&mut self) -> Result<(), DeviceError>;
 
     /// The loss summed over the microbatches of the step so far, if this stage holds the last chunk.
     ///

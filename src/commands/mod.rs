@@ -2,6 +2,8 @@
 //! stderr.
 
 pub mod calibrate;
+pub mod compare;
+pub mod execute;
 pub mod export;
 pub mod replay;
 pub mod reproduce;
@@ -73,6 +75,10 @@ struct Notes {
 }
 
 impl Notes {
+    fn add(&mut self, text: &str, schedule: &str) {
+        self.of_schedules.entry(text.to_owned()).or_default().insert(schedule.to_owned());
+    }
+
     fn add_assumed(&mut self, setting: &Setting) {
         self.of_settings.extend(question::assumed(setting));
         self.of_settings.extend(noise::ignored(setting));

@@ -22,6 +22,7 @@ use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::question;
 use crate::scenario::Scenario;
+use crate::timelines::{self, Recorded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,6 +97,9 @@ pub struct Simulate {
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    /// Write the timeline for `debubble compare`; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    timeline: Option<PathBuf>,
 }
 
 /// When to draw in the terminal.
@@ -131,8 +135,10 @@ impl Simulate {
             }
         }
         let outcomes = outcomes;
-        if self.trace.is_some() && outcomes.len() != 1 {
-            let message = format!("--trace takes one timeline, but there are {}", outcomes.len());
+        let single = [("--trace", &self.trace), ("--timeline", &self.timeline)];
+        let asked = single.into_iter().find(|(_, path)| path.is_some());
+        if let Some((flag, _)) = asked.filter(|_| outcomes.len() != 1) {
+            let message = format!("{flag} takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
         }
         let drawn = self.svg.is_some() || self.trace.is_some();
@@ -165,14 +171,10 @@ impl Simulate {
     }
 
     /// The picture and the trace, if asked for.
-    fn write_files(
-        &self,
-        outcomes: &[Outcome],
-        timelines: &[Option<Timeline>],
-    ) -> Result<(), Error> {
+    fn write_files(&self, outcomes: &[Outcome], drawn: &[Option<Timeline>]) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let titles: Vec<String> = outcomes.iter().map(title).collect();
-            let charts = titles.iter().zip(timelines.iter().flatten());
+            let charts = titles.iter().zip(drawn.iter().flatten());
             let charts: Vec<_> =
                 charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
             files::write(path, gantt::svg(&charts)?)?;
@@ -183,7 +185,10 @@ impl Simulate {
         if let Some(path) = &self.html {
             files::write(path, pictures::page(outcomes)?)?;
         }
-        if let (Some(path), [Some(timeline)]) = (&self.trace, timelines) {
+        if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
+            timelines::write(path, &Recorded::predicted(outcome)?)?;
+        }
+        if let (Some(path), [Some(timeline)]) = (&self.trace, drawn) {
             let mut json = Vec::new();
             outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
             files::write(path, json)?;

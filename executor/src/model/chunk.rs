@@ -171,6 +171,11 @@ impl<O: Ops> Chunk<O> {
     /// Sets gradients and loss to zero.
     pub(crate) fn clear(&mut self, ops: &mut O) -> Result<(), DeviceError> {
         ops.clear(&mut self.gradients)?;
+        self.clear_loss(ops)
+    }
+
+    /// Sets the loss to zero.
+    pub(crate) fn clear_loss(&mut self, ops: &mut O) -> Result<(), DeviceError> {
         self.loss.as_mut().map_or(Ok(()), |loss| ops.clear(loss))
     }
 

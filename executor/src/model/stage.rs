@@ -255,9 +255,13 @@ impl<O: Ops> Trainer for Gpt<O> {
 
     fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
         self.step = step;
-        self.snapshots.clear();
         let ops = &mut self.device.ops;
-        self.chunks.iter_mut().try_for_each(|(_, chunk)| chunk.clear(ops))
+        self.chunks.iter_mut().try_for_each(|(_, chunk)| chunk.clear_loss(ops))
+    }
+
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        let ops = &mut self.device.ops;
+        self.chunks.iter_mut().try_for_each(|(_, chunk)| ops.clear(&mut chunk.gradients))
     }
 
     fn loss(&mut self) -> Result<Option<f64>, DeviceError> {

@@ -149,6 +149,7 @@ fn b_then_w_is_bw_to_the_bit() {
     let run = |backward: &[Pass]| {
         let mut stage = alone(2, 1, Undo::Inverse);
         stage.begin_step(0).unwrap();
+        stage.clear().unwrap();
         assert!(stage.run(Pass::f(0, 0), None).unwrap().is_none());
         for &pass in backward {
             assert!(stage.run(pass, None).unwrap().is_none());

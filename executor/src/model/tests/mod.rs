@@ -56,7 +56,10 @@ impl<T: Real> Stages<T> {
     }
 
     fn step(&mut self, step: u32) -> f64 {
-        self.stages.iter_mut().for_each(|stage| stage.begin_step(step).unwrap());
+        for stage in &mut self.stages {
+            stage.begin_step(step).unwrap();
+            stage.clear().unwrap();
+        }
         let chunks = self.schedule.shape().chunks();
         let mut values: HashMap<Value, Vec<T>> = HashMap::new();
         let mut at = vec![0; self.stages.len()];

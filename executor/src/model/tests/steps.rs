@@ -22,6 +22,7 @@ fn undone(undo: Undo, is_back: impl Fn(f64, f64) -> bool) {
     assert!(matches!(stage.undo(1.0), Err(DeviceError::NotAtHand { .. })));
     for step in 0..3 {
         stage.begin_step(step).unwrap();
+        stage.clear().unwrap();
         let mut handed = None;
         for pass in [Pass::f(0, 0), Pass::f(1, 0), Pass::bw(1, 0), Pass::bw(0, 0)] {
             let input = handed.take();
@@ -54,14 +55,17 @@ fn a_step_begun_again_is_as_if_it_were_the_first() {
     let all = [Pass::f(0, 0), Pass::bw(0, 0), Pass::f(0, 1), Pass::bw(0, 1)];
     let mut stage = alone(1, 1, Undo::Inverse);
     stage.begin_step(4).unwrap();
+    stage.clear().unwrap();
     all.iter().for_each(|&pass| drop(stage.run(pass, None).unwrap()));
     let first = (stage.loss().unwrap(), bits(&stage.gradients().unwrap()), stage.norm().unwrap());
     stage.begin_step(4).unwrap();
+    stage.clear().unwrap();
     all[..3].iter().for_each(|&pass| drop(stage.run(pass, None).unwrap()));
     assert!(stage.activations().held > Bytes(0));
     stage.forget().unwrap();
     assert_eq!(stage.activations().held, Bytes(0));
     stage.begin_step(4).unwrap();
+    stage.clear().unwrap();
     all.iter().for_each(|&pass| drop(stage.run(pass, None).unwrap()));
     let again = (stage.loss().unwrap(), bits(&stage.gradients().unwrap()), stage.norm().unwrap());
     assert_eq!(first, again);

@@ -1,0 +1,183 @@
+//! What has come from other stages and was not taken yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use pipeline::Value;
+
+use super::boundary::{Boundary, Round};
+use super::failure::{Failure, Halt};
+use super::plan::Plan;
+use super::transfers::Transfers;
+use crate::worker::Norm;
+
+/// Which value of which step it is. A step begun anew is another attempt at it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Name {
+    /// The step, from 0, warm-up included.
+    pub(crate) step: u32,
+    /// How often it was begun before: at most once, since what begins it anew is certain.
+    pub(crate) attempt: u8,
+    /// What is named.
+    pub(crate) value: Value,
+}
+
+/// What comes from other stages.
+#[derive(Debug)]
+pub(crate) enum Event<P> {
+    /// A value, as the link carries it, and when it can be used, in nanoseconds since the epoch.
+    Value { from: usize, name: Name, parcel: P, at: u64 },
+    /// The norm over the gradients of some stages in a step.
+    Norm { from: usize, step: u32, round: Round, norm: Norm },
+    /// The run is over: another stage failed, or, with a failure, the link to it did.
+    Stop(Option<Failure>),
+}
+
+/// How far a stage has come in handing its values to another, as the schedule says.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    values: Arc<[Value]>,
+    step: u32,
+    attempt: u8,
+    next: usize,
+}
+
+impl Sequence {
+    /// From the start of the first step, what `from` hands to `to`.
+    pub(crate) fn new(transfers: &Transfers, from: usize, to: usize) -> Self {
+        Self { values: transfers.between(from, to).into(), step: 0, attempt: 0, next: 0 }
+    }
+
+    /// Takes note of what came; an error, in words, if something else should have.
+    pub(crate) fn accept(&mut self, name: Name) -> Result<(), String> {
+        if name.step == self.step && name.attempt == 1 && self.attempt == 0 && name.step > 0 {
+            (self.attempt, self.next) = (1, 0);
+        } else if self.next == self.values.len() && name.step == self.step.wrapping_add(1) {
+            (self.step, self.attempt, self.next) = (name.step, name.attempt.min(1), 0);
+        }
+        let due = self.values.get(self.next);
+        let expected = (self.step, self.attempt, due.copied());
+        if (name.step, name.attempt, Some(name.value)) == expected {
+            self.next += 1;
+            return Ok(());
+        }
+        let due = due.map_or("nothing".to_owned(), |value| format!("{value:?}"));
+        let Name { step, attempt, value } = name;
+        Err(format!(
+            "it handed on {value:?} of step {step} (attempt {attempt}) where {due} of step {} \
+             (attempt {}) was due",
+            self.step, self.attempt
+        ))
+    }
+}
+
+/// The values and norms that came, by name.
+#[derive(Debug)]
+pub(crate) struct Inbox<P> {
+    events: Receiver<Event<P>>,
+    /// By peer, where nobody checked before.
+    sequences: Vec<Sequence>,
+    values: HashMap<Name, (P, u64)>,
+    norms: HashMap<(u32, Round, usize), Norm>,
+    now: (u32, u8),
+    /// Whose inbox it is, of how many stages, and what they tell each other between steps.
+    owner: usize,
+    stages: usize,
+    boundary: Boundary,
+}
+
+impl<P> Inbox<P> {
+    /// The inbox of stage `owner`: what comes out of `events`. Values are checked against
+    /// `sequences`, one for each stage, or not at all if there are none.
+    pub(crate) fn new(
+        plan: &Plan,
+        owner: usize,
+        events: Receiver<Event<P>>,
+        sequences: Vec<Sequence>,
+    ) -> Self {
+        Self {
+            events,
+            sequences,
+            values: HashMap::new(),
+            norms: HashMap::new(),
+            now: (0, 0),
+            owner,
+            stages: plan.schedule().shape().stages(),
+            boundary: plan.boundary(),
+        }
+    }
+
+    /// Begins an attempt at a step: what is left of those before is dropped, now or when it comes.
+    pub(crate) fn begin(&mut self, step: u32, attempt: u8) {
+        self.now = (step, attempt);
+        self.values.retain(|name, _| (name.step, name.attempt) >= (step, attempt));
+    }
+
+    /// The value of that name, if it is here, and since when.
+    pub(crate) fn take(&mut self, name: &Name) -> Option<(P, u64)> {
+        self.values.remove(name)
+    }
+
+    /// Whether that value is here.
+    pub(crate) fn has(&self, name: &Name) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// The norm told in this round, if it is here.
+    pub(crate) fn take_norm(&mut self, step: u32, round: Round, from: usize) -> Option<Norm> {
+        self.norms.remove(&(step, round, from))
+    }
+
+    /// Whether that norm is here.
+    pub(crate) fn has_norm(&self, step: u32, round: Round, from: usize) -> bool {
+        self.norms.contains_key(&(step, round, from))
+    }
+
+    /// Puts away all that has come, without waiting.
+    pub(crate) fn drain(&mut self) -> Result<(), Halt> {
+        loop {
+            match self.events.try_recv() {
+                Ok(event) => self.put_away(event)?,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(Halt::Stopped),
+            }
+        }
+    }
+
+    /// Waits up to `timeout` for something to come and puts it away; whether something came.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<bool, Halt> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => self.put_away(event).map(|()| true),
+            Err(RecvTimeoutError::Timeout) => Ok(false),
+            Err(RecvTimeoutError::Disconnected) => Err(Halt::Stopped),
+        }
+    }
+
+    fn put_away(&mut self, event: Event<P>) -> Result<(), Halt> {
+        match event {
+            Event::Stop(None) => Err(Halt::Stopped),
+            Event::Stop(Some(failure)) => Err(failure.into()),
+            Event::Norm { from, step, round, norm } => {
+                let told = round.is_told(self.boundary, (from, self.owner), self.stages);
+                let new = self.norms.insert((step, round, from), norm).is_none();
+                if told && new && step.abs_diff(self.now.0) <= 1 {
+                    return Ok(());
+                }
+                let what = format!("it told a norm of step {step} that was not due ({round:?})");
+                Err(Failure::OutOfOrder { stage: from, what }.into())
+            }
+            Event::Value { from, name, parcel, at } => {
+                if let Some(sequence) = self.sequences.get_mut(from) {
+                    let wrong = |what| Failure::OutOfOrder { stage: from, what };
+                    sequence.accept(name).map_err(wrong)?;
+                }
+                if (name.step, name.attempt) >= self.now {
+                    self.values.insert(name, (parcel, at));
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How a stage reaches the others.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use super::board::{Board, Doing};
+use super::boundary::Round;
+use super::failure::{Failure, Halt};
+use super::inbox::{Event, Name};
+use crate::error::DeviceError;
+use crate::worker::{Norm, Worker};
+
+/// One stage's way out to all others. What comes in lands in its inbox.
+pub(crate) trait Link<W: Worker> {
+    /// A value on its way.
+    type Parcel: Send + 'static;
+
+    /// Sends `value`, made at `made` (nanoseconds since the epoch), to stage `to`.
+    fn send(
+        &mut self,
+        worker: &mut W,
+        to: usize,
+        name: Name,
+        value: W::Value,
+        made: u64,
+    ) -> Result<(), DeviceError>;
+
+    /// What came in a parcel.
+    fn open(&mut self, worker: &mut W, parcel: Self::Parcel) -> Result<W::Value, DeviceError>;
+
+    /// Tells stage `to` a norm.
+    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
+
+    /// What `stage` has been doing for how long, if it can be known; an error if another stage says
+    /// meanwhile why the run is over.
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
+}
+
+/// Between threads of one process: values are moved.
+#[derive(Debug)]
+pub(crate) struct Local<V> {
+    stage: usize,
+    inboxes: Arc<[Sender<Event<V>>]>,
+    board: Arc<Board>,
+    hop: u64,
+}
+
+impl<V> Local<V> {
+    /// The way out of `stage`.
+    pub(crate) fn new(
+        stage: usize,
+        inboxes: Arc<[Sender<Event<V>>]>,
+        board: Arc<Board>,
+        hop: u64,
+    ) -> Self {
+        Self { stage, inboxes, board, hop }
+    }
+
+    /// An inbox is gone only if its stage has stopped, and then somebody says why.
+    fn post(&self, to: usize, event: Event<V>) {
+        let _ = self.inboxes[to].send(event);
+    }
+}
+
+impl<W: Worker> Link<W> for Local<W::Value> {
+    type Parcel = W::Value;
+
+    fn send(
+        &mut self,
+        _: &mut W,
+        to: usize,
+        name: Name,
+        value: W::Value,
+        made: u64,
+    ) -> Result<(), DeviceError> {
+        let at = made + self.hop;
+        self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
+        Ok(())
+    }
+
+    fn open(&mut self, _: &mut W, parcel: W::Value) -> Result<W::Value, DeviceError> {
+        Ok(parcel)
+    }
+
+    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+        self.post(to, Event::Norm { from: self.stage, step, round, norm });
+        Ok(())
+    }
+
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        Ok(Some(self.board.look(stage)))
+    }
+}

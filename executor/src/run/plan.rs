@@ -1,0 +1,183 @@
+//! What is to be run.
+
+use std::time::Duration;
+
+use pipeline::{Nanos, Schedule, Slot};
+use thiserror::Error;
+
+use super::boundary::Boundary;
+
+/// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
+pub const MAX_MEASURED: u64 = 20_000_000;
+
+/// The longest patience: a day.
+pub const MAX_PATIENCE: Duration = Duration::from_secs(86_400);
+
+/// Why a plan cannot be carried out.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum PlanError {
+    /// No step at all.
+    #[error("steps must be at least 1")]
+    NoStep,
+    /// More steps than can be counted.
+    #[error("{steps} steps with {warm_up} of warm-up are too many: at most {} in all", u32::MAX)]
+    TooManySteps {
+        /// Steps to measure.
+        steps: u32,
+        /// Steps before them.
+        warm_up: u32,
+    },
+    /// More measurements than can be held.
+    #[error(
+        "{steps} steps of {slots} slots are more than can be measured in one run (at most \
+         {MAX_MEASURED} slots): use at most {} steps",
+        (MAX_MEASURED / slots.max(&1)).max(1)
+    )]
+    TooMuch {
+        /// Steps to measure.
+        steps: u32,
+        /// Slots of each.
+        slots: u64,
+    },
+    /// A norm that nothing can be clipped to.
+    #[error("max norm {0}: it must be above zero")]
+    MaxNorm(f64),
+    /// No time to wait, or more than anyone would.
+    #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
+    Patience(Duration),
+    /// A hop longer than patience.
+    #[error("a hop of {hop} is longer than the patience of {patience:?}")]
+    Hop {
+        /// The simulated hop.
+        hop: Nanos,
+        /// The patience.
+        patience: Duration,
+    },
+}
+
+/// A schedule, how many steps of it, and the rules of the run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    schedule: Schedule,
+    steps: u32,
+    warm_up: u32,
+    boundary: Boundary,
+    patience: Duration,
+    hop: Nanos,
+}
+
+impl Plan {
+    /// `steps` steps of `schedule`, all measured, each stage on its own between them
+    /// ([`Boundary::Asynchronous`]), with a patience of a minute.
+    ///
+    /// # Errors
+    /// No step, or more slots than [`MAX_MEASURED`].
+    pub fn new(schedule: Schedule, steps: u32) -> Result<Self, PlanError> {
+        let slots = schedule.orders().iter().map(|order| order.slots().count() as u64).sum();
+        if steps == 0 {
+            return Err(PlanError::NoStep);
+        }
+        if u64::from(steps).saturating_mul(slots) > MAX_MEASURED.max(slots) {
+            return Err(PlanError::TooMuch { steps, slots });
+        }
+        let patience = Duration::from_secs(60);
+        let boundary = Boundary::default();
+        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop: Nanos(0) })
+    }
+
+    /// The same after `warm_up` steps that are not measured.
+    ///
+    /// # Errors
+    /// More steps than can be counted.
+    pub fn with_warm_up(self, warm_up: u32) -> Result<Self, PlanError> {
+        match self.steps.checked_add(warm_up) {
+            None => Err(PlanError::TooManySteps { steps: self.steps, warm_up }),
+            Some(_) => Ok(Self { warm_up, ..self }),
+        }
+    }
+
+    /// The same with `boundary` between steps.
+    ///
+    /// # Errors
+    /// A largest norm that is not above zero.
+    pub fn with_boundary(self, boundary: Boundary) -> Result<Self, PlanError> {
+        match boundary.max_norm() {
+            Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
+                Err(PlanError::MaxNorm(max_norm))
+            }
+            _ => Ok(Self { boundary, ..self }),
+        }
+    }
+
+    /// The same with this patience: no stage waits longer for another; it ends the run and says for
+    /// whom it waited.
+    ///
+    /// # Errors
+    /// None at all, more than [`MAX_PATIENCE`], or less than a hop.
+    pub fn with_patience(self, patience: Duration) -> Result<Self, PlanError> {
+        if patience.is_zero() || patience > MAX_PATIENCE {
+            return Err(PlanError::Patience(patience));
+        }
+        let hop = self.hop;
+        Self { patience, ..self }.with_hop(hop)
+    }
+
+    /// The same over links that take `hop` longer than they do: what a stage hands on can be used
+    /// no sooner than `hop` after it was made.
+    ///
+    /// # Errors
+    /// More than the patience.
+    pub fn with_hop(self, hop: Nanos) -> Result<Self, PlanError> {
+        if Duration::from_nanos(hop.0) > self.patience {
+            return Err(PlanError::Hop { hop, patience: self.patience });
+        }
+        Ok(Self { hop, ..self })
+    }
+
+    /// What is run.
+    #[must_use]
+    pub const fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// How many steps are measured.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// How many steps come before them.
+    #[must_use]
+    pub const fn warm_up(&self) -> u32 {
+        self.warm_up
+    }
+
+    /// How many steps there are in all.
+    #[must_use]
+    pub const fn all_steps(&self) -> u32 {
+        self.warm_up + self.steps
+    }
+
+    /// What lies between two steps.
+    #[must_use]
+    pub const fn boundary(&self) -> Boundary {
+        self.boundary
+    }
+
+    /// How long a stage waits for another at most.
+    #[must_use]
+    pub const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// What is added to the latency of every transfer.
+    #[must_use]
+    pub const fn hop(&self) -> Nanos {
+        self.hop
+    }
+
+    /// The slots of `stage`.
+    pub(crate) fn slots(&self, stage: usize) -> Vec<Slot> {
+        self.schedule.orders()[stage].slots().collect()
+    }
+}

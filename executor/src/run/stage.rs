@@ -1,0 +1,291 @@
+//! One stage going through its order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipeline::{Pass, Slot, Value};
+
+use super::board::{Awaited, Board, Chain, Doing};
+use super::boundary::{Round, validate_before};
+use super::clock::{nanos_since, wait_until};
+use super::failure::{Failure, Halt};
+use super::inbox::{Inbox, Name};
+use super::link::Link;
+use super::plan::Plan;
+use super::raw::{RawSlot, RawStage, RawStep};
+use crate::error::DeviceError;
+use crate::worker::Trainer;
+
+/// A stage in the middle of its run.
+pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
+    pub(super) plan: &'a Plan,
+    pub(super) stage: usize,
+    pub(super) worker: W,
+    pub(super) link: L,
+    pub(super) inbox: Inbox<L::Parcel>,
+    pub(super) step: u32,
+    /// Which attempt at the step it is, or will be.
+    pub(super) attempt: u8,
+    pub(super) raw: RawStage,
+    /// The step before is not settled: whether its update was made, on trust.
+    pub(super) unsettled: Option<bool>,
+    board: Arc<Board>,
+    pub(super) epoch: Instant,
+    slots: Vec<Slot>,
+    /// Made here for another chunk that lives here.
+    kept: HashMap<Value, W::Value>,
+}
+
+/// Whether a stage goes on or begins its step anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    /// On to the next.
+    On,
+    /// All of this step's passes again.
+    Anew,
+}
+
+/// The value that `pass` is handed: what it needs of another chunk.
+pub(super) fn input_of(pass: Pass, chunks: u16) -> Option<Value> {
+    pass.needs(chunks).find(|value| value.chunk() != pass.chunk)
+}
+
+impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
+    /// Stage number `stage` of the plan, before its first step; `epoch` is zero of all clocks.
+    pub(super) fn new(
+        plan: &'a Plan,
+        stage: usize,
+        (worker, link): (W, L),
+        inbox: Inbox<L::Parcel>,
+        board: Arc<Board>,
+        epoch: Instant,
+    ) -> Self {
+        Self {
+            plan,
+            stage,
+            worker,
+            link,
+            inbox,
+            step: 0,
+            attempt: 0,
+            raw: RawStage::default(),
+            unsettled: None,
+            board,
+            epoch,
+            slots: plan.slots(stage),
+            kept: HashMap::new(),
+        }
+    }
+
+    /// All steps.
+    pub(super) fn run(mut self) -> Result<RawStage, Halt> {
+        let schedule = self.plan.schedule();
+        let validate_before = validate_before(schedule, self.stage, &self.slots);
+        for step in 0..self.plan.all_steps() {
+            self.step = step;
+            self.begin()?;
+            let mut slots = self.passes(validate_before)?;
+            self.publish(Doing::Stepping(step));
+            let epoch = self.epoch;
+            self.device(None, |worker, _| worker.settle())?;
+            let times = self.device(None, |worker, _| worker.device_times(epoch))?;
+            let loss = self.device(None, |worker, _| worker.loss())?;
+            self.cross_boundary()?;
+            if step >= self.plan.warm_up() {
+                if let Some(times) = times {
+                    self.take_times(&mut slots, &times)?;
+                }
+                let end = nanos_since(epoch, Instant::now());
+                self.raw.steps.push(RawStep { slots, end, loss });
+            }
+        }
+        self.publish(Doing::Done);
+        Ok(self.raw)
+    }
+
+    fn begin(&mut self) -> Result<(), Halt> {
+        let step = self.step;
+        self.kept.clear();
+        self.inbox.begin(step, self.attempt);
+        self.device(None, |worker, _| worker.begin_step(step))?;
+        match self.unsettled {
+            // Taking the last update back would need the gradients.
+            Some(_) => Ok(()),
+            None => self.device(None, |worker, _| worker.clear()),
+        }
+    }
+
+    /// All slots of a step, once more from the start if the step before was not what it seemed.
+    fn passes(&mut self, validate_before: usize) -> Result<Vec<RawSlot>, Halt> {
+        let mut done = Vec::with_capacity(self.slots.len());
+        while done.len() < self.slots.len() {
+            let at = done.len();
+            let mut flow = self.validate(at >= validate_before)?;
+            if flow == Flow::On {
+                match self.slot(self.slots[at])? {
+                    Some(raw) => done.push(raw),
+                    None => flow = self.validate(true)?,
+                }
+            }
+            if flow == Flow::Anew {
+                done.clear();
+                self.attempt = 1;
+                self.begin()?;
+            }
+        }
+        self.attempt = 0;
+        Ok(done)
+    }
+
+    /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.
+    fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
+        let chunks = self.chunks();
+        // Nothing is taken before all is here: a slot that is put off finds it again.
+        for value in slot.passes().filter_map(|pass| input_of(pass, chunks)) {
+            if !self.await_value(slot, value)? {
+                return Ok(None);
+            }
+        }
+        let mut inputs: [Option<W::Value>; 2] = [None, None];
+        let mut raw = RawSlot::default();
+        for (i, pass) in slot.passes().enumerate() {
+            let Some(value) = input_of(pass, chunks) else { continue };
+            let name = Name { step: self.step, attempt: self.attempt, value };
+            let Some((parcel, at)) = self.inbox.take(&name) else {
+                inputs[i] = self.kept.remove(&value);
+                continue;
+            };
+            wait_until(self.epoch + Duration::from_nanos(at));
+            let open = |worker: &mut W, link: &mut L| link.open(worker, parcel);
+            inputs[i] = Some(self.device(Some(slot), open)?);
+            raw.arrivals[i] = Some(at);
+        }
+        raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
+        let mut outputs: [Option<W::Value>; 2] = [None, None];
+        for (i, pass) in slot.passes().enumerate() {
+            let input = inputs[i].take();
+            outputs[i] = self.device(Some(slot), |worker, _| worker.run(pass, input))?;
+        }
+        raw.end = nanos_since(self.epoch, Instant::now());
+        for (pass, output) in slot.passes().zip(outputs) {
+            self.hand_on(slot, pass, output, raw.end)?;
+        }
+        Ok(Some(raw))
+    }
+
+    /// Waits until `value` is here, if another stage makes it; false if the norm of the step before
+    /// came first.
+    fn await_value(&mut self, slot: Slot, value: Value) -> Result<bool, Halt> {
+        let from = self.home(value.chunk(), value);
+        if from == self.stage {
+            return Ok(true);
+        }
+        let name = Name { step: self.step, attempt: self.attempt, value };
+        let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
+        self.wait_for(Awaited::Value(slot, value), from, |inbox| {
+            let told = |(step, from)| inbox.has_norm(step, Round::Final, from);
+            inbox.has(&name) || settles.is_some_and(told)
+        })?;
+        Ok(self.inbox.has(&name))
+    }
+
+    /// Gives what `pass` made to whoever takes it.
+    fn hand_on(
+        &mut self,
+        slot: Slot,
+        pass: Pass,
+        output: Option<W::Value>,
+        made: u64,
+    ) -> Result<(), Halt> {
+        let taker = |value: Value| Some((value, value.taken_by(self.chunks())?));
+        let taken = pass.makes().and_then(taker);
+        match (taken, output) {
+            (None, None) => Ok(()),
+            (Some((value, chunk)), Some(output)) => {
+                let to = self.home(chunk, value);
+                if to == self.stage {
+                    self.kept.insert(value, output);
+                    return Ok(());
+                }
+                let name = Name { step: self.step, attempt: self.attempt, value };
+                self.device(Some(slot), |worker, link| link.send(worker, to, name, output, made))
+            }
+            (Some(_), None) => Err(self.disobeys(format!("its worker made nothing of {pass}"))),
+            (None, Some(_)) => {
+                Err(self.disobeys(format!("its worker made something of {pass} that nobody takes")))
+            }
+        }
+    }
+
+    /// Waits until what has come is what is `ready`.
+    pub(super) fn wait_for(
+        &mut self,
+        what: Awaited,
+        from: usize,
+        ready: impl Fn(&Inbox<L::Parcel>) -> bool,
+    ) -> Result<(), Halt> {
+        self.inbox.drain()?;
+        if ready(&self.inbox) {
+            return Ok(());
+        }
+        let since = self.publish(Doing::Waiting { what, from });
+        let patience = self.plan.patience();
+        while !ready(&self.inbox) {
+            let left = patience.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                let chain = Chain::follow(self.stage, |stage| self.link.ask(stage))?;
+                return Err(Failure::Stuck { patience, chain }.into());
+            }
+            self.inbox.wait(left)?;
+        }
+        Ok(())
+    }
+
+    /// Has the worker do something, and says where it failed if it does.
+    pub(super) fn device<T>(
+        &mut self,
+        slot: Option<Slot>,
+        work: impl FnOnce(&mut W, &mut L) -> Result<T, DeviceError>,
+    ) -> Result<T, Halt> {
+        let (stage, step) = (self.stage, Some(self.step));
+        work(&mut self.worker, &mut self.link)
+            .map_err(|error| Failure::Device { stage, step, slot, error }.into())
+    }
+
+    /// Puts the times by the clock of the device, one for each pass, in place of the host's.
+    fn take_times(&self, slots: &mut [RawSlot], times: &[(u64, u64)]) -> Result<(), Halt> {
+        let passes: usize = self.slots.iter().map(|slot| slot.passes().count()).sum();
+        if passes != times.len() {
+            let what = format!("its worker measured {} passes of {passes}", times.len());
+            return Err(self.disobeys(what));
+        }
+        let mut times = times.iter();
+        for (raw, slot) in slots.iter_mut().zip(&self.slots) {
+            let mut own = times.by_ref().take(slot.passes().count());
+            if let Some(&(start, end)) = own.next() {
+                (raw.start, raw.end) = (start, own.map(|&(_, end)| end).fold(end, u64::max));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, doing: Doing) -> Instant {
+        let now = Instant::now();
+        self.board.publish(self.stage, doing, now);
+        now
+    }
+
+    fn disobeys(&self, what: String) -> Halt {
+        Failure::OutOfOrder { stage: self.stage, what }.into()
+    }
+
+    fn chunks(&self) -> u16 {
+        self.plan.schedule().shape().chunks()
+    }
+
+    fn home(&self, chunk: u16, value: Value) -> usize {
+        let schedule = self.plan.schedule();
+        schedule.placement().stage(schedule.shape(), chunk, value.microbatch())
+    }
+}

@@ -1,0 +1,254 @@
+//! One stage of a run in this process, the others in others, over TCP.
+//!
+//! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
+//! through their [`mesh`] of connections.
+
+mod frame;
+mod hello;
+mod meeting;
+mod mesh;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+pub use meeting::{Meeting, MeetingError};
+
+use self::frame::{Head, pack_norm, pack_report};
+use self::mesh::{Mesh, Office, Word};
+use super::board::{Awaited, Board, Chain, Doing};
+use super::boundary::Round;
+use super::failure::{Failure, Halt};
+use super::inbox::{Event, Inbox, Name};
+use super::link::Link;
+use super::plan::Plan;
+use super::raw::{RawStage, measured};
+use super::stage::Stage;
+use super::threads::message;
+use crate::error::DeviceError;
+use crate::record::Measured;
+use crate::worker::{Norm, Trainer, Wire};
+
+/// How long a process may take to say what its stage is doing.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Runs one stage of `plan` in this process, together with the processes of the other stages. `make`
+/// makes its worker, on this thread, when all processes have met.
+///
+/// The process of rank 0 returns what all have measured, the others nothing. Clocks are compared
+/// once, when the processes meet: a run of hours on machines whose clocks drift is measured less
+/// precisely towards its end.
+///
+/// # Errors
+/// The first [`Failure`] of any process, as far as this one could hear of it.
+pub fn join<W, F>(plan: &Plan, meeting: &Meeting, make: F) -> Result<Option<Measured>, Failure>
+where
+    W: Trainer + Wire,
+    F: FnOnce(usize) -> Result<W, DeviceError>,
+{
+    let rank = meeting.launch.rank;
+    let met = meeting::meet(plan, meeting)?;
+    let stages = met.streams.len();
+    let office = Arc::new(Office {
+        plan: plan.clone(),
+        rank,
+        board: Arc::new(Board::new(stages)),
+        epoch: met.epoch,
+        value_bytes: OnceLock::new(),
+        is_done: AtomicBool::new(false),
+    });
+    let (events, inbox) = channel();
+    let mesh = Mesh::open(met, &office, &events)?;
+    let mut process = Process { plan, rank, stages, office, mesh };
+    let work = AssertUnwindSafe(|| process.run(make, inbox));
+    let end = catch_unwind(work).unwrap_or_else(|panic| {
+        Err(Failure::Panicked { stage: rank, message: message(panic.as_ref()) })
+    });
+    if let Err(failure) = &end {
+        process.mesh.tell_all(failure);
+    }
+    process.mesh.close();
+    end
+}
+
+/// This process among those of the run.
+struct Process<'a> {
+    plan: &'a Plan,
+    rank: usize,
+    stages: usize,
+    office: Arc<Office>,
+    mesh: Mesh,
+}
+
+impl Process<'_> {
+    fn run<W, F>(
+        &mut self,
+        make: F,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<Option<Measured>, Failure>
+    where
+        W: Trainer + Wire,
+        F: FnOnce(usize) -> Result<W, DeviceError>,
+    {
+        let stage = self.rank;
+        let worker = make(stage).map_err(|error| Failure::Device {
+            stage,
+            step: None,
+            slot: None,
+            error,
+        })?;
+        let bytes = worker.value_bytes();
+        let _ = self.office.value_bytes.set(bytes);
+        self.start(bytes as u64)?;
+        // The readers check what comes before they take memory for it.
+        let inbox = Inbox::new(self.plan, stage, events, Vec::new());
+        let board = Arc::clone(&self.office.board);
+        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
+        let stage = Stage::new(self.plan, stage, (worker, wires), inbox, board, self.office.epoch);
+        let raw = stage.run().map_err(|halt| match halt {
+            Halt::Failed(failure) => failure,
+            Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
+        })?;
+        self.report(raw)
+    }
+
+    /// All are ready, and hand on values of the same size.
+    fn start(&mut self, bytes: u64) -> Result<(), Failure> {
+        if self.rank > 0 {
+            self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
+            return self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go)).map(drop);
+        }
+        let peers: Vec<usize> = (1..self.stages).collect();
+        let words = self.hear(Awaited::Start, &peers, |_, word| matches!(word, Word::Ready(_)))?;
+        for (stage, word) in words {
+            if let Word::Ready(theirs) = word
+                && theirs != bytes
+            {
+                let what = format!("its values have {theirs} bytes, those of stage 0 {bytes}");
+                return Err(Failure::OutOfOrder { stage, what });
+            }
+        }
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&[])));
+        Ok(())
+    }
+
+    /// Rank 0 collects what all measured; the others wait until it has.
+    fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
+        self.office.is_done.store(true, Ordering::Release);
+        if self.rank > 0 {
+            self.mesh.send(0, Head::Report.frame(&pack_report(&raw)));
+            self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
+            return Ok(None);
+        }
+        let peers: Vec<usize> = (1..self.stages).collect();
+        let words =
+            self.hear(Awaited::Report, &peers, |_, word| matches!(word, Word::Report(_)))?;
+        let mut all = vec![RawStage::default(); self.stages];
+        all[0] = raw;
+        for (peer, word) in words {
+            if let Word::Report(raw) = word {
+                all[peer] = raw;
+            }
+        }
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Over.frame(&[])));
+        Ok(Some(measured(self.plan, &all)))
+    }
+
+    /// Waits for one `wanted` word of each of `peers`.
+    fn hear(
+        &self,
+        what: Awaited,
+        peers: &[usize],
+        wanted: impl Fn(usize, &Word) -> bool,
+    ) -> Result<Vec<(usize, Word)>, Failure> {
+        let mut heard: Vec<(usize, Word)> = Vec::new();
+        let patience = self.plan.patience();
+        let mut since = Instant::now();
+        let mut awaited = None;
+        while let Some(&from) =
+            peers.iter().find(|&&peer| heard.iter().all(|(other, _)| *other != peer))
+        {
+            if awaited.replace(from) != Some(from) {
+                since = Instant::now();
+                self.office.board.publish(self.rank, Doing::Waiting { what, from }, since);
+            }
+            let left = patience.saturating_sub(since.elapsed());
+            match self.mesh.words.recv_timeout(left) {
+                Ok((_, Word::Stop(failure))) => return Err(failure),
+                Ok((from, word)) if wanted(from, &word) => heard.push((from, word)),
+                Ok(_) => {}
+                Err(_) => {
+                    let ask = |stage| ask(&self.office, &self.mesh, stage);
+                    let chain = Chain::follow(self.rank, ask)?;
+                    return Err(Failure::Stuck { patience, chain });
+                }
+            }
+        }
+        Ok(heard)
+    }
+}
+
+/// What `stage` is doing, by its own word.
+fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+    if stage == office.rank {
+        return Ok(Some(office.board.look(stage)));
+    }
+    mesh.send(stage, Head::Ask.frame(&[]));
+    let deadline = Instant::now() + ANSWER.min(office.plan.patience());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match mesh.words.recv_timeout(left) {
+            Ok((from, Word::Answer(answer))) if from == stage => return Ok(answer),
+            // It lost patience a moment before, and knows more.
+            Ok((_, Word::Stop(failure))) => return Err(failure),
+            Ok(_) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// The way out of the stage of this process.
+struct Wires<'a> {
+    office: &'a Office,
+    mesh: &'a Mesh,
+    bytes: usize,
+}
+
+impl<W: Wire> Link<W> for Wires<'_> {
+    type Parcel = Vec<u8>;
+
+    fn send(
+        &mut self,
+        worker: &mut W,
+        to: usize,
+        name: Name,
+        value: W::Value,
+        _: u64,
+    ) -> Result<(), DeviceError> {
+        let bytes = worker.pack(value)?;
+        if bytes.len() != self.bytes {
+            let message = format!("{} bytes of a value instead of {}", bytes.len(), self.bytes);
+            return Err(DeviceError::Call { call: "pack", message });
+        }
+        self.mesh.send(to, Head::Value(name).frame(&bytes));
+        Ok(())
+    }
+
+    fn open(&mut self, worker: &mut W, parcel: Vec<u8>) -> Result<W::Value, DeviceError> {
+        worker.unpack(&parcel)
+    }
+
+    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+        self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
+        Ok(())
+    }
+
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        ask(self.office, self.mesh, stage)
+    }
+}

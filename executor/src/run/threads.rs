@@ -1,0 +1,198 @@
+//! All stages of a run as threads of this process.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::board::Board;
+use super::failure::{Failure, Halt};
+use super::inbox::{Event, Inbox, Sequence};
+use super::link::Local;
+use super::plan::Plan;
+use super::raw::{RawStage, measured};
+use super::stage::Stage;
+use super::transfers::Transfers;
+use crate::error::DeviceError;
+use crate::record::Measured;
+use crate::worker::Trainer;
+
+/// What a thread says to the one that started it.
+enum News {
+    /// Its worker is made.
+    Ready,
+    /// It has ended.
+    Ended(Result<RawStage, Halt>),
+}
+
+/// What all threads of a run share.
+struct Shared<V, F> {
+    plan: Arc<Plan>,
+    make: F,
+    transfers: Transfers,
+    board: Arc<Board>,
+    inboxes: Arc<[Sender<Event<V>>]>,
+}
+
+/// Runs `plan` with one thread for each stage. `make` makes the worker of a stage, on the thread
+/// where it will live.
+///
+/// A run that fails ends as soon as every worker has returned from what it is doing. A worker that
+/// does not return within the patience of the plan is left behind on its thread.
+///
+/// # Errors
+/// The first [`Failure`] of any stage.
+pub fn run<W, F>(plan: &Plan, make: F) -> Result<Measured, Failure>
+where
+    W: Trainer + 'static,
+    F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+{
+    let stages = plan.schedule().shape().stages();
+    let (inboxes, events): (Vec<_>, Vec<_>) = (0..stages).map(|_| channel()).unzip();
+    let inboxes: Arc<[_]> = inboxes.into();
+    let shared = Arc::new(Shared {
+        plan: Arc::new(plan.clone()),
+        make,
+        transfers: Transfers::of(plan.schedule()),
+        board: Arc::new(Board::new(stages)),
+        inboxes: Arc::clone(&inboxes),
+    });
+    let (news, heard) = channel();
+    let mut crew =
+        Crew { stop: Box::new(move || stop(&inboxes)), threads: Vec::new(), gates: Vec::new() };
+    for (stage, events) in events.into_iter().enumerate() {
+        let (open, gate) = channel();
+        match begin(Arc::clone(&shared), stage, events, news.clone(), gate) {
+            Ok(thread) => crew.threads.push(thread),
+            Err(error) => {
+                crew.gates.clear();
+                let failure = Failure::Thread { stage, message: error.to_string() };
+                return crew.wait(&heard, plan, Some(failure));
+            }
+        }
+        crew.gates.push(open);
+    }
+    crew.wait(&heard, plan, None)
+}
+
+/// Starts the thread of one stage.
+fn begin<W, F>(
+    shared: Arc<Shared<W::Value, F>>,
+    stage: usize,
+    events: Receiver<Event<W::Value>>,
+    news: Sender<(usize, News)>,
+    gate: Receiver<Instant>,
+) -> std::io::Result<JoinHandle<()>>
+where
+    W: Trainer + 'static,
+    F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+{
+    let life = move || {
+        let work = AssertUnwindSafe(|| live(&shared, stage, events, &news, &gate));
+        let end = catch_unwind(work).unwrap_or_else(|panic| {
+            Err(Failure::Panicked { stage, message: message(panic.as_ref()) }.into())
+        });
+        let _ = news.send((stage, News::Ended(end)));
+    };
+    std::thread::Builder::new().name(format!("stage {stage}")).spawn(life)
+}
+
+fn stop<V>(inboxes: &[Sender<Event<V>>]) {
+    for inbox in inboxes {
+        let _ = inbox.send(Event::Stop(None));
+    }
+}
+
+/// The threads of a run, as seen by the one that started them.
+struct Crew {
+    stop: Box<dyn Fn()>,
+    threads: Vec<JoinHandle<()>>,
+    /// Tell each thread the epoch; dropped, they end.
+    gates: Vec<Sender<Instant>>,
+}
+
+impl Crew {
+    /// Waits for all threads to end, and tells them to if one fails.
+    fn wait(
+        mut self,
+        heard: &Receiver<(usize, News)>,
+        plan: &Plan,
+        mut failure: Option<Failure>,
+    ) -> Result<Measured, Failure> {
+        let all = self.threads.len();
+        let mut raw = vec![RawStage::default(); all];
+        let (mut ready, mut ended) = (0, 0);
+        let mut until: Option<Instant> =
+            failure.is_some().then(|| Instant::now() + plan.patience());
+        while ended < all {
+            let timeout = until
+                .map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            match heard.recv_timeout(timeout) {
+                Ok((_, News::Ready)) => ready += 1,
+                Ok((stage, News::Ended(Ok(measured)))) => {
+                    ended += 1;
+                    raw[stage] = measured;
+                }
+                Ok((_, News::Ended(Err(halt)))) => {
+                    ended += 1;
+                    if let (None, Halt::Failed(first)) = (&failure, halt) {
+                        failure = Some(first);
+                        until = Some(Instant::now() + plan.patience());
+                        self.gates.clear();
+                        (self.stop)();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+            if ready == all {
+                let epoch = Instant::now();
+                for gate in self.gates.drain(..) {
+                    let _ = gate.send(epoch);
+                }
+            }
+        }
+        // Those that have not ended are lost in their workers.
+        let is_over = |thread: &JoinHandle<()>| ended == all || thread.is_finished();
+        for thread in self.threads.into_iter().filter(is_over) {
+            let _ = thread.join();
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(measured(plan, &raw)),
+        }
+    }
+}
+
+/// The life of one thread.
+fn live<W, F>(
+    shared: &Shared<W::Value, F>,
+    stage: usize,
+    events: Receiver<Event<W::Value>>,
+    news: &Sender<(usize, News)>,
+    gate: &Receiver<Instant>,
+) -> Result<RawStage, Halt>
+where
+    W: Trainer,
+    F: Fn(usize) -> Result<W, DeviceError>,
+{
+    let made = (shared.make)(stage);
+    let worker = made.map_err(|error| Failure::Device { stage, step: None, slot: None, error })?;
+    let sequences = (0..shared.inboxes.len())
+        .map(|from| Sequence::new(&shared.transfers, from, stage))
+        .collect();
+    let inbox = Inbox::new(&shared.plan, stage, events, sequences);
+    let (inboxes, board) = (Arc::clone(&shared.inboxes), Arc::clone(&shared.board));
+    let link = Local::new(stage, inboxes, Arc::clone(&board), shared.plan.hop().0);
+    let _ = news.send((stage, News::Ready));
+    let epoch = gate.recv().map_err(|_| Halt::Stopped)?;
+    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch).run()
+}
+
+/// What a panic says.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without words").to_owned()
+}

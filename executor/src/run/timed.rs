@@ -1,0 +1,92 @@
+//! A device that takes its time and computes nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pipeline::{Costs, Pass};
+
+use super::clock::wait_until;
+use crate::error::DeviceError;
+use crate::worker::{Norm, Trainer, Wire, Worker};
+
+/// A worker whose passes take what [`Costs`] say, to the microsecond where a core is free: what is
+/// real are the order, the waiting and the links.
+///
+/// Its gradients are nought and its weights none, so that boundaries between steps cost only what
+/// stages tell each other.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    costs: Arc<Costs>,
+}
+
+impl Timed {
+    /// A worker for any stage of a pipeline with these costs. Their hop is that of links
+    /// ([`crate::Plan::with_hop`]), not of workers.
+    #[must_use]
+    pub const fn new(costs: Arc<Costs>) -> Self {
+        Self { costs }
+    }
+}
+
+impl Worker for Timed {
+    type Value = ();
+
+    fn run(&mut self, pass: Pass, _: Option<()>) -> Result<Option<()>, DeviceError> {
+        let begin = Instant::now();
+        if self.costs.chunks().len() <= usize::from(pass.chunk) {
+            return Err(DeviceError::NotAtHand { what: format!("the time of {pass}") });
+        }
+        let time = Duration::from_nanos(self.costs.of(pass).0);
+        wait_until(begin + time);
+        let chunks = u16::try_from(self.costs.chunks().len()).unwrap_or(u16::MAX);
+        Ok(pass.makes().and_then(|value| value.taken_by(chunks)).map(|_| ()))
+    }
+
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Wire for Timed {
+    fn value_bytes(&self) -> usize {
+        0
+    }
+
+    fn pack(&mut self, (): ()) -> Result<Vec<u8>, DeviceError> {
+        Ok(Vec::new())
+    }
+
+    fn unpack(&mut self, _: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Trainer for Timed {
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        Ok(Norm::default())
+    }
+
+    fn update(&mut self, _: f64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn undo(&mut self, _: f64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn begin_step(&mut self, _: u32) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,9 @@
+//! The promises of the executor, one file for each.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+
+mod faults;
+mod hashed;
+mod tcp;
+mod threads;
+mod timed;
+mod transfers;

@@ -1,0 +1,83 @@
+//! `debubble compare`: a predicted and a measured timeline.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{OUTPUT, Verdict, print_json};
+use crate::compare::{Comparison, report};
+use crate::draw::gantt;
+use crate::error::Error;
+use crate::files;
+use crate::timelines;
+
+const EXAMPLES: &str = "\
+Examples:
+  debubble simulate --stages 4 --microbatches 8 --schedule zb-h1 --hop 500us \\
+    --forward 10ms --backward-input 10ms --backward-weight 8ms --timeline predicted.json
+  debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --hop 500us \\
+    --forward 10ms --backward-input 10ms --backward-weight 8ms --timeline measured.json
+  debubble compare predicted.json measured.json
+  debubble compare predicted.json measured.json --fail-above 2   # in CI: exit 1 beyond 2 %
+
+The difference is split by replacing what was predicted by what was measured, one after the other,
+and replaying the step each time: the order of the passes; kernels, how long passes took; transfers,
+how long values were on their way; overhead, how much later passes began than their stage was free
+and their values were there. The parts add up to the difference to the nanosecond.
+
+Of several measured steps, the one with the median makespan is compared (of an even number the lower
+of the two in the middle); times of passes are over all of them.";
+
+/// Compare a predicted and a measured timeline: where the difference comes from
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Compare {
+    /// What was predicted: a file of `simulate --timeline`
+    predicted: PathBuf,
+    /// What was measured: a file of `execute --timeline`
+    measured: PathBuf,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write a picture of both timelines, on one time axis
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Exit with code 1 if the predicted span or makespan is off by more than this share of the
+    /// measured
+    #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
+    fail_above: Option<f64>,
+}
+
+impl Compare {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        if let Some(percent) = self.fail_above.filter(|one| !one.is_finite() || *one < 0.0) {
+            return Err(Error::question(format!("--fail-above {percent}: it must be 0 or more")));
+        }
+        let predicted = timelines::read(&self.predicted)?;
+        let measured = timelines::read(&self.measured)?;
+        let comparison = Comparison::of(&predicted, &measured)?;
+        if let Some(path) = &self.svg {
+            let titles = [&predicted, &measured]
+                .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
+            let timelines = comparison.timelines();
+            let charts = titles.iter().zip(&timelines);
+            let charts: Vec<_> =
+                charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
+            files::write(path, gantt::svg(&charts)?)?;
+        }
+        match self.json {
+            true => print_json(out, &report::Json::from(&comparison))?,
+            false => write!(out, "{}", report::text(&comparison))?,
+        }
+        match self.fail_above {
+            Some(percent) if 100.0 * comparison.error() > percent => {
+                let error = crate::format::percent(comparison.error());
+                super::note(&format!("the prediction is off by {error}, more than {percent} %"));
+                Ok(Verdict::Missed)
+            }
+            _ => Ok(Verdict::Done),
+        }
+    }
+}

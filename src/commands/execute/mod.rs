@@ -1,0 +1,334 @@
+//! `debubble execute`: schedules run for real, beside their simulation.
+
+mod model;
+mod processes;
+mod question;
+mod report;
+mod run;
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use pipeline::Nanos;
+use serde::Serialize;
+use sim::Replay;
+
+use super::{Asked, Notes, OUTPUT, Verdict, note, print_json};
+use crate::draw::gantt;
+use crate::draw::trace::{self, Trace};
+use crate::error::Error;
+use crate::files;
+use crate::outcome::{Outcome, title};
+use crate::progress;
+use crate::timelines::{self, Recorded, Source};
+use model::Trained;
+use question::Job;
+use report::Ran;
+use run::Place;
+
+const EXAMPLES: &str = "\
+Examples:
+  Three schedules with the times of a model, each step stretched or shrunk to at most 2 s:
+    debubble execute --stages 8 --microbatches 24 --schedule 1f1b,zb-h1,zb-2p --hop 527us \\
+      --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --duration 2s
+  A small GPT trained on this CPU, and the result held against a serial run:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
+      --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  Measured, for `debubble compare`:
+    debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
+      --backward-input 10ms --backward-weight 8ms --timeline measured.json
+  The same with a process per stage, here and on a cluster (DEBUBBLE_TOKEN is a secret that all
+  processes share; --listen is the address at which a process can be reached):
+    debubble execute --processes --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+    DEBUBBLE_TOKEN=... MASTER_ADDR=node0 srun -n 4 debubble execute --listen 0.0.0.0 \\
+      --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+
+Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table
+has the step with the median makespan. Bubble rates are within the longest span of a stage, and
+within the makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal
+in order.
+
+Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
+barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
+and the last. With --device cpu times are optional: without them the simulation beside the run
+uses the median times measured.
+
+Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
+OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
+rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
+
+/// Run schedules on real devices: measured bubble beside the simulated one
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Execute {
+    #[command(flatten)]
+    asked: Asked,
+    /// What computes the passes
+    #[arg(long, help_heading = RUN, value_enum, default_value_t = DeviceKind::Timed)]
+    device: DeviceKind,
+    /// Steps run before those that are measured
+    #[arg(long, help_heading = RUN, value_name = "N", default_value_t = 1)]
+    warm_up: u32,
+    /// Scale all times so that the longest simulated step of a setting takes this long (timed)
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "time_scale")]
+    duration: Option<Nanos>,
+    /// Scale all times by this factor (timed)
+    #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
+    time_scale: Option<f64>,
+    /// Clip gradients to this norm over all stages [default: no clipping]
+    #[arg(long, help_heading = RUN, value_name = "NORM", allow_negative_numbers = true)]
+    max_norm: Option<f64>,
+    /// How long a stage waits for another before the run is given up [default: 60s, and at least
+    /// twice the simulated step]
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    patience: Option<Nanos>,
+    /// Run every stage in a process of its own on this machine, over TCP
+    #[arg(long, help_heading = RUN)]
+    processes: bool,
+    /// Address at which this process listens for the others [default: 127.0.0.1]
+    #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+    /// A file with the secret that all processes of the run share [default: DEBUBBLE_TOKEN]
+    #[arg(long, help_heading = RUN, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Layers of the whole model [default: --layers-per-stage times stages, else one per chunk]
+    #[arg(long, help_heading = MODEL, value_name = "L", allow_negative_numbers = true)]
+    layers: Option<u64>,
+    /// Train on the bytes of this file [default: random tokens]
+    #[arg(long, help_heading = MODEL, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Learning rate of AdamW [default: 0.001]
+    #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
+    learning_rate: Option<f64>,
+    /// Hold loss and gradients against a serial run of the same model; exit 1 if they differ
+    #[arg(long, help_heading = MODEL)]
+    check: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write a table as CSV
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// Write the measured timeline for `debubble compare`; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    timeline: Option<PathBuf>,
+    /// Write the measured timeline for Perfetto or chrome://tracing; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Write a picture of the simulated and measured timelines, on one time axis
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
+    /// or the schedules do not come in the simulated order
+    #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
+    fail_above: Option<f64>,
+}
+
+/// Headings in the help.
+const RUN: &str = "The run";
+const MODEL: &str = "The model (cpu, cuda)";
+
+/// What computes the passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DeviceKind {
+    /// Nothing: passes and hops take the times of the question, and stages, links and waits are real
+    Timed,
+    /// A GPT, on the cores of this machine
+    Cpu,
+    /// A GPT, on GPUs
+    Cuda,
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    results: Vec<report::Json<'a>>,
+}
+
+impl Execute {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        self.check_flags()?;
+        let mut scenario = self.asked.read()?;
+        let mut notes = Notes::default();
+        let jobs = question::jobs(&mut scenario, &self, &mut notes)?;
+        let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
+        let asked = single.into_iter().find(|(_, path)| path.is_some());
+        if let Some((flag, _)) = asked.filter(|_| jobs.len() != 1) {
+            let message = format!("{flag} takes one timeline, but there are {}", jobs.len());
+            return Err(Error::question(message));
+        }
+        let stages = jobs.first().map_or(1, |job| job.case.schedule.shape().stages());
+        let same = |job: &Job| job.case.schedule.shape().stages() == stages;
+        if self.processes {
+            if !jobs.iter().all(same) {
+                let message = "--processes: all schedules must have the same number of stages";
+                return Err(Error::question(message));
+            }
+            jobs.iter().try_for_each(|job| run::plan(job, &self).map(drop))?;
+            return processes::supervise(stages, jobs.len());
+        }
+        processes::hold_lifeline();
+        let place = Place::of(&self)?;
+        let ran = self.run_all(jobs, &place, &mut notes)?;
+        if !place.answers() {
+            return Ok(Verdict::Done);
+        }
+        notes.print();
+        self.write_files(&ran)?;
+        match self.json {
+            true => {
+                let results = ran.iter().map(report::Json::from).collect();
+                print_json(out, &Results { results })?;
+            }
+            false => write!(out, "{}", report::text(&ran))?,
+        }
+        Ok(self.verdict(&ran))
+    }
+
+    /// Runs `jobs` one after the other.
+    fn run_all(&self, jobs: Vec<Job>, place: &Place, notes: &mut Notes) -> Result<Vec<Ran>, Error> {
+        let trains = self.device != DeviceKind::Timed;
+        let chunks = question::most_chunks(&jobs);
+        let trained = |job: &Job| trains.then(|| Trained::of(job, chunks, self)).transpose();
+        // What cannot be run is said before anything is.
+        for job in &jobs {
+            run::plan(job, self)?;
+            trained(job)?;
+        }
+        let bar = progress::bar(jobs.len(), "runs");
+        let mut ran = Vec::new();
+        for (index, job) in jobs.into_iter().enumerate() {
+            bar.set_message(job.case.name.clone());
+            let came = run::run(&job, self, trained(&job)?.as_ref(), (place, index))?;
+            if let Some(measured) = came.measured {
+                let device = format!("{}, {}", self.device_name(), place.name());
+                ran.push(self.outcome((job, device), measured, came.check, notes)?);
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(ran)
+    }
+
+    /// Simulates what was run.
+    fn outcome(
+        &self,
+        (job, device): (Job, String),
+        measured: executor::Measured,
+        check: Option<report::Check>,
+        notes: &mut Notes,
+    ) -> Result<Ran, Error> {
+        let Job { mut case, has_times, .. } = job;
+        if !has_times {
+            let costs = question::measured_costs(&case.schedule, &measured.steps);
+            question::replace_costs(&mut case, costs)?;
+            let text = "ordered for equal F, B and W, and simulated with the median times measured, \
+                        since no times are given";
+            notes.add(text, &case.name);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let stages = case.schedule.shape().stages();
+        if self.device == DeviceKind::Cpu && stages > cores {
+            let text = format!(
+                "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
+                 not that of {stages} devices"
+            );
+            notes.add(&text, &case.name);
+        }
+        let excess = question::excess(&case, &measured.steps);
+        if self.device == DeviceKind::Timed && excess > 0.02 {
+            let text = format!(
+                "passes took {} longer than asked: this machine is too busy, or has too few cores \
+                 for passes this short; use a longer --duration",
+                crate::format::percent(excess)
+            );
+            notes.add(&text, &case.name);
+        }
+        let measured_timeline = Recorded {
+            source: Source::Measured,
+            name: case.name.clone(),
+            schedule: case.schedule.clone(),
+            device,
+            costs: Some(case.problem.costs().clone()),
+            steps: measured.steps,
+        };
+        Ok(Ran {
+            outcome: Outcome::of(case, &mut Replay::new())?,
+            measured: measured_timeline,
+            rollbacks: measured.rollbacks,
+            skipped: measured.skipped,
+            check,
+        })
+    }
+
+    const fn device_name(&self) -> &'static str {
+        match self.device {
+            DeviceKind::Timed => "timed device",
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Cuda => "cuda",
+        }
+    }
+
+    fn write_files(&self, ran: &[Ran]) -> Result<(), Error> {
+        if let Some(path) = &self.csv {
+            files::write(path, report::csv(ran)?)?;
+        }
+        if let (Some(path), [one]) = (&self.timeline, ran) {
+            timelines::write(path, &one.measured)?;
+        }
+        if let (Some(path), [one]) = (&self.trace, ran) {
+            write_trace(path, one)?;
+        }
+        let Some(path) = &self.svg else { return Ok(()) };
+        let mut drawn = Vec::new();
+        for one in ran {
+            let name = title(&one.outcome);
+            let (step, _) = one.median();
+            let simulated = crate::outcome::timeline(&one.outcome)?;
+            drawn.push((format!("{name}, simulated"), simulated));
+            drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
+        }
+        let chart = |(title, timeline)| gantt::Chart { title, timeline };
+        let charts: Vec<_> = drawn.iter().map(|(name, one)| chart((&name[..], one))).collect();
+        files::write(path, gantt::svg(&charts)?)
+    }
+
+    fn verdict(&self, ran: &[Ran]) -> Verdict {
+        let unequal = ran.iter().any(|one| one.check.is_some_and(|check| !check.holds()));
+        let off = |most: f64| {
+            let points = ran.iter().flat_map(Ran::points);
+            points.into_iter().any(|points| points.abs() > most)
+        };
+        let missed = self.fail_above.is_some_and(|most| {
+            if off(most) {
+                note(&format!("a measured bubble rate is off by more than {most} points"));
+            }
+            off(most) || !report::swapped(ran).is_empty()
+        });
+        if unequal || missed { Verdict::Missed } else { Verdict::Done }
+    }
+}
+
+/// Writes the median step of `one` as trace events.
+fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
+    let (step, _) = one.median();
+    let timeline = one.measured.steps[step].timeline();
+    let name = format!("{}, measured", title(&one.outcome));
+    files::write_by(path, |file| {
+        let (transfers, releases, memory) = (&[], &[], &[]);
+        let (steps, optimizer) = (1, Nanos(0));
+        let trace = Trace {
+            name: &name,
+            timeline: &timeline,
+            steps,
+            transfers,
+            releases,
+            optimizer,
+            memory,
+        };
+        trace::write(file, &trace)
+    })
+}

@@ -1,0 +1,270 @@
+//! The model that a run trains, and whether it was trained as a serial run would have.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use executor::{
+    AdamW, Batches, BuildError, Cpu, DeviceError, Gpt, Measured, Model, Norm, Parameters, Plan,
+    Random, Reference, Text, Trainer, Training, Wire, Worker,
+};
+use pipeline::{Pass, Placement, Schedule};
+
+use super::Execute;
+use super::question::Job;
+use super::report::Check;
+use crate::error::Error;
+use crate::files;
+use crate::outcome::named;
+
+/// The largest text.
+const MAX_TEXT: u64 = 1 << 30;
+
+/// How far losses and gradients in f32 may lie from the reference's.
+const TOLERANCE: f64 = 1e-4;
+
+/// The size of the vocabulary where nobody gives one: a token per byte.
+const VOCABULARY: u64 = 256;
+
+type Device = Gpt<Cpu<f32>>;
+
+/// What is trained on what.
+#[derive(Clone)]
+pub struct Trained {
+    model: Model,
+    batches: Arc<dyn Batches>,
+    /// Tells one text from another.
+    fingerprint: u64,
+    training: Training,
+}
+
+impl fmt::Debug for Trained {
+    /// What must be the same for all processes of a run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)
+    }
+}
+
+impl Trained {
+    /// What the keys of `job` and the flags say; a layer per chunk of `chunks` where
+    /// nothing else is said.
+    pub fn of(job: &Job, chunks: usize, execute: &Execute) -> Result<Self, Error> {
+        let keys = &job.keys;
+        let schedule = &job.case.schedule;
+        let count = |value: Option<u64>| usize::try_from(value.unwrap_or(1)).unwrap_or(usize::MAX);
+        let stages = schedule.shape().stages() as u64;
+        let told = execute.layers.or(keys.layers_per_stage.map(|one| one.saturating_mul(stages)));
+        let model = Model::new(
+            count(keys.hidden),
+            count(keys.heads),
+            count(told.or(Some(chunks as u64))),
+            count(keys.hardware.vocabulary.or(Some(VOCABULARY))),
+            count(keys.seq),
+            count(keys.microbatch_size),
+        );
+        let fault = |error: &dyn ToString| named(&job.case, &error.to_string());
+        let model = model.map_err(|error| fault(&error))?;
+        model.layers_by_chunk(schedule.shape()).map_err(|error| fault(&error))?;
+        if schedule.placement() == Placement::Mirrored {
+            return Err(fault(&BuildError::Mirrored));
+        }
+        let seed = keys.seed.unwrap_or(0);
+        let mut fingerprint = DefaultHasher::new();
+        let batches: Arc<dyn Batches> = match &execute.data {
+            None => Arc::new(Random::new(model, seed)),
+            Some(path) => {
+                let bytes = files::read_bytes(path, MAX_TEXT)?;
+                bytes.hash(&mut fingerprint);
+                let text = Text::new(model, bytes, seed);
+                let cause = |error: executor::DataError| error.to_string();
+                Arc::new(
+                    text.map_err(|error| Error::Read { path: path.clone(), cause: cause(error) })?,
+                )
+            }
+        };
+        let mut rule = AdamW::default();
+        if let Some(rate) = execute.learning_rate {
+            if !rate.is_finite() || rate < 0.0 || rate * rule.weight_decay >= 1.0 {
+                let message = format!("--learning-rate {rate}: it must be 0 or more, and below 10");
+                return Err(Error::question(message));
+            }
+            rule.learning_rate = rate;
+        }
+        let (fingerprint, training) =
+            (fingerprint.finish(), Training { seed, rule, ..Training::default() });
+        Ok(Self { model, batches, fingerprint, training })
+    }
+
+    /// The worker of `stage`; what it computes is noted in `seen`.
+    pub fn worker(
+        &self,
+        schedule: &Schedule,
+        stage: usize,
+        seen: Arc<Mutex<Seen>>,
+    ) -> Result<Watched, DeviceError> {
+        let batches = Arc::clone(&self.batches);
+        let gpt = Gpt::new(Cpu::new(), self.model, schedule, stage, batches, self.training);
+        let gpt = gpt.map_err(|error| match error {
+            BuildError::Device(error) => error,
+            other => DeviceError::Call { call: "building a stage", message: other.to_string() },
+        })?;
+        Ok(Watched { gpt, stage, noted: false, seen })
+    }
+
+    /// Holds what a run of `plan` measured against the model in one piece: losses where they are
+    /// known, and the gradients that were seen.
+    ///
+    /// # Errors
+    /// If there is too little memory for it.
+    pub fn check(
+        &self,
+        plan: &Plan,
+        measured: Option<&Measured>,
+        seen: &Seen,
+    ) -> Result<Check, BuildError> {
+        let batches = Arc::clone(&self.batches);
+        let mut reference = Reference::new(Cpu::<f32>::new(), self.model, batches, self.training)?;
+        let microbatches = plan.schedule().shape().microbatches();
+        let mut check = Check { loss_error: 0.0, gradient_error: 0.0, tolerance: TOLERANCE };
+        // A process that does not answer for the run knows the gradients of its stage alone.
+        let steps = if measured.is_some() { plan.all_steps() } else { 1 };
+        for step in 0..steps {
+            let loss = reference.run(step, microbatches)?;
+            if step == 0 {
+                check.gradient_error = seen.gradient_error(&reference.gradients()?);
+            }
+            let at = step.checked_sub(plan.warm_up()).map(|at| at as usize);
+            let found = at
+                .zip(measured)
+                .and_then(|(at, measured)| measured.steps.get(at))
+                .map(|step| step.loss);
+            if let Some(found) = found {
+                let error = (found.unwrap_or(f64::NAN) - loss).abs() / loss.abs();
+                check.loss_error = worse(check.loss_error, error);
+            }
+            if let Some(&scale) = seen.scales.get(step as usize) {
+                reference.update(scale)?;
+            }
+        }
+        Ok(check)
+    }
+}
+
+/// The larger of two errors; NaN is larger than any.
+fn worse(one: f64, other: f64) -> f64 {
+    if one.is_nan() || one > other { one } else { other }
+}
+
+/// What a run computed.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The gradients of the first step, by where they lie in the model.
+    gradients: Vec<Parameters>,
+    /// What the gradients of each step were scaled by, as stage 0 did it.
+    scales: Vec<f64>,
+}
+
+impl Seen {
+    /// The largest difference to the gradients of the whole model, as a share of the largest of
+    /// those; infinite if none was seen.
+    fn gradient_error(&self, reference: &[f64]) -> f64 {
+        let largest = reference.iter().fold(0.0, |most: f64, one| most.max(one.abs()));
+        if self.gradients.is_empty() {
+            return f64::INFINITY;
+        }
+        let parts = self.gradients.iter().flat_map(|part| part.range.clone().zip(&part.values));
+        let errors = parts.map(|(at, found)| (found - reference[at]).abs());
+        errors.fold(0.0, worse) / largest.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A stage at work that notes its first gradients and the scales of its updates.
+pub struct Watched {
+    gpt: Device,
+    stage: usize,
+    noted: bool,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Watched {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // What a thread that broke down left is not looked at: its run failed.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Worker for Watched {
+    type Value = <Device as Worker>::Value;
+
+    fn run(
+        &mut self,
+        pass: Pass,
+        input: Option<Self::Value>,
+    ) -> Result<Option<Self::Value>, DeviceError> {
+        self.gpt.run(pass, input)
+    }
+
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        self.gpt.settle()
+    }
+
+    fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
+        self.gpt.device_times(epoch)
+    }
+
+    fn forget(&mut self) -> Result<(), DeviceError> {
+        self.gpt.forget()
+    }
+}
+
+impl Wire for Watched {
+    fn value_bytes(&self) -> usize {
+        self.gpt.value_bytes()
+    }
+
+    fn pack(&mut self, value: Self::Value) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.pack(value)
+    }
+
+    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Value, DeviceError> {
+        self.gpt.unpack(bytes)
+    }
+}
+
+impl Trainer for Watched {
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        self.gpt.norm()
+    }
+
+    fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
+        if !self.noted {
+            let gradients = self.gpt.gradients()?;
+            self.seen().gradients.extend(gradients);
+            self.noted = true;
+        }
+        if self.stage == 0 {
+            self.seen().scales.push(scale);
+        }
+        self.gpt.update(scale)
+    }
+
+    fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
+        if self.stage == 0 {
+            self.seen().scales.pop();
+        }
+        self.gpt.undo(scale)
+    }
+
+    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
+        self.gpt.begin_step(step)
+    }
+
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        self.gpt.clear()
+    }
+
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        self.gpt.loss()
+    }
+}

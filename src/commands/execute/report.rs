@@ -1,0 +1,289 @@
+//! Simulated and measured side by side: as a table, as JSON, as CSV.
+
+use executor::Step;
+use pipeline::Metrics;
+use serde::Serialize;
+
+use crate::accuracy;
+use crate::error::Error;
+use crate::format;
+use crate::outcome::{self, Outcome};
+use crate::timelines::{Recorded, median};
+
+/// A schedule, simulated and run.
+pub struct Ran {
+    /// The simulation.
+    pub outcome: Outcome,
+    /// The measurement.
+    pub measured: Recorded,
+    /// Updates taken back, and updates left out.
+    pub rollbacks: u32,
+    /// In how many steps weights were left as they were.
+    pub skipped: u32,
+    /// What the comparison with the serial reference came to, if that was asked.
+    pub check: Option<Check>,
+}
+
+/// How far a run lies from the serial reference.
+#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
+pub struct Check {
+    /// Largest difference of a loss, as a share of the reference's.
+    pub loss_error: f64,
+    /// Largest difference of a gradient of the first step, as a share of the largest gradient.
+    pub gradient_error: f64,
+    /// What either may be at most.
+    pub tolerance: f64,
+}
+
+impl Check {
+    /// Whether both are within the tolerance; NaN is not.
+    pub fn holds(&self) -> bool {
+        self.loss_error <= self.tolerance && self.gradient_error <= self.tolerance
+    }
+}
+
+impl Ran {
+    /// The step with the median makespan, and its metrics.
+    pub fn median(&self) -> (usize, Metrics) {
+        let step = median(&self.measured.steps);
+        let timeline = self.measured.steps.get(step).map(Step::timeline);
+        let timeline = timeline.unwrap_or(pipeline::Timeline { stages: Vec::new() });
+        (step, Metrics::of(&timeline))
+    }
+
+    /// Measured less simulated, by span and by makespan, in percentage points.
+    pub fn points(&self) -> [f64; 2] {
+        let (_, measured) = self.median();
+        let simulated = &self.outcome.metrics;
+        let by_makespan = measured.bubble_rate_makespan() - simulated.bubble_rate_makespan();
+        [measured.bubble_rate() - simulated.bubble_rate(), by_makespan].map(|rate| 100.0 * rate)
+    }
+}
+
+/// Schedules whose simulated bubble rates differ by less than this come in no order.
+const ALIKE: f64 = 0.001;
+
+/// The pairs of schedules of one setting that come in another order than simulated, the better one
+/// of the simulation first.
+pub fn swapped(all: &[Ran]) -> Vec<(String, String)> {
+    let rates = |one: &Ran| (one.outcome.metrics.bubble_rate(), one.median().1.bubble_rate());
+    let mut swapped = Vec::new();
+    for one in all {
+        for other in all {
+            let same = one.outcome.case.setting == other.outcome.case.setting;
+            let ((simulated, measured), (second, second_measured)) = (rates(one), rates(other));
+            if same && simulated + ALIKE < second && measured > second_measured {
+                swapped.push((outcome::title(&one.outcome), outcome::title(&other.outcome)));
+            }
+        }
+    }
+    swapped
+}
+
+/// The table, and whether the schedules come in the simulated order.
+pub fn text(all: &[Ran]) -> String {
+    let named = all.iter().any(|one| one.outcome.case.setting.is_some());
+    let has_loss = all.iter().any(|one| loss(one).is_some());
+    let mut header = vec!["schedule", "p", "m", "v", "bubble, simulated", "measured", "difference"];
+    header.extend(["/makespan, simulated", "measured", "difference"]);
+    header.extend(["makespan, simulated", "measured", "difference"]);
+    if has_loss {
+        header.push("loss");
+    }
+    if named {
+        header.insert(0, "setting");
+    }
+    let rows = all.iter().map(|one| {
+        let mut row = row(one);
+        if has_loss {
+            row.push(loss(one).map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}")));
+        }
+        if named {
+            row.insert(0, one.outcome.case.setting.clone().unwrap_or_default());
+        }
+        row
+    });
+    let mut text = format::table(&header, rows);
+    if all.iter().any(|one| one.check.is_some()) {
+        text.push('\n');
+    }
+    for one in all {
+        if let Some(check) = &one.check {
+            let name = outcome::title(&one.outcome);
+            let verdict = if check.holds() { "equals" } else { "DIFFERS from" };
+            text += &format!(
+                "{name} {verdict} the serial reference: loss off by {:.1e}, gradients by {:.1e}, \
+                 of {:.0e} allowed\n",
+                check.loss_error, check.gradient_error, check.tolerance
+            );
+        }
+    }
+    text + &order(all)
+}
+
+fn order(all: &[Ran]) -> String {
+    let mut settings: Vec<&Option<String>> =
+        all.iter().map(|one| &one.outcome.case.setting).collect();
+    settings.dedup();
+    if settings.len() == all.len() {
+        return String::new();
+    }
+    let swapped = swapped(all);
+    if swapped.is_empty() {
+        return "\nThe schedules come in the simulated order.\n".to_owned();
+    }
+    let pairs: Vec<String> =
+        swapped.iter().map(|(one, other)| format!("{one} behind {other}")).collect();
+    format!("\nNot in the simulated order: {}.\n", pairs.join(", "))
+}
+
+fn row(one: &Ran) -> Vec<String> {
+    let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
+    let (_, measured) = one.median();
+    let shape = case.schedule.shape();
+    let [by_span, by_makespan] = one.points();
+    let makespans = [simulated.makespan(), measured.makespan()];
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = makespans.map(|time| time.0 as f64);
+    vec![
+        case.name.clone(),
+        shape.stages().to_string(),
+        shape.microbatches().to_string(),
+        shape.chunks_per_stage().to_string(),
+        format::percent(simulated.bubble_rate()),
+        format::percent(measured.bubble_rate()),
+        format!("{by_span:+.2} pp"),
+        format::percent(simulated.bubble_rate_makespan()),
+        format::percent(measured.bubble_rate_makespan()),
+        format!("{by_makespan:+.2} pp"),
+        format::time(makespans[0]),
+        format::time(makespans[1]),
+        format::signed_percent(-accuracy::error(seconds[0], seconds[1])),
+    ]
+}
+
+/// The loss of the last step.
+fn loss(one: &Ran) -> Option<f64> {
+    one.measured.steps.last().and_then(|step| step.loss)
+}
+
+/// One element of `results`: as `simulate` gives it, and what was measured.
+#[derive(Serialize)]
+pub struct Json<'a> {
+    #[serde(flatten)]
+    simulated: outcome::Json<'a>,
+    measured: Measured<'a>,
+}
+
+#[derive(Serialize)]
+struct Measured<'a> {
+    /// The step with the median makespan.
+    #[serde(flatten)]
+    median: outcome::Json<'a>,
+    device: &'a str,
+    /// Which of `steps` that is.
+    step: usize,
+    steps: Vec<JsonStep>,
+    rollbacks: u32,
+    skipped: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<Check>,
+}
+
+#[derive(Serialize)]
+struct JsonStep {
+    span_ns: u64,
+    makespan_ns: u64,
+    /// Until every stage was done with the step, its share of the norm and the optimizer too.
+    end_ns: u64,
+    bubble_rate: f64,
+    bubble_rate_makespan: f64,
+    loss: Option<f64>,
+}
+
+impl From<&Step> for JsonStep {
+    fn from(step: &Step) -> Self {
+        let metrics = Metrics::of(&step.timeline());
+        Self {
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            end_ns: step.ends.iter().max().map_or(0, |end| end.0),
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+            loss: step.loss,
+        }
+    }
+}
+
+impl<'a> From<&'a Ran> for Json<'a> {
+    fn from(one: &'a Ran) -> Self {
+        let (step, metrics) = one.median();
+        Self {
+            simulated: one.outcome.json(),
+            measured: Measured {
+                median: one.outcome.json_of(&metrics),
+                device: &one.measured.device,
+                step,
+                steps: one.measured.steps.iter().map(JsonStep::from).collect(),
+                rollbacks: one.rollbacks,
+                skipped: one.skipped,
+                check: one.check,
+            },
+        }
+    }
+}
+
+/// All as CSV.
+///
+/// # Errors
+/// If memory runs out.
+pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        setting: &'a str,
+        schedule: &'a str,
+        stages: usize,
+        microbatches: u32,
+        chunks: u16,
+        device: &'a str,
+        steps: usize,
+        bubble_rate_simulated: String,
+        bubble_rate_measured: String,
+        difference_points: String,
+        bubble_rate_makespan_simulated: String,
+        bubble_rate_makespan_measured: String,
+        difference_makespan_points: String,
+        makespan_ms_simulated: String,
+        makespan_ms_measured: String,
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for one in all {
+        let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
+        let (_, measured) = one.median();
+        let shape = case.schedule.shape();
+        let [by_span, by_makespan] = one.points();
+        let rate = |rate: f64| format!("{rate:.4}");
+        #[allow(clippy::cast_precision_loss)]
+        let millis = |metrics: &Metrics| format!("{:.3}", metrics.makespan().0 as f64 / 1e6);
+        let row = Row {
+            setting: case.setting.as_deref().unwrap_or_default(),
+            schedule: &case.name,
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            device: &one.measured.device,
+            steps: one.measured.steps.len(),
+            bubble_rate_simulated: rate(simulated.bubble_rate()),
+            bubble_rate_measured: rate(measured.bubble_rate()),
+            difference_points: format!("{by_span:+.2}"),
+            bubble_rate_makespan_simulated: rate(simulated.bubble_rate_makespan()),
+            bubble_rate_makespan_measured: rate(measured.bubble_rate_makespan()),
+            difference_makespan_points: format!("{by_makespan:+.2}"),
+            makespan_ms_simulated: millis(simulated),
+            makespan_ms_measured: millis(&measured),
+        };
+        writer.serialize(row).map_err(std::io::Error::from)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}

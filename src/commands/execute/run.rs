@@ -1,0 +1,178 @@
+//! Runs a job: with its stages as threads of this process, or one of them here and the others in
+//! other processes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use executor::{Boundary, Failure, Launch, Measured, Meeting, Plan, Timed};
+
+use super::model::{Seen, Trained};
+use super::processes::TOKEN;
+use super::question::Job;
+use super::report::Check;
+use super::{DeviceKind, Execute};
+use crate::error::Error;
+use crate::files;
+use crate::hardware::keys::BoundaryKey;
+use crate::outcome::named;
+
+/// The longest token.
+const MAX_TOKEN: u64 = 4096;
+
+/// Where the stages of a run are.
+pub enum Place {
+    /// All in this process.
+    Threads,
+    /// One in this process.
+    Process(Meeting),
+}
+
+impl Place {
+    /// What the variables of a launcher say; a process alone runs all stages.
+    pub fn of(execute: &Execute) -> Result<Self, Error> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let launch = Launch::read(variable).map_err(|error| Error::question(error.to_string()))?;
+        let Some(launch) = launch.filter(|launch| launch.world > 1) else {
+            return Ok(Self::Threads);
+        };
+        let token = match &execute.token_file {
+            Some(path) => files::read_text(path, MAX_TOKEN)?.trim().as_bytes().to_vec(),
+            None => variable(TOKEN).unwrap_or_default().into_bytes(),
+        };
+        if token.is_empty() {
+            let message = format!("{} processes need a secret to know each other by", launch.world);
+            let cure = format!("set {TOKEN} to the same text for all, or give all --token-file");
+            return Err(Error::question(message).with_help(cure));
+        }
+        Ok(Self::Process(Meeting { launch, bind: execute.listen, token, about: String::new() }))
+    }
+
+    /// Whether this process answers for the run.
+    pub const fn answers(&self) -> bool {
+        match self {
+            Self::Threads => true,
+            Self::Process(meeting) => meeting.launch.rank == 0,
+        }
+    }
+
+    /// In words.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Process(_) => "processes over TCP",
+        }
+    }
+
+    /// Where the processes of run number `index` meet: every run has a port of its own.
+    fn meeting(&self, index: usize, about: String) -> Option<Result<Meeting, Error>> {
+        let Self::Process(meeting) = self else { return None };
+        let port = usize::from(meeting.launch.port) + index;
+        let launch = match u16::try_from(port) {
+            Ok(port) => Launch { port, ..meeting.launch.clone() },
+            Err(_) => {
+                let message = format!("run {index} would need port {port}: lower MASTER_PORT");
+                return Some(Err(Error::question(message)));
+            }
+        };
+        Some(Ok(Meeting { launch, about, ..meeting.clone() }))
+    }
+}
+
+/// The plan of `job`.
+pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
+    let max_norm = execute.max_norm.unwrap_or(f64::INFINITY);
+    let boundary = match job.boundary {
+        BoundaryKey::Asynchronous => Boundary::Asynchronous,
+        BoundaryKey::Barrier => Boundary::Barrier { max_norm },
+        BoundaryKey::PostValidation(_) => Boundary::PostValidation { max_norm },
+    };
+    let hop = match execute.device {
+        DeviceKind::Timed => job.case.problem.costs().hop(),
+        DeviceKind::Cpu | DeviceKind::Cuda => pipeline::Nanos(0),
+    };
+    let patience = execute.patience(&job.case)?;
+    Plan::new(job.case.schedule.clone(), job.steps)
+        .and_then(|plan| plan.with_warm_up(execute.warm_up))
+        .and_then(|plan| plan.with_boundary(boundary))
+        .and_then(|plan| plan.with_patience(patience))
+        .and_then(|plan| plan.with_hop(hop))
+        .map_err(|error| named(&job.case, &error))
+}
+
+/// What came of a run.
+pub struct Outcome {
+    /// What was measured; the processes that do not answer have nothing.
+    pub measured: Option<Measured>,
+    /// How it compares with the serial reference, if that was asked.
+    pub check: Option<Check>,
+}
+
+/// Runs `job`, number `index` of this command.
+pub fn run(
+    job: &Job,
+    execute: &Execute,
+    trained: Option<&Trained>,
+    (place, index): (&Place, usize),
+) -> Result<Outcome, Error> {
+    let plan = plan(job, execute)?;
+    let fail = |failure: Failure| failed(job, &failure);
+    let about = format!("{:?} {:?} {trained:?}", execute.device, job.case.problem.costs());
+    let meeting = place.meeting(index, about).transpose()?;
+    let Some(trained) = trained else {
+        let costs = Arc::new(job.case.problem.costs().clone());
+        let make = move |_| Ok(Timed::new(Arc::clone(&costs)));
+        let measured = match &meeting {
+            None => executor::run(&plan, make).map(Some),
+            Some(meeting) => executor::join(&plan, meeting, make),
+        };
+        return Ok(Outcome { measured: measured.map_err(fail)?, check: None });
+    };
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let make = {
+        let (trained, schedule) = (trained.clone(), job.case.schedule.clone());
+        let seen = Arc::clone(&seen);
+        move |stage| trained.worker(&schedule, stage, Arc::clone(&seen))
+    };
+    let measured = match &meeting {
+        None => executor::run(&plan, make).map(Some),
+        Some(meeting) => executor::join(&plan, meeting, make),
+    };
+    let measured = measured.map_err(fail)?;
+    let check = execute.check.then(|| check(job, &plan, trained, measured.as_ref(), &open(&seen)));
+    Ok(Outcome { check: check.transpose()?, measured })
+}
+
+fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds a run against the serial reference; a process that does not answer for the run says by an
+/// error that its stage differs.
+fn check(
+    job: &Job,
+    plan: &Plan,
+    trained: &Trained,
+    measured: Option<&Measured>,
+    seen: &Seen,
+) -> Result<Check, Error> {
+    if measured.is_some_and(|measured| measured.skipped > 0) {
+        let message = "updates were left out for a NaN or an infinity: there is nothing to check";
+        return Err(named(&job.case, &message));
+    }
+    let check = trained.check(plan, measured, seen).map_err(|error| named(&job.case, &error))?;
+    if measured.is_none() && !check.holds() {
+        let message = format!("gradients differ from the reference by {:e}", check.gradient_error);
+        return Err(named(&job.case, &message));
+    }
+    Ok(check)
+}
+
+/// A failure as an error, with its cure.
+fn failed(job: &Job, failure: &Failure) -> Error {
+    let error = named(&job.case, failure);
+    match failure {
+        Failure::Stuck { .. } => error.with_help(
+            "a stage that waits gives up after --patience: raise it if passes take that long",
+        ),
+        _ => error,
+    }
+}

@@ -1,0 +1,160 @@
+//! A process per stage: what comes out is what threads give, and nobody is left behind when one of
+//! them is lost, stands still, or is told the wrong secret.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::cli::{refused, results, run};
+
+const TINY: &str = "--stages 3 --microbatches 4 --forward 2ms --backward-input 2ms \
+                    --backward-weight 1ms --schedule zb-h1";
+
+/// Long enough that whatever is to happen has happened, however busy the machine is.
+const AGES: Duration = Duration::from_secs(60);
+
+/// The processes that `parent` started and that have not ended.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let numbers = processes.filter_map(|one| one.file_name().to_string_lossy().parse().ok());
+    numbers.filter(|&process| alive(process).is_some_and(|(of, _)| of == parent)).collect()
+}
+
+/// The parent of `process` and what it does, as a letter, if it has not ended.
+fn alive(process: u32) -> Option<(u32, char)> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = words.next()?.chars().next()?;
+    let parent = words.next()?.parse().ok()?;
+    (state != 'Z').then_some((parent, state))
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < AGES, "{what} did not happen");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn start(rest: &str) -> Child {
+    let line = format!("execute {TINY} --processes {rest}");
+    Command::new(env!("CARGO_BIN_EXE_debubble"))
+        .args(line.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A run that would take very long, and its processes by stage once all are there.
+fn endless(rest: &str) -> (Child, Vec<u32>) {
+    let child = start(&format!("--steps 100000 {rest}"));
+    let stages = wait_for("the start", || {
+        let mut all = children(child.id());
+        all.sort_unstable();
+        let ready = all.len() == 3 && all.iter().all(|&one| has_met(one));
+        ready.then_some(all)
+    });
+    (child, stages)
+}
+
+/// Whether `process` listens to both others: it has threads for that beside its own two.
+fn has_met(process: u32) -> bool {
+    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() >= 4)
+}
+
+fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+fn gone(processes: &[u32]) {
+    for &process in processes {
+        wait_for("the end of a process", || alive(process).is_none().then_some(()));
+    }
+}
+
+#[test]
+fn processes_do_what_threads_do() {
+    let model = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
+                 --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v --steps 2 --json";
+    let threads = results(&format!("execute {model}"));
+    let processes = results(&format!("execute {model} --processes --check"));
+    assert_eq!(threads.len(), 2);
+    for (one, other) in threads.iter().zip(&processes) {
+        let losses = |one: &serde_json::Value| {
+            let steps = one["measured"]["steps"].as_array().unwrap().clone();
+            steps.iter().map(|step| step["loss"].as_f64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(losses(one), losses(other));
+        assert_eq!(other["measured"]["device"], "cpu, processes over TCP");
+        assert!(other["measured"]["check"]["gradient_error"].as_f64().unwrap() <= 1e-4);
+    }
+}
+
+#[test]
+fn a_lost_process_ends_the_run() {
+    let (child, stages) = endless("");
+    signal("-KILL", stages[1]);
+    let output = child.wait_with_output().unwrap();
+    refused(&output, &["the process of stage", "was lost", "signal: 9"]);
+    gone(&stages);
+}
+
+#[test]
+fn a_lost_parent_leaves_no_orphans() {
+    let (mut child, stages) = endless("");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone(&stages);
+}
+
+#[test]
+fn a_process_that_stands_still_is_named() {
+    let (child, stages) = endless("--patience 1s");
+    signal("-STOP", stages[1]);
+    let output = child.wait_with_output().unwrap();
+    refused(&output, &["nothing came for 1.0s", "stage"]);
+    gone(&stages);
+}
+
+#[test]
+fn processes_know_each_other_by_a_secret() {
+    let one = |rank: u32, port: u16, token: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+        let line = format!("execute {TINY} --patience 2s");
+        command.args(line.replace("--stages 3", "--stages 2").split_whitespace());
+        command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2");
+        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+        token.map(|token| command.env("DEBUBBLE_TOKEN", token));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let port = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let none = one(0, port(), None).wait_with_output().unwrap();
+    refused(&none, &["DEBUBBLE_TOKEN", "--token-file"]);
+    let port = port();
+    let (first, second) = (one(0, port, Some("right")), one(1, port, Some("wrong")));
+    refused(&second.wait_with_output().unwrap(), &["token"]);
+    refused(&first.wait_with_output().unwrap(), &["ranks [1] did not come", "token"]);
+}
+
+#[test]
+fn half_a_launcher_is_refused() {
+    let output = Command::new(env!("CARGO_BIN_EXE_debubble"))
+        .args(format!("execute {TINY}").split_whitespace())
+        .env("RANK", "0")
+        .output()
+        .unwrap();
+    refused(&output, &["RANK is set, but WORLD_SIZE is not"]);
+    let two = TINY.replace("--schedule zb-h1", "--schedule zb-h1 --token-file missing");
+    refused(&run(&format!("execute {two} --processes")), &["missing"]);
+}
