@@ -6,6 +6,8 @@
 //! a device. Neither knows the schedule: the order, and who hands what to whom, come from
 //! [`pipeline`] alone.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod error;
 mod model;
 mod ops;
