@@ -13,14 +13,17 @@ use super::super::launch::{Address, Arg, Kernel, Launch};
 use super::{Machine, cases};
 
 /// The kernels as a program for the processor.
+#[derive(Clone)]
 struct Emulator {
     program: PathBuf,
+    /// Whether it finds accesses past the end of a buffer.
+    checks: bool,
 }
 
 /// Addresses are the number of a buffer, from 1, above these bits, and an offset.
 const OFFSET_BITS: u32 = 40;
 
-fn compile<E: Element>() -> Option<PathBuf> {
+fn compile<E: Element>() -> Option<Emulator> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
     let folder = env::temp_dir().join(format!("kernels-{}-{}", E::NAME, id()));
     fs::create_dir_all(&folder).ok()?;
@@ -43,7 +46,9 @@ fn compile<E: Element>() -> Option<PathBuf> {
         command.args(E::IS_BF16.then_some("-DELEMENT_BF16")).arg("-I").arg(&folder);
         command.arg(here.join("tests/emulator.cpp")).arg("-o").arg(&program);
         match command.output() {
-            Ok(output) if output.status.success() => return Some(program),
+            Ok(output) if output.status.success() => {
+                return Some(Emulator { program, checks: checks.is_some() });
+            }
             Ok(output) if checks.is_none() => {
                 panic!("{compiler}: {}", String::from_utf8_lossy(&output.stderr));
             }
@@ -56,12 +61,12 @@ fn compile<E: Element>() -> Option<PathBuf> {
 
 /// The emulator for elements `E`; `None`, said aloud, where there is no C++ compiler.
 fn emulator<E: Element>() -> Option<Emulator> {
-    static PROGRAMS: [OnceLock<Option<PathBuf>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let program = PROGRAMS[usize::from(E::IS_BF16)].get_or_init(compile::<E>).clone();
-    if program.is_none() {
+    static PROGRAMS: [OnceLock<Option<Emulator>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let emulator = PROGRAMS[usize::from(E::IS_BF16)].get_or_init(compile::<E>).clone();
+    if emulator.is_none() {
         println!("skipped: no C++ compiler (CXX, or c++)");
     }
-    program.map(|program| Emulator { program })
+    emulator
 }
 
 fn put(input: &mut Vec<u8>, words: impl IntoIterator<Item = u64>) {
@@ -86,7 +91,13 @@ fn put_launch(input: &mut Vec<u8>, launch: &Launch) {
 }
 
 impl Emulator {
-    fn output(&self, reversed: bool, buffers: &[Vec<u8>], launches: &[Launch]) -> Vec<u8> {
+    /// The buffers afterwards, one behind the other, or what went wrong.
+    fn output(
+        &self,
+        reversed: bool,
+        buffers: &[Vec<u8>],
+        launches: &[Launch],
+    ) -> Result<Vec<u8>, String> {
         let mut input = Vec::new();
         put(&mut input, [u64::from(reversed), buffers.len() as u64]);
         for buffer in buffers {
@@ -100,9 +111,10 @@ impl Emulator {
         let mut child = command.stdin(pipe()).stdout(pipe()).stderr(pipe()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(&input).unwrap();
         let output = child.wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{errors}");
-        output.stdout
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
     }
 }
 
@@ -115,8 +127,8 @@ impl Machine for Emulator {
         let addresses: Vec<Address> =
             (1..=buffers.len() as u64).map(|buffer| buffer << OFFSET_BITS).collect();
         let launches = plan(&addresses);
-        let output = self.output(false, buffers, &launches);
-        let reversed = self.output(true, buffers, &launches);
+        let output = self.output(false, buffers, &launches).unwrap();
+        let reversed = self.output(true, buffers, &launches).unwrap();
         assert!(output == reversed, "the result depends on the order of threads: {launches:?}");
         let mut rest = output.as_slice();
         buffers
@@ -143,22 +155,23 @@ macro_rules! emulated {
 cases::all!(emulated);
 
 #[test]
-fn the_emulator_finds_reads_past_the_end_and_wrong_arguments() {
+fn the_emulator_finds_what_is_wrong_with_a_launch() {
     let Some(emulator) = emulator::<f32>() else { return };
-    let good = |n| Launch {
+    let pointers = [1 << OFFSET_BITS, 2 << OFFSET_BITS].map(Arg::Pointer);
+    let launch = |block, last| Launch {
         kernel: Kernel::Add,
         grid: [1, 1, 1],
-        block: [32, 1, 1],
-        args: vec![Arg::Pointer(1 << OFFSET_BITS), Arg::Pointer(2 << OFFSET_BITS), Arg::Size(n)],
+        block: [block, 1, 1],
+        args: [&pointers[..], last].concat(),
     };
     let buffers = [vec![0; 12], vec![0; 12]];
-    assert_eq!(emulator.output(false, &buffers, &[good(3)]).len(), 24);
-    let fails = |launch: Launch| {
-        std::panic::catch_unwind(|| emulator.output(false, &buffers, &[launch])).is_err()
-    };
-    let mut wrong = good(3);
-    wrong.args[2] = Arg::Word(3);
-    assert!(fails(wrong));
-    assert!(fails(Launch { args: Vec::new(), ..good(3) }));
-    assert!(fails(Launch { block: [31, 1, 1], ..good(3) }));
+    let run = |launch| emulator.output(false, &buffers, &[launch]);
+    assert_eq!(run(launch(32, &[Arg::Size(3)])).unwrap().len(), 24);
+    let error = |launch| run(launch).unwrap_err();
+    assert!(error(launch(32, &[Arg::Word(3)])).contains("another type"));
+    assert!(error(launch(32, &[])).contains("another number"));
+    assert!(error(launch(31, &[Arg::Size(3)])).contains("whole warps"));
+    if emulator.checks {
+        assert!(error(launch(32, &[Arg::Size(4)])).contains("buffer-overflow"));
+    }
 }

@@ -3,6 +3,7 @@
 
 mod cases;
 mod emulator;
+mod gpu;
 
 use super::element::{Element, decode, encode};
 use super::launch::{Address, Launch};
