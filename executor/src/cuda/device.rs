@@ -28,6 +28,8 @@ pub(crate) struct Gpu {
     timed_events: Mutex<Vec<RawEvent>>,
     programs: Mutex<HashMap<&'static str, Arc<Program>>>,
     owners: AtomicU64,
+    /// Other GPUs whose memory this one has been let read, or cannot.
+    reached: Mutex<Vec<usize>>,
 }
 
 struct RawEvent(cu::CUevent);
@@ -68,6 +70,7 @@ impl Gpu {
             timed_events: Mutex::default(),
             programs: Mutex::default(),
             owners: AtomicU64::new(0),
+            reached: Mutex::default(),
         });
         open.push((ordinal, Arc::downgrade(&gpu)));
         Ok(gpu)
@@ -94,6 +97,29 @@ impl Gpu {
     /// A name for a new stream.
     pub(crate) fn new_owner(&self) -> OwnerId {
         self.owners.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lets this GPU, which is bound, read the memory of `other` where the two are linked: copies
+    /// go through the host otherwise.
+    pub(crate) fn reach(&self, other: &Self) -> Result<(), DeviceError> {
+        let mut reached = lock(&self.reached);
+        if reached.contains(&other.info.ordinal) {
+            return Ok(());
+        }
+        let mut linked = 0;
+        // SAFETY: both devices are there, and the context of the other lives.
+        unsafe {
+            let asked = cu::cuDeviceCanAccessPeer(&mut linked, self.device, other.device);
+            driver("cuDeviceCanAccessPeer", asked)?;
+            if linked != 0 {
+                match cu::cuCtxEnablePeerAccess(other.context, 0) {
+                    cu::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+                    result => driver("cuCtxEnablePeerAccess", result)?,
+                }
+            }
+        }
+        reached.push(other.info.ordinal);
+        Ok(())
     }
 
     fn shelf(&self, timed: bool) -> &Mutex<Vec<RawEvent>> {

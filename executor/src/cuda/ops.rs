@@ -324,6 +324,7 @@ impl<E: Element> Ops for Cuda<E> {
         y: &mut Buffer<E>,
     ) -> Done {
         let what = "embed";
+        tokens.are_sequences(what, sequence)?;
         let places = product(&[sequence, columns]);
         let buffers = [
             tokens.words.memory.address(),
@@ -331,7 +332,7 @@ impl<E: Element> Ops for Cuda<E> {
             positions.buffer.at(what, positions.from, places)?,
             y.at(what, 0, product(&[tokens.len, columns]))?,
         ];
-        self.launch(&self.kernels.embed(tokens.len, sequence.max(1), columns, buffers)?)
+        self.launch(&self.kernels.embed(tokens.len, sequence, columns, buffers)?)
     }
 
     fn embed_backward(
@@ -352,10 +353,7 @@ impl<E: Element> Ops for Cuda<E> {
             starts: words.at(what, 2 * tokens.len, Some(tokens.runs + 1))?,
             runs: tokens.runs,
         };
-        if !tokens.len.is_multiple_of(sequence) {
-            let message = format!("{} tokens are not sequences of {sequence}", tokens.len);
-            return Err(DeviceError::Call { call: what, message });
-        }
+        tokens.are_sequences(what, sequence)?;
         let to = [
             dy.at(what, 0, product(&[tokens.len, columns]))?,
             gradients.at(what, table, product(&[tokens.vocabulary, columns]))?,

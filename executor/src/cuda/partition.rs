@@ -143,6 +143,10 @@ fn partitions(gpu: &Arc<Gpu>, stages: u32) -> Result<(Vec<Partition>, u32), Devi
 /// The kernels of `stages` stages on GPU number `ordinal`, each on multiprocessors of its own where
 /// the driver and the GPU allow, and how they share it.
 ///
+/// Every stage has two streams. Beyond four stages, `CUDA_DEVICE_MAX_CONNECTIONS=32` should be in the
+/// environment before the program starts: the driver has 8 queues to a GPU otherwise, and streams
+/// that share one wait for each other.
+///
 /// # Errors
 /// No such GPU, or something of CUDA is missing; or a call failed that all of them need.
 pub fn split<E: Element>(

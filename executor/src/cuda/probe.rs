@@ -71,17 +71,22 @@ pub(crate) fn nccl() -> Result<(), DeviceError> {
 
 /// The driver is there, new enough, and begun: how many GPUs it has.
 fn start_driver() -> Result<i32, DeviceError> {
+    let no_driver = || {
+        let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
+        missing("the NVIDIA driver (libcuda)", cure)
+    };
     // SAFETY: as above.
     if !unsafe { cu::is_culib_present() } {
-        let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
-        return Err(missing("the NVIDIA driver (libcuda)", cure));
+        return Err(no_driver());
     }
     let (mut version, mut count) = (0, 0);
     // SAFETY: the library is there; both functions are in every driver.
-    let begun = unsafe {
-        driver("cuDriverGetVersion", cu::cuDriverGetVersion(&mut version))?;
-        cu::cuInit(0)
-    };
+    let (versioned, begun) = unsafe { (cu::cuDriverGetVersion(&mut version), cu::cuInit(0)) };
+    // The library that the toolkit brings to link against, on a machine without the driver.
+    if begun == cu::CUresult::CUDA_ERROR_STUB_LIBRARY {
+        return Err(no_driver());
+    }
+    driver("cuDriverGetVersion", versioned)?;
     if version < OLDEST_DRIVER {
         let what = format!(
             "a driver for CUDA {}.{} (there is one for {}.{})",

@@ -82,6 +82,20 @@ impl Tokens {
         }
         Ok(self.words.memory.address())
     }
+
+    /// They are whole sequences of `sequence` tokens.
+    pub(crate) fn are_sequences(
+        &self,
+        what: &'static str,
+        sequence: usize,
+    ) -> Result<(), DeviceError> {
+        match self.len.is_multiple_of(sequence) {
+            true => Ok(()),
+            false => {
+                Err(failed(what, format!("{} tokens are not sequences of {sequence}", self.len)))
+            }
+        }
+    }
 }
 
 /// A tensor on its way to another stage, and the event behind which it is ready.
@@ -310,6 +324,7 @@ impl<E: Element> Cuda<E> {
             tensor.memory.take_by(self.compute.queue);
             return Ok(tensor);
         }
+        self.gpu.reach(tensor.memory.gpu())?;
         let mut here = self.landing(tensor.len())?;
         let (queue, bytes) = (self.transfer.queue, tensor.memory.bytes());
         queue.wait_for(&ready)?;
