@@ -20,6 +20,7 @@ mod clock;
 mod device;
 mod element;
 mod gemm;
+mod handed;
 mod kernels;
 mod launch;
 mod layout;
@@ -35,11 +36,13 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod uploads;
 
 pub use element::{Bf16, Element};
+pub use handed::Handed;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
 pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
 pub use partition::{Sharing, split};
 pub use probe::{DeviceInfo, devices};
-pub use stage::{Cuda, Handed, Tokens};
+pub use stage::{Cuda, Tokens};

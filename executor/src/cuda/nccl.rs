@@ -13,9 +13,10 @@ use cudarc::nccl::sys as nc;
 use super::call::failed;
 use super::device::Gpu;
 use super::element::Element;
+use super::handed::Handed;
 use super::memory::Buffer;
 use super::probe;
-use super::stage::{Cuda, Handed};
+use super::stage::Cuda;
 use crate::error::DeviceError;
 
 /// Bytes of the name that one rank makes and all ranks join by.

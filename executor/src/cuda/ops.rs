@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use super::element::Element;
+use super::handed::Handed;
 use super::kernels::{Kernels, NormBackward, State, TokenList};
 use super::memory::Buffer;
-use super::stage::{Cuda, Handed, Tokens};
+use super::stage::{Cuda, Tokens};
 use crate::error::DeviceError;
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 
