@@ -60,7 +60,7 @@ pub(super) fn tensors_are_added<E: Element>(machine: &impl Machine) {
     }
 }
 
-fn gelu(x: f64) -> f64 {
+pub(super) fn gelu(x: f64) -> f64 {
     let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
     0.5 * x * (1.0 + inner.tanh())
 }
@@ -90,7 +90,7 @@ const HEADS: [Heads; 3] = [
 
 /// Where an element of `[batch, heads, sequence, width]` lies in `[batch, sequence, between, heads,
 /// width]`, at `part` of `between`.
-fn source(sizes: Heads, between: usize, part: usize, i: usize) -> usize {
+pub(super) fn source(sizes: Heads, between: usize, part: usize, i: usize) -> usize {
     let Heads { sequence, heads, width, .. } = sizes;
     let (w, token) = (i % width, i / width % sequence);
     let (head, batch) = (i / width / sequence % heads, i / width / sequence / heads);
@@ -138,7 +138,7 @@ pub(super) fn heads_are_merged_and_unmerged<E: Element>(machine: &impl Machine) 
 }
 
 /// Mean and 1 / sqrt(variance + 1e-5).
-fn stats(row: &[f64]) -> (f64, f64) {
+pub(super) fn stats(row: &[f64]) -> (f64, f64) {
     let n = row.len() as f64;
     let mean = row.iter().sum::<f64>() / n;
     let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
@@ -222,14 +222,14 @@ pub(super) fn gradients_of_a_layer_norm<E: Element>(machine: &impl Machine) {
     }
 }
 
-fn softmax(row: &[f64]) -> Vec<f64> {
+pub(super) fn softmax(row: &[f64]) -> Vec<f64> {
     let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = row.iter().map(|x| (x - most).exp()).sum();
     row.iter().map(|x| (x - most).exp() / sum).collect()
 }
 
 /// Softmax of each row of matrices `[n, n]` up to the diagonal.
-fn causal(x: &[f64], n: usize) -> Vec<f64> {
+pub(super) fn causal(x: &[f64], n: usize) -> Vec<f64> {
     let rows = x.chunks(n).enumerate();
     rows.flat_map(|(r, row)| {
         let mut p = softmax(&row[..=r % n]);

@@ -12,7 +12,7 @@ use crate::error::DeviceError;
 use crate::ops::{At, Gemm, Ops};
 
 /// The first GPU; `None`, said aloud, where there is none.
-pub(in crate::cuda) fn gpu<E: Element>() -> Option<Cuda<E>> {
+pub(super) fn gpu<E: Element>() -> Option<Cuda<E>> {
     match Cuda::whole(0) {
         Ok(cuda) => Some(cuda),
         Err(DeviceError::Missing { what, .. }) => {
@@ -61,7 +61,7 @@ macro_rules! on_gpu {
 
 cases::all!(on_gpu);
 
-fn filled<E: Element>(cuda: &mut Cuda<E>, values: &[f64]) -> Buffer<E> {
+pub(super) fn filled<E: Element>(cuda: &mut Cuda<E>, values: &[f64]) -> Buffer<E> {
     let mut tensor = cuda.tensor(values.len()).unwrap();
     cuda.write(values, At::start(&mut tensor)).unwrap();
     tensor

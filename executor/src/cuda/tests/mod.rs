@@ -4,6 +4,7 @@
 mod cases;
 mod emulator;
 mod gpu;
+mod operations;
 
 use super::element::{Element, decode, encode};
 use super::launch::{Address, Launch};
