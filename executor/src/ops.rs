@@ -317,7 +317,7 @@ pub trait Ops {
         positions: usize,
     ) -> Result<(), DeviceError>;
 
-    /// Cross entropy: adds -log softmax(row)[target], over all rows of `logits`, `[rows, columns]`,
+    /// Cross entropy: adds `-log softmax(row)[target]`, over all rows of `logits`, `[rows, columns]`,
     /// times `scale`, to element 0 of `loss`.
     #[allow(clippy::too_many_arguments)]
     fn cross_entropy(

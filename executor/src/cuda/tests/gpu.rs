@@ -6,6 +6,7 @@ use super::super::element::{Bf16, Element, encode};
 use super::super::launch::{Address, Launch};
 use super::super::memory::Buffer;
 use super::super::partition::{Sharing, split};
+use super::super::probe::devices;
 use super::super::stage::Cuda;
 use super::{Machine, cases, close, numbers, tolerance};
 use crate::error::DeviceError;
@@ -164,6 +165,27 @@ fn tensors_go_from_stage_to_stage_on_one_gpu() {
     println!("4 stages: {sharing:?}");
     assert_ne!(sharing, Sharing::Whole);
     pass_on(stages);
+}
+
+#[test]
+fn tensors_go_to_another_gpu_and_back() {
+    if devices().map_or(0, |found| found.len()) < 2 {
+        println!("skipped: no second GPU");
+        return;
+    }
+    let [mut one, mut other] = [0, 1].map(|ordinal| Cuda::<Bf16>::whole(ordinal).unwrap());
+    let values = numbers::<Bf16>(1, 1_000_003);
+    for _ in 0..3 {
+        let tensor = filled(&mut one, &values);
+        let handed = one.hand(tensor).unwrap();
+        let mut there = other.take(handed).unwrap();
+        let same = filled(&mut other, &values);
+        other.add(values.len(), &same, &mut there).unwrap();
+        let handed = other.hand(there).unwrap();
+        let back = one.take(handed).unwrap();
+        let twice: Vec<f64> = values.iter().map(|value| 2.0 * value).collect();
+        assert!(one.read(&back).unwrap() == twice);
+    }
 }
 
 #[test]
