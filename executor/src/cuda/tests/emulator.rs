@@ -25,12 +25,13 @@ const OFFSET_BITS: u32 = 40;
 
 fn compile<E: Element>() -> Option<Emulator> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
-    let folder = env::temp_dir().join(format!("kernels-{}-{}", E::NAME, id()));
+    // Beside this test, so that it goes when that goes.
+    let folder = env::current_exe().ok()?.with_file_name(format!("kernels-{}", E::NAME));
     fs::create_dir_all(&folder).ok()?;
     let mut names = String::new();
     Kernel::ALL.iter().for_each(|kernel| writeln!(names, "RUN({})", kernel.name()).unwrap());
     fs::write(folder.join("names.inc"), names).ok()?;
-    let program = folder.join("emulator");
+    let (program, fresh) = (folder.join("emulator"), folder.join(format!("emulator-{}", id())));
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     // With the sanitizers, which find reads past the end of a buffer, where they are installed.
     for checks in [Some("-fsanitize=address,undefined"), None] {
@@ -44,9 +45,10 @@ fn compile<E: Element>() -> Option<Emulator> {
         ]);
         command.args(checks).arg(format!("-DKERNELS=\"{}\"", here.join("kernels.cu").display()));
         command.args(E::IS_BF16.then_some("-DELEMENT_BF16")).arg("-I").arg(&folder);
-        command.arg(here.join("tests/emulator.cpp")).arg("-o").arg(&program);
+        command.arg(here.join("tests/emulator.cpp")).arg("-o").arg(&fresh);
         match command.output() {
             Ok(output) if output.status.success() => {
+                fs::rename(fresh, &program).ok()?;
                 return Some(Emulator { program, checks: checks.is_some() });
             }
             Ok(output) if checks.is_none() => {
