@@ -8,6 +8,8 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod data;
 mod error;
 mod model;

@@ -1,0 +1,48 @@
+//! [`Ops`](crate::Ops) on NVIDIA GPUs: kernels of its own (`kernels.cu`, compiled by NVRTC when they
+//! are first used) and products by cuBLASLt, for tensors of bf16 or f32.
+//!
+//! Nothing of CUDA is needed to build this: the driver and the libraries are loaded when they are
+//! used, and [`devices`] says which is missing and what to do.
+//!
+//! One [`Cuda`] serves one stage. It enqueues all it does on a stream of its own and never waits for
+//! it, but to return numbers to the host. A tensor goes to another stage with an event: on the same
+//! GPU as it is, on another GPU of the process by a copy beside the kernels, to another process by
+//! NCCL (feature `nccl`). [`split`] gives every stage of one GPU multiprocessors of its own, so that
+//! a bubble of one stage leaves its part of the GPU idle.
+//!
+//! What has been checked, and where: the kernels and the host's arithmetic by tests on a processor,
+//! every thread of every launch; that the kernels compile, by NVRTC. The calls into the driver,
+//! cuBLASLt and NCCL have been compiled, and have not run on a GPU. The tests that need one say that
+//! they are skipped where there is none.
+
+mod call;
+mod clock;
+mod device;
+mod element;
+mod gemm;
+mod handed;
+mod kernels;
+mod launch;
+mod layout;
+mod memory;
+#[cfg(feature = "nccl")]
+mod nccl;
+mod ops;
+mod partition;
+mod probe;
+mod program;
+mod shelves;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod uploads;
+
+pub use element::{Bf16, Element};
+pub use handed::Handed;
+pub use memory::Buffer;
+#[cfg(feature = "nccl")]
+pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
+pub use partition::{Sharing, split};
+pub use probe::{DeviceInfo, devices};
+pub use stage::{Cuda, Tokens};

@@ -1,0 +1,186 @@
+//! What of CUDA is there. Asked before anything else: a library that is missing at its first use
+//! would end the program.
+#![allow(unsafe_code)] // calls into the driver, and loads libraries to see whether they are there
+
+use std::ffi::{CStr, c_char};
+
+use cudarc::{cublaslt::sys as lt, driver::sys as cu, nvrtc::sys as rtc};
+use pipeline::Bytes;
+
+use super::call::driver;
+use crate::error::DeviceError;
+
+/// A GPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// Its number, from 0.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Its memory.
+    pub memory: Bytes,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// Highest clock of the multiprocessors, in kHz.
+    pub clock_khz: u32,
+}
+
+/// The oldest driver that has every function used here: CUDA 12.8.
+const OLDEST_DRIVER: i32 = 12_080;
+
+const LIBRARY_CURE: &str = "install the CUDA toolkit, or the wheel, and let LD_LIBRARY_PATH name \
+                            its folder (site-packages/nvidia/cu13/lib) before the program starts";
+
+fn missing(what: &str, cure: &str) -> DeviceError {
+    DeviceError::Missing { what: what.to_owned(), cure: cure.to_owned() }
+}
+
+/// NVRTC can be loaded.
+pub(crate) fn nvrtc() -> Result<(), DeviceError> {
+    // SAFETY: loads a library, as its first use would.
+    match unsafe { rtc::is_culib_present() } {
+        true => Ok(()),
+        false => Err(missing("NVRTC (libnvrtc)", LIBRARY_CURE)),
+    }
+}
+
+/// cuBLASLt can be loaded.
+pub(crate) fn cublaslt() -> Result<(), DeviceError> {
+    // SAFETY: as above.
+    match unsafe { lt::is_culib_present() } {
+        true => Ok(()),
+        false => Err(missing("cuBLASLt (libcublasLt)", LIBRARY_CURE)),
+    }
+}
+
+/// NCCL can be loaded.
+#[cfg(feature = "nccl")]
+pub(crate) fn nccl() -> Result<(), DeviceError> {
+    // SAFETY: as above.
+    match unsafe { cudarc::nccl::sys::is_culib_present() } {
+        true => Ok(()),
+        false => Err(missing(
+            "NCCL (libnccl.so)",
+            "install NCCL; where there is only libnccl.so.2, as in its wheel \
+             (site-packages/nvidia/nccl/lib), link libnccl.so to it in a folder of LD_LIBRARY_PATH",
+        )),
+    }
+}
+
+/// The driver is there, new enough, and begun: how many GPUs it has.
+fn start_driver() -> Result<i32, DeviceError> {
+    let no_driver = || {
+        let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
+        missing("the NVIDIA driver (libcuda)", cure)
+    };
+    // SAFETY: as above.
+    if !unsafe { cu::is_culib_present() } {
+        return Err(no_driver());
+    }
+    let (mut version, mut count) = (0, 0);
+    // SAFETY: the library is there; both functions are in every driver.
+    let (versioned, begun) = unsafe { (cu::cuDriverGetVersion(&mut version), cu::cuInit(0)) };
+    // The library that the toolkit brings to link against, on a machine without the driver.
+    if begun == cu::CUresult::CUDA_ERROR_STUB_LIBRARY {
+        return Err(no_driver());
+    }
+    driver("cuDriverGetVersion", versioned)?;
+    if version < OLDEST_DRIVER {
+        let what = format!(
+            "a driver for CUDA {}.{} (there is one for {}.{})",
+            OLDEST_DRIVER / 1000,
+            OLDEST_DRIVER % 1000 / 10,
+            version / 1000,
+            version % 1000 / 10
+        );
+        return Err(missing(&what, "update the NVIDIA driver"));
+    }
+    if begun == cu::CUresult::CUDA_ERROR_NO_DEVICE {
+        let cure = "nvidia-smi should list one; CUDA_VISIBLE_DEVICES may hide it";
+        return Err(missing("a GPU", cure));
+    }
+    driver("cuInit", begun)?;
+    // SAFETY: the driver has begun.
+    driver("cuDeviceGetCount", unsafe { cu::cuDeviceGetCount(&mut count) })?;
+    Ok(count)
+}
+
+/// A number the driver knows of `device`.
+pub(crate) fn attribute(
+    device: cu::CUdevice,
+    which: cu::CUdevice_attribute,
+) -> Result<i32, DeviceError> {
+    let mut value = 0;
+    // SAFETY: the driver has begun, or there would be no `device`.
+    driver("cuDeviceGetAttribute", unsafe { cu::cuDeviceGetAttribute(&mut value, which, device) })?;
+    Ok(value)
+}
+
+/// GPU number `ordinal` of the driver, which has begun.
+fn device(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
+    use cu::CUdevice_attribute as Of;
+    let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+    let (mut device, mut bytes) = (0, 0);
+    let mut name = [0 as c_char; 128];
+    // SAFETY: the driver has begun; the name fits its buffer, of the size given, with its end.
+    let name = unsafe {
+        driver("cuDeviceGet", cu::cuDeviceGet(&mut device, number))?;
+        driver("cuDeviceTotalMem", cu::cuDeviceTotalMem_v2(&mut bytes, device))?;
+        driver("cuDeviceGetName", cu::cuDeviceGetName(name.as_mut_ptr(), 127, device))?;
+        CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
+    };
+    let count = |which| attribute(device, which).map(|n| u32::try_from(n).unwrap_or(0));
+    let info = DeviceInfo {
+        ordinal,
+        name,
+        memory: Bytes(bytes as u64),
+        multiprocessors: count(Of::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        capability: (
+            attribute(device, Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(device, Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        clock_khz: count(Of::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+    };
+    Ok((device, info))
+}
+
+/// The GPUs, in the driver's order.
+///
+/// # Errors
+/// [`DeviceError::Missing`], with the cure, if there is no driver, no GPU, or a library that the
+/// kernels need cannot be loaded.
+pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
+    let count = usize::try_from(start_driver()?).unwrap_or(0);
+    nvrtc()?;
+    cublaslt()?;
+    (0..count).map(|ordinal| Ok(device(ordinal)?.1)).collect()
+}
+
+/// GPU number `ordinal`, with all that kernels need there to be.
+pub(crate) fn find(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
+    let count = devices()?.len();
+    if ordinal >= count {
+        let what = format!("GPU {ordinal}");
+        return Err(missing(&what, &format!("there are {count}, counted from 0")));
+    }
+    device(ordinal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_gpu_the_answer_names_what_is_missing_and_a_cure() {
+        match devices() {
+            Ok(found) => assert!(!found.is_empty()),
+            Err(DeviceError::Missing { what, cure }) => {
+                println!("{what} is missing: {cure}");
+                assert!(!what.is_empty() && !cure.is_empty());
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
