@@ -116,7 +116,7 @@ impl Outcome {
             setting: self.case.setting.as_deref(),
             schedule: &self.case.name,
             stages: shape.stages(),
-            microbatches: shape.microbatches(),
+            microbatches: self.case.microbatches(),
             chunks: shape.chunks_per_stage(),
             bubble_rate: self.metrics.bubble_rate(),
             bubble_rate_makespan: self.metrics.bubble_rate_makespan(),

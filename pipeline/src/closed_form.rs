@@ -101,6 +101,56 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * (f + b + 2 * c - 2 * w)))
     }
 
+    /// GIS with `chunks` per stage (v) and groups of `group` microbatches (g), makespan:
+    /// m(F+B+W) + (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v (PipeOffload, table 1, there for g = p and
+    /// g = p/2).
+    ///
+    /// Exact without hops where g divides m, v divides F, B and W, and g = p; or 2g = p, m >= 2g,
+    /// W <= F, B and no more between F and B than W; or g >= p/2, m >= 2g and F = B = W.
+    #[must_use]
+    pub fn gis(&self, chunks: u64, group: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, v, g) = (self.stages, chunks, group);
+        let whole = v >= 1 && [f, b, w].into_iter().all(|time| time.is_multiple_of(v));
+        let in_groups = g >= 1 && self.microbatches.is_multiple_of(g) && whole && c == 0;
+        let even = w <= f.min(b) && f.abs_diff(b) <= w;
+        let long = self.microbatches >= 2 * g;
+        let hidden = long && ((2 * g == p && even) || (2 * g >= p && f == b && b == w));
+        let in_domain = in_groups && g <= p && (g == p || hidden);
+        in_domain.then(|| {
+            let turns = (p - 1) * (f + b) + (p - g) * (v - 1) * (f + b - w.min(f + b));
+            Nanos(self.work().0 + turns / v)
+        })
+    }
+
+    /// GIS in groups too small to come back in time (g < p/2), with `chunks` per stage (v): length in
+    /// passes of equal length of the uniform repetition that the order is read off, before passes
+    /// move up into its gaps, which is the published length (PipeOffload's generator). For m a
+    /// multiple of g: 6 P + 3(p+g-1) + 3 g v (m/g - 1), where the last chunk of a group begins P
+    /// forwards after its first.
+    #[must_use]
+    pub fn gis_repetition(&self, chunks: u64, group: u64) -> Option<u64> {
+        let (p, v, g) = (self.stages, chunks, group);
+        let in_domain = g >= 1 && v >= 1 && 2 * g < p && self.microbatches.is_multiple_of(g);
+        in_domain.then(|| {
+            let spread = p.div_ceil(2).div_ceil(g);
+            let common = (1..=v.min(spread)).rev().find(|&n| v % n == 0 && spread % n == 0);
+            let last = g * (spread * (v - 1) + (v - 1) * common.unwrap_or(1) / v);
+            6 * last + 3 * (p + g - 1) + 3 * g * v * (self.microbatches / g - 1)
+        })
+    }
+
+    /// Seq1F1B with `segments` of equal time per microbatch (k), makespan:
+    /// m(F+B+W) + (p-1)(F+B+W)/k (derived: the last stage never waits from its first forward on).
+    /// Exact without hops where k divides F and B+W.
+    #[must_use]
+    pub fn seq1f1b(&self, segments: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let k = segments;
+        let in_domain = k >= 1 && f.is_multiple_of(k) && (b + w).is_multiple_of(k) && c == 0;
+        in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * ((f + b + w) / k)))
+    }
+
     /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
     #[must_use]
     pub const fn gpipe_in_flight(&self) -> u64 {
@@ -120,6 +170,24 @@ impl Uniform {
         let (p, m) = (self.stages, self.microbatches);
         let warm_up = 2 * (p - stage - 1) + (chunks.saturating_sub(1)) * p;
         (chunks >= 1 && m.is_multiple_of(p)).then(|| (warm_up + 1).min(chunks * m))
+    }
+
+    /// GIS with `chunks` per stage (v) and groups of `group` microbatches (g), most chunk activations
+    /// in flight on `stage`: g(v-1) + p-r, or all v m (PipeOffload, section 4). Exact where
+    /// p/2 <= g <= p and g divides m.
+    #[must_use]
+    pub fn gis_in_flight(&self, chunks: u64, group: u64, stage: u64) -> Option<u64> {
+        let (p, v, g) = (self.stages, chunks, group);
+        let most = g * v.saturating_sub(1) + p - stage;
+        let in_domain = v >= 1 && self.microbatches.is_multiple_of(g.max(1));
+        (in_domain && 2 * g >= p && g <= p).then(|| most.min(v * self.microbatches))
+    }
+
+    /// Seq1F1B with `segments` per microbatch (k), most segments in flight on `stage`: p-r-1+k, or all
+    /// m k. Exact everywhere.
+    #[must_use]
+    pub fn seq1f1b_in_flight(&self, segments: u64, stage: u64) -> u64 {
+        (self.stages - stage - 1 + segments).min(self.microbatches * segments)
     }
 
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section

@@ -96,6 +96,8 @@ pub struct Problem {
     costs: Costs,
     footprints: Footprints,
     limit: Option<Limit>,
+    group: Option<u64>,
+    segments: u32,
 }
 
 impl Problem {
@@ -109,7 +111,7 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limit: None })
+        Ok(Self { shape, costs, footprints, limit: None, group: None, segments: 1 })
     }
 
     /// The same with `footprints`.
@@ -125,6 +127,37 @@ impl Problem {
     #[must_use]
     pub fn with_limit(self, limit: Limit) -> Self {
         Self { limit: Some(limit), ..self }
+    }
+
+    /// The same with groups of `group` microbatches, for families that have them.
+    #[must_use]
+    pub fn with_group(self, group: u64) -> Self {
+        Self { group: Some(group), ..self }
+    }
+
+    /// The same where each `segments` microbatches of the shape are the segments of one: for
+    /// families that cut microbatches, whose passes are those of segments. Costs and footprints are
+    /// those of a segment; a limit in multiples of p counts whole microbatches.
+    ///
+    /// # Errors
+    /// [`Fault::Zero`] if there are no segments.
+    pub fn with_segments(self, segments: u32) -> Result<Self, Fault> {
+        if segments == 0 {
+            return Err(Fault::Zero { what: "segments" });
+        }
+        Ok(Self { segments, ..self })
+    }
+
+    /// How many microbatches make a group, if that was said.
+    #[must_use]
+    pub const fn group(&self) -> Option<u64> {
+        self.group
+    }
+
+    /// How many microbatches of the shape are the segments of one; 1 where none is cut.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
     }
 
     /// Stages, chunks and microbatches.
@@ -159,7 +192,7 @@ impl Problem {
     pub fn limit(&self, placement: Placement) -> Result<Option<Bytes>, Fault> {
         let Some(limit) = self.limit else { return Ok(None) };
         let (unit, peak) = self.one_microbatch(placement);
-        let most = unit.into_iter().max().unwrap_or_default();
+        let most = unit.into_iter().max().unwrap_or_default() * u64::from(self.segments);
         let limit = limit.bytes(self.shape, most);
         let peaks = peak.into_iter().enumerate();
         let highest = peaks.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage)));

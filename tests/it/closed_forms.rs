@@ -2,8 +2,8 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{
-    Costs, Family, Footprint, Footprints, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
-    Shape, peak_in_flight,
+    Costs, Family, Footprint, Footprints, Kind, Memory, Metrics, Nanos, PassTimes, Problem,
+    Schedule, Shape, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -176,4 +176,38 @@ proptest! {
     fn zb_1p_is_zb_h1(one in zero_bubble(|_, _, w| w)) {
         prop_assert!(replay(Family::Zb1p, &one, 1).span() <= one.zb_h1().unwrap());
     }
+
+    /// Seq1F1B is 1F1B over segments; its dependencies over segments are kept by every order.
+    #[test]
+    fn seq1f1b(any in any_with(1), segments in 1..=5u32) {
+        let k = u64::from(segments);
+        let microbatches = any.microbatches.div_ceil(3);
+        let pieces = Uniform { microbatches: microbatches * k, hop: Nanos(0), ..any };
+        let (problem, _) = schedule(Family::OneFOneB, &pieces, 1, None);
+        let problem = problem.with_segments(segments).unwrap();
+        let schedule = Family::Seq1F1B.schedule(&problem).unwrap();
+        let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
+        let PassTimes { forward, backward_input, backward_weight } = any.times;
+        let times = PassTimes {
+            forward: forward * k,
+            backward_input: backward_input * k,
+            backward_weight: backward_weight * k,
+        };
+        let one = Uniform { microbatches, times, hop: Nanos(0), ..any };
+        prop_assert_eq!(Some(metrics.makespan()), one.seq1f1b(k));
+        let most = (0..one.stages).map(|stage| one.seq1f1b_in_flight(k, stage));
+        let in_flight: Vec<u64> = peak_in_flight(&schedule).into_iter().map(u64::from).collect();
+        prop_assert_eq!(in_flight, most.collect::<Vec<_>>());
+        for order in schedule.orders() {
+            let of = |kind| order.passes().iter().filter(move |pass| pass.kind == kind);
+            prop_assert!(of(Kind::F).map(|pass| pass.microbatch).eq(0..schedule.shape().microbatches()));
+            let backwards: Vec<u32> = of(Kind::BW).map(|pass| pass.microbatch).collect();
+            for (i, whole) in (0..).zip(backwards.chunks(segments as usize)) {
+                prop_assert!(whole.iter().copied().eq((i * segments..(i + 1) * segments).rev()));
+            }
+        }
+    }
+
+
+
 }

@@ -119,10 +119,7 @@ proptest! {
         hop in 0..30u64,
     ) {
         let which = Family::ALL[which];
-        let chunks = match which.about().chunks {
-            pipeline::Chunks::Exactly(chunks) => u64::from(chunks),
-            pipeline::Chunks::Any { .. } => 2,
-        };
+        let chunks = draw::chunks(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let time = |[f, b, w]: [u64; 3]| PassTimes {
             forward: Nanos(f),
@@ -191,7 +188,7 @@ proptest! {
         across: bool,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = draw::chunks(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let problem = Problem::new(shape, costs(shape, [20, 21, 15], 0)).unwrap();
         let Ok(schedule) = which.schedule(&problem) else { return Ok(()) };
@@ -445,9 +442,13 @@ proptest! {
         ahead in 0..5u32,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = draw::chunks(which);
         let m = if which == Family::Interleaved { p * m } else { m };
-        let bench = family(which, [p, chunks, m], [20, 21, 15], 0);
+        let m = if m % 2 == 1 { m } else { draw::even_microbatches(p, m) };
+        let shape = Shape::new(p, chunks, m).unwrap();
+        let problem = Problem::new(shape, costs(shape, [20, 21, 15], 0)).unwrap();
+        let Ok(schedule) = which.schedule(&problem) else { return Ok(()) };
+        let bench = Bench::ideal(schedule, problem.costs().clone());
         let spec = ClusterSpec { nodes: p.div_ceil(2), ..with_host() };
         let bench = bench.on(spec, &Seating::Contiguous, 3);
         let until_backward = Bytes(held);

@@ -14,7 +14,7 @@ use sim::straggler::{Jitter, Stragglers, Target};
 use sim::{Replay, Sharing, timed};
 
 use crate::cli::{debubble, refused, results, run, stdout};
-use crate::draw::cases;
+use crate::draw::{cases, chunks};
 
 fn times([f, b, w]: [u64; 3]) -> PassTimes {
     PassTimes { forward: Nanos(f), backward_input: Nanos(b), backward_weight: Nanos(w) }
@@ -27,11 +27,7 @@ fn question(
     chunk_times: &[[u64; 3]],
     hop: u64,
 ) -> Option<(Schedule, Costs)> {
-    let chunks = match family.about().chunks {
-        pipeline::Chunks::Exactly(chunks) => u64::from(chunks),
-        pipeline::Chunks::Any { .. } => 2,
-    };
-    let shape = Shape::new(p, chunks, m).unwrap();
+    let shape = Shape::new(p, chunks(family), m).unwrap();
     let all = chunk_times.iter().cycle().take(usize::from(shape.chunks()));
     let costs = Costs::new(all.map(|&chunk| times(chunk)).collect(), Nanos(hop));
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;

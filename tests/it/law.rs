@@ -210,7 +210,11 @@ fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fa
         }
         Fault::Needs { .. } => {
             let (p, m) = (shape.stages(), shape.microbatches() as usize);
-            assert!(family == Family::Interleaved && !m.is_multiple_of((m / p).max(1)));
+            assert!(match family {
+                Family::Interleaved => !m.is_multiple_of((m / p).max(1)),
+                Family::Seq1F1B => !m.is_multiple_of(problem.segments() as usize),
+                _ => false,
+            });
         }
         // Only activations that grow in B, which the published procedure does not know.
         Fault::Infeasible { needs, limit, .. } => {

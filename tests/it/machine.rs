@@ -16,6 +16,8 @@ use sim::engine::{
     Cause, Communication, EngineError, Messages, Protocol, Room, Run, Setup, Steady, run,
 };
 
+use crate::draw::chunks;
+
 /// A random question, all of it from one list of numbers.
 struct Question {
     schedule: Schedule,
@@ -92,9 +94,8 @@ fn boundary(draw: &mut impl FnMut(u64) -> u64) -> Boundary {
 
 fn question(numbers: &[u64]) -> Option<Question> {
     let mut draw = draw(numbers);
-    let family = Family::ALL[draw(9) as usize];
-    let chunks = if matches!(family, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
-    let shape = Shape::new(1 + draw(6), chunks, 1 + draw(8)).unwrap();
+    let family = Family::ALL[draw(Family::ALL.len() as u64) as usize];
+    let shape = Shape::new(1 + draw(6), chunks(family), 1 + draw(8)).unwrap();
     let mut time = |_| PassTimes {
         forward: Nanos(draw(30)),
         backward_input: Nanos(draw(30)),

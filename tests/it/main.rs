@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
+mod choices;
 mod cli;
 mod closed_forms;
 mod draw;
@@ -13,6 +14,7 @@ mod hardware;
 mod law;
 mod machine;
 mod paper;
+mod pipeoffload;
 mod sweep;
 mod sweep_files;
 mod sweep_rows;
