@@ -151,6 +151,49 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * ((f + b + w) / k)))
     }
 
+    /// DualPipe, makespan and longest span: m(F+B+W) + (p/2-1)(F+2B-W) (DeepSeek-V3, table 2, where
+    /// B has W in it and a pair takes F&B; here a pair takes F+B+W).
+    ///
+    /// Exact without hops for even p, even m >= 2p where W <= F = B, or p = 2.
+    #[must_use]
+    pub fn dualpipe(&self) -> Option<Nanos> {
+        let [f, b, w, _] = self.parts();
+        let even = self.stages.is_multiple_of(2) && self.microbatches.is_multiple_of(2);
+        let in_domain = even && (self.is_paired() || (self.stages == 2 && self.is_still()));
+        in_domain.then(|| {
+            let turns = (self.stages / 2 - 1) * (f + 2 * b).saturating_sub(w);
+            Nanos(self.work().0 + turns)
+        })
+    }
+
+    /// DualPipeV, makespan and longest span: m(F+B+W) + (p-1)(F+2B-W)/2 (DualPipe's code, where B has
+    /// W in it, a pair takes F&B, times are those of chunks and PP = 2p).
+    ///
+    /// Exact without hops for m >= 2p where W <= F = B and all are even, or p = 1.
+    #[must_use]
+    pub fn dualpipe_v(&self) -> Option<Nanos> {
+        let [f, b, w, _] = self.parts();
+        let whole = [f, b, w].into_iter().all(|time| time.is_multiple_of(2));
+        let in_domain = whole && (self.is_paired() || (self.stages == 1 && self.is_still()));
+        in_domain.then(|| {
+            let turns = (self.stages - 1) * (f + 2 * b).saturating_sub(w);
+            Nanos(self.work().0 + turns / 2)
+        })
+    }
+
+    /// Chimera by direct concatenation, makespan: (m + p/2 - 1)(F+B+W) (Chimera, table 2: idle share
+    /// (p-2)/(2m+p-2); from a secondary copy, and derived again from its slots).
+    ///
+    /// Exact without hops for even p that divides m, where F = B+W or p = 2.
+    #[must_use]
+    pub fn chimera(&self) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, m) = (self.stages, self.microbatches);
+        let in_domain = p.is_multiple_of(2) && m.is_multiple_of(p) && c == 0;
+        let in_domain = in_domain && (f == b + w || p == 2);
+        in_domain.then(|| Nanos((m + p / 2 - 1) * (f + b + w)))
+    }
+
     /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
     #[must_use]
     pub const fn gpipe_in_flight(&self) -> u64 {
@@ -190,6 +233,14 @@ impl Uniform {
         (self.stages - stage - 1 + segments).min(self.microbatches * segments)
     }
 
+    /// Chimera, most microbatches in flight on `stage`: p/2+1 at the ends and one more with each stage
+    /// towards the middle, up to p (Chimera, table 2). Exact for even p and m >= p.
+    #[must_use]
+    pub fn chimera_in_flight(&self, stage: u64) -> Option<u64> {
+        let in_domain = self.stages.is_multiple_of(2) && self.microbatches >= self.stages;
+        in_domain.then(|| self.stages / 2 + 1 + stage.min(self.stages - 1 - stage))
+    }
+
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
     /// 2.1). Exact for m >= 2p where M_W <= M_B.
     #[must_use]
@@ -206,6 +257,17 @@ impl Uniform {
         let in_domain = self.is_long() && held.until_weight <= held.until_backward;
         let delayed = held.until_weight * (2 * stage);
         in_domain.then(|| held.until_backward * (2 * (self.stages - stage) - 1) + delayed)
+    }
+
+    /// Whether no hop takes time and there are microbatches enough for DualPipe.
+    const fn is_still(&self) -> bool {
+        self.hop.0 == 0 && self.is_long()
+    }
+
+    /// Whether DualPipe's formula holds for any p.
+    const fn is_paired(&self) -> bool {
+        let [f, b, w, _] = self.parts();
+        self.is_still() && f == b && w <= f
     }
 
     const fn is_long(&self) -> bool {

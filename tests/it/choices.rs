@@ -106,10 +106,41 @@ fn segments_that_are_refused() {
     refused(&written(2), &["has 3 microbatches", "no multiple of 2 segments"]);
 }
 
+/// Two copies of the model are two of everything that a stage holds.
+#[test]
+fn copies_of_the_model_are_spoken_of() {
+    let line = "--stages 4 --microbatches 8 --resident 1GiB --device-memory 9GiB";
+    let output = ask(&format!("{line} --schedule 1f1b,dualpipe,chimera,dualpipe-v"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("note: dualpipe, chimera: every stage holds two copies")
+            || flat.contains("note: chimera, dualpipe: every stage holds two copies"),
+        "{said}"
+    );
+}
+
+/// Shapes that a schedule cannot do name what it needs, at the key that is to blame.
+#[test]
+fn shapes_that_are_refused() {
+    let shape = |name: &str, p: u32, m: u32, rest: &str| {
+        ask(&format!("--schedule {name} --stages {p} --microbatches {m} {rest}"))
+    };
+    for name in ["dualpipe", "chimera"] {
+        let odd = format!("{name} needs an even number of stages, not 3");
+        refused(&shape(name, 3, 12, ""), &[&odd]);
+    }
+    refused(&shape("dualpipe", 4, 6, ""), &["dualpipe needs", "from 2p = 8, not 6"]);
+    refused(&shape("dualpipe", 4, 9, ""), &["an even number of microbatches", "not 9"]);
+    refused(&shape("dualpipe-v", 4, 7, ""), &["at least 2p = 8 microbatches, not 7"]);
+    refused(&shape("dualpipe-v", 65_535, 1, ""), &["chunks", "at most 65535"]);
+    refused(&shape("dualpipe-v", 32_767, 1, ""), &["at least 2p = 65534 microbatches, not 1"]);
+}
+
 /// Small and odd shapes, and the deepest pipelines, have an order or a fault.
 #[test]
 fn odd_corners_end() {
-    let names = ["gis", "gis-h", "seq1f1b"];
+    let names = ["gis", "gis-h", "seq1f1b", "dualpipe", "dualpipe-v", "chimera"];
     for name in names {
         for p in [1, 2, 3] {
             for m in [1, 2, 3, 7] {
@@ -137,6 +168,6 @@ fn what_is_not_offered_says_why() {
         let found = all.clone().find(|one| one["name"] == name).unwrap()["note"].clone();
         found.as_str().map(str::to_owned)
     };
-    assert!(note("seq1f1b").unwrap().contains("derived, not read"));
+    assert!(note("chimera").unwrap().contains("secondary copy"));
     assert_eq!(note("1f1b"), None);
 }

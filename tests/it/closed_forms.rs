@@ -208,6 +208,65 @@ proptest! {
         }
     }
 
+    #[test]
+    fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, percent in 0..=100u64) {
+        let [forward, backward_input] = [Nanos(2 * f); 2];
+        let backward_weight = Nanos(2 * (f * percent / 100));
+        let times = PassTimes { forward, backward_input, backward_weight };
+        let one = |stages, microbatches| Uniform { stages, microbatches, times, hop: Nanos(0) };
+        let two_ends = one(2 * half, 4 * half + 2 * more);
+        let metrics = replay(Family::DualPipe, &two_ends, 1);
+        prop_assert_eq!(Some(metrics.makespan()), two_ends.dualpipe());
+        prop_assert_eq!(Some(metrics.span()), two_ends.dualpipe());
+        let most = vec![2 * half + 1; usize::try_from(2 * half).unwrap()];
+        prop_assert_eq!(in_flight(Family::DualPipe, &two_ends, 1), most);
+        let vee = one(half, 2 * half + more);
+        let metrics = replay(Family::DualPipeV, &vee, 2);
+        prop_assert_eq!(Some(metrics.makespan()), vee.dualpipe_v());
+        prop_assert_eq!(Some(metrics.span()), vee.dualpipe_v());
+        let most = vec![2 * half + 1; usize::try_from(half).unwrap()];
+        prop_assert_eq!(in_flight(Family::DualPipeV, &vee, 2), most);
+    }
 
+    #[test]
+    fn chimera(half in 1..=6u64, units in 1..=4u64, b in 0..20u64, w in 0..20u64) {
+        let times = PassTimes {
+            forward: Nanos(b + w),
+            backward_input: Nanos(b),
+            backward_weight: Nanos(w),
+        };
+        let (stages, microbatches) = (2 * half, 2 * half * units);
+        let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
+        prop_assert_eq!(Some(replay(Family::Chimera, &one, 1).makespan()), one.chimera());
+        let most: Option<Vec<u64>> = (0..stages).map(|stage| one.chimera_in_flight(stage)).collect();
+        prop_assert_eq!(Some(in_flight(Family::Chimera, &one, 1)), most);
+        // The published idle share, (p-2)/(2m+p-2).
+        let (work, idle) = (one.work().0, one.chimera().unwrap().0 - one.work().0);
+        prop_assert_eq!(idle * (2 * microbatches + stages - 2), (stages - 2) * (work + idle));
+    }
 
+    /// The same for formulas that have a small domain: silent outside, right inside.
+    #[test]
+    fn formulas_of_paired_and_mirrored_schedules(any in any_with(2), few: bool) {
+        let hop = if few { Nanos(0) } else { any.hop };
+        let one = Uniform { hop, ..any };
+        let even = Uniform { stages: 2 * one.stages.div_ceil(2), ..one };
+        let even = Uniform { microbatches: 2 * even.stages + 2 * one.microbatches, ..even };
+        let is = |formula: Option<Nanos>, cost: Nanos| formula.is_none_or(|nanos| nanos == cost);
+        prop_assert!(is(even.dualpipe(), replay(Family::DualPipe, &even, 1).makespan()));
+        prop_assert!(is(even.dualpipe_v(), replay(Family::DualPipeV, &even, 2).makespan()));
+        prop_assert!(is(even.chimera(), replay(Family::Chimera, &even, 1).makespan()));
+        prop_assert_eq!(Uniform { stages: 3, ..even }.dualpipe(), None);
+        prop_assert_eq!(Uniform { stages: 3, ..even }.chimera(), None);
+    }
+}
+
+/// DualPipe of the published table, 8 stages and 20 microbatches of unit passes: 6 of 66 are idle.
+#[test]
+fn dualpipe_of_the_readme() {
+    let unit = Nanos(1);
+    let times = PassTimes { forward: unit, backward_input: unit, backward_weight: unit };
+    let one = Uniform { stages: 8, microbatches: 20, times, hop: Nanos(0) };
+    let metrics = replay(Family::DualPipe, &one, 1);
+    assert_eq!((metrics.makespan(), metrics.work()), (Nanos(66), Nanos(60)));
 }

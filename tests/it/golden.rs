@@ -120,3 +120,20 @@ fn seq1f1b() {
     let metrics = check_problem(Family::Seq1F1B, &problem, golden);
     assert_eq!(metrics.makespan(), Nanos(33)); // (m k + p-1)(F+B+W) of a segment
 }
+
+#[test]
+fn dualpipe() {
+    let metrics = check(Family::DualPipe, 1, include_str!("../golden/dualpipe.txt"));
+    assert_eq!((metrics.makespan(), metrics.span()), (Nanos(26), Nanos(26)));
+}
+
+#[test]
+fn dualpipe_v() {
+    let metrics = check(Family::DualPipeV, 2, include_str!("../golden/dualpipe-v.txt"));
+    assert_eq!((metrics.makespan(), metrics.span()), (Nanos(54), Nanos(54)));
+}
+
+#[test]
+fn chimera() {
+    check(Family::Chimera, 1, include_str!("../golden/chimera.txt"));
+}

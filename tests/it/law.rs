@@ -213,6 +213,9 @@ fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fa
             assert!(match family {
                 Family::Interleaved => !m.is_multiple_of((m / p).max(1)),
                 Family::Seq1F1B => !m.is_multiple_of(problem.segments() as usize),
+                Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
+                Family::DualPipeV => m < 2 * p,
+                Family::Chimera => !p.is_multiple_of(2),
                 _ => false,
             });
         }

@@ -1,5 +1,7 @@
 //! The families: each a rule that turns a problem into a schedule, or says why it cannot.
 
+mod chimera;
+mod dualpipe;
 mod gis;
 mod gpipe;
 mod hand;
@@ -7,6 +9,7 @@ mod interleaved;
 mod left_out;
 mod one_f_one_b;
 mod seq1f1b;
+mod slots;
 mod zb_h1;
 mod zb_h2;
 mod zb_heuristic;
@@ -46,6 +49,12 @@ pub enum Family {
     GisH,
     /// 1F1B over segments of the sequence.
     Seq1F1B,
+    /// Microbatches from both ends, forwards beside backwards.
+    DualPipe,
+    /// [`Family::DualPipe`] over two chunks per stage in a V.
+    DualPipeV,
+    /// Two copies of the model in opposite directions.
+    Chimera,
 }
 
 /// How many chunks per stage a family works with.
@@ -135,7 +144,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -148,6 +157,9 @@ impl Family {
         Self::Gis,
         Self::GisH,
         Self::Seq1F1B,
+        Self::DualPipe,
+        Self::DualPipeV,
+        Self::Chimera,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -164,6 +176,9 @@ impl Family {
             Self::Gis => (&gis::ABOUT, gis::schedule),
             Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
             Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
+            Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
+            Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
+            Self::Chimera => (&chimera::ABOUT, chimera::schedule),
         }
     }
 
