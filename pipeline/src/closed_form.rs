@@ -194,6 +194,20 @@ impl Uniform {
         in_domain.then(|| Nanos((m + p / 2 - 1) * (f + b + w)))
     }
 
+    /// Hanayo with `chunks` per stage (v, two for each wave), makespan: m(F+B+W) + (p-1)(F+B+W)/v
+    /// (derived from its slots; no formula of the paper's was at hand).
+    ///
+    /// Exact without hops for even v and p that divides m, where v divides F and F = B+W; or p = 1.
+    #[must_use]
+    pub fn hanayo(&self, chunks: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, v) = (self.stages, chunks);
+        let even = v >= 2 && v.is_multiple_of(2) && c == 0 && f.is_multiple_of(v);
+        let whole = even && (b + w).is_multiple_of(v) && self.microbatches.is_multiple_of(p);
+        let in_domain = whole && (f == b + w || p == 1);
+        in_domain.then(|| Nanos(self.work().0 + (p - 1) * ((f + b + w) / v)))
+    }
+
     /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
     #[must_use]
     pub const fn gpipe_in_flight(&self) -> u64 {
@@ -239,6 +253,15 @@ impl Uniform {
     pub fn chimera_in_flight(&self, stage: u64) -> Option<u64> {
         let in_domain = self.stages.is_multiple_of(2) && self.microbatches >= self.stages;
         in_domain.then(|| self.stages / 2 + 1 + stage.min(self.stages - 1 - stage))
+    }
+
+    /// Hanayo with `chunks` per stage (v), most chunk activations in flight on `stage`:
+    /// (v-1) p + r + 1 (derived). Exact for even v and p that divides m.
+    #[must_use]
+    pub fn hanayo_in_flight(&self, chunks: u64, stage: u64) -> Option<u64> {
+        let in_domain = chunks >= 2 && chunks.is_multiple_of(2);
+        let in_domain = in_domain && self.microbatches.is_multiple_of(self.stages);
+        in_domain.then(|| (chunks - 1) * self.stages + stage + 1)
     }
 
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section

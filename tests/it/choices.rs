@@ -133,6 +133,10 @@ fn shapes_that_are_refused() {
     refused(&shape("dualpipe", 4, 6, ""), &["dualpipe needs", "from 2p = 8, not 6"]);
     refused(&shape("dualpipe", 4, 9, ""), &["an even number of microbatches", "not 9"]);
     refused(&shape("dualpipe-v", 4, 7, ""), &["at least 2p = 8 microbatches, not 7"]);
+    refused(
+        &shape("hanayo", 4, 8, "--chunks 3"),
+        &["hanayo needs an even number of chunks", "not 3"],
+    );
     refused(&shape("dualpipe-v", 65_535, 1, ""), &["chunks", "at most 65535"]);
     refused(&shape("dualpipe-v", 32_767, 1, ""), &["at least 2p = 65534 microbatches, not 1"]);
 }
@@ -140,7 +144,7 @@ fn shapes_that_are_refused() {
 /// Small and odd shapes, and the deepest pipelines, have an order or a fault.
 #[test]
 fn odd_corners_end() {
-    let names = ["gis", "gis-h", "seq1f1b", "dualpipe", "dualpipe-v", "chimera"];
+    let names = ["gis", "gis-h", "seq1f1b", "dualpipe", "dualpipe-v", "chimera", "hanayo"];
     for name in names {
         for p in [1, 2, 3] {
             for m in [1, 2, 3, 7] {
@@ -168,6 +172,6 @@ fn what_is_not_offered_says_why() {
         let found = all.clone().find(|one| one["name"] == name).unwrap()["note"].clone();
         found.as_str().map(str::to_owned)
     };
-    assert!(note("chimera").unwrap().contains("secondary copy"));
+    assert!(note("hanayo").unwrap().contains("neither could be held against the paper"));
     assert_eq!(note("1f1b"), None);
 }

@@ -245,6 +245,22 @@ proptest! {
         prop_assert_eq!(idle * (2 * microbatches + stages - 2), (stages - 2) * (work + idle));
     }
 
+    #[test]
+    fn hanayo(stages in 1..=8u64, waves in 1..=3u64, units in 1..=4u64, b in 0..9u64, w in 0..9u64) {
+        let chunks = 2 * waves;
+        let times = PassTimes {
+            forward: Nanos(chunks * (b + w)),
+            backward_input: Nanos(chunks * b),
+            backward_weight: Nanos(chunks * w),
+        };
+        let one = Uniform { stages, microbatches: stages * units, times, hop: Nanos(0) };
+        let makespan = replay(Family::Hanayo, &one, chunks).makespan();
+        prop_assert_eq!(Some(makespan), one.hanayo(chunks));
+        let most = (0..stages).map(|stage| one.hanayo_in_flight(chunks, stage));
+        let in_flight = in_flight(Family::Hanayo, &one, chunks);
+        prop_assert_eq!(Some(in_flight), most.collect());
+    }
+
     /// The same for formulas that have a small domain: silent outside, right inside.
     #[test]
     fn formulas_of_paired_and_mirrored_schedules(any in any_with(2), few: bool) {
@@ -256,6 +272,7 @@ proptest! {
         prop_assert!(is(even.dualpipe(), replay(Family::DualPipe, &even, 1).makespan()));
         prop_assert!(is(even.dualpipe_v(), replay(Family::DualPipeV, &even, 2).makespan()));
         prop_assert!(is(even.chimera(), replay(Family::Chimera, &even, 1).makespan()));
+        prop_assert!(is(one.hanayo(2), replay(Family::Hanayo, &one, 2).makespan()));
         prop_assert_eq!(Uniform { stages: 3, ..even }.dualpipe(), None);
         prop_assert_eq!(Uniform { stages: 3, ..even }.chimera(), None);
     }

@@ -137,3 +137,8 @@ fn dualpipe_v() {
 fn chimera() {
     check(Family::Chimera, 1, include_str!("../golden/chimera.txt"));
 }
+
+#[test]
+fn hanayo() {
+    check(Family::Hanayo, 2, include_str!("../golden/hanayo.txt"));
+}

@@ -216,6 +216,7 @@ fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fa
                 Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
                 Family::DualPipeV => m < 2 * p,
                 Family::Chimera => !p.is_multiple_of(2),
+                Family::Hanayo => !shape.chunks_per_stage().is_multiple_of(2),
                 _ => false,
             });
         }

@@ -4,6 +4,7 @@ mod chimera;
 mod dualpipe;
 mod gis;
 mod gpipe;
+mod hanayo;
 mod hand;
 mod interleaved;
 mod left_out;
@@ -55,6 +56,8 @@ pub enum Family {
     DualPipeV,
     /// Two copies of the model in opposite directions.
     Chimera,
+    /// Waves over several chunks per stage.
+    Hanayo,
 }
 
 /// How many chunks per stage a family works with.
@@ -144,7 +147,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -160,6 +163,7 @@ impl Family {
         Self::DualPipe,
         Self::DualPipeV,
         Self::Chimera,
+        Self::Hanayo,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -179,6 +183,7 @@ impl Family {
             Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
             Self::Chimera => (&chimera::ABOUT, chimera::schedule),
+            Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
         }
     }
 
