@@ -117,6 +117,7 @@ impl Outcome {
             schedule: &self.case.name,
             stages: shape.stages(),
             microbatches: self.case.microbatches(),
+            segments: Some(self.case.problem.segments()).filter(|&segments| segments > 1),
             chunks: shape.chunks_per_stage(),
             bubble_rate: self.metrics.bubble_rate(),
             bubble_rate_makespan: self.metrics.bubble_rate_makespan(),
@@ -239,6 +240,9 @@ pub struct Json<'a> {
     schedule: &'a str,
     stages: usize,
     microbatches: u32,
+    /// Into how many each microbatch is cut, if it is: passes and peaks in flight count these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segments: Option<u32>,
     chunks: u16,
     /// (span - work) / span.
     bubble_rate: f64,

@@ -489,6 +489,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         notes.push("every stage holds two copies: resident must count both".to_owned());
     }
     match (about.choice, keys.segments) {
+        (Choice::Segments { .. }, Some(1)) => {}
         (Choice::Segments { default }, told) => notes.push(format!(
             "microbatches are cut into {} segments, which its passes count as microbatches",
             told.unwrap_or(u64::from(default))

@@ -192,7 +192,8 @@ impl Problem {
     pub fn limit(&self, placement: Placement) -> Result<Option<Bytes>, Fault> {
         let Some(limit) = self.limit else { return Ok(None) };
         let (unit, peak) = self.one_microbatch(placement);
-        let most = unit.into_iter().max().unwrap_or_default() * u64::from(self.segments);
+        let most = unit.into_iter().max().unwrap_or_default();
+        let most = Bytes(most.0.saturating_mul(self.segments.into()));
         let limit = limit.bytes(self.shape, most);
         let peaks = peak.into_iter().enumerate();
         let highest = peaks.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage)));

@@ -61,6 +61,7 @@ fn segments() {
     for key in ["stages", "microbatches", "chunks", "work_ns", "memory_limit_bytes"] {
         assert_eq!(whole[key], cut[key], "{key}");
     }
+    assert!(whole["segments"].is_null() && cut["segments"] == 4);
     // The bubble is a k-th, and stage 0 holds p-1+k segments of 3 GiB.
     let bubble = |one: &serde_json::Value| {
         one["makespan_ns"].as_u64().unwrap() - one["work_ns"].as_u64().unwrap()

@@ -329,6 +329,17 @@ fn shapes_that_a_family_does_not_know() {
 }
 
 #[test]
+fn segments_that_are_no_microbatches() {
+    let problem = Problem::new(shape(2, 1, 7), ones(shape(2, 1, 7))).unwrap();
+    assert_eq!(problem.clone().with_segments(0), Err(Fault::Zero { what: "segments" }));
+    let fault = Family::Seq1F1B.schedule(&problem.clone().with_segments(2).unwrap()).unwrap_err();
+    assert!(matches!(fault, Fault::Needs { key: "segments", .. }), "{fault:?}");
+    assert!(fault.to_string().contains("7 is no multiple of 2 segments"), "{fault}");
+    let hostile = problem.with_segments(u32::MAX).unwrap().with_limit(Limit::times_p(u64::MAX));
+    assert_eq!(hostile.limit(Placement::Looped), Ok(Some(Bytes(u64::MAX))));
+}
+
+#[test]
 fn words_that_are_no_pass() {
     let word = |line, column, word: &str| TextError::Word { line, column, word: word.to_owned() };
     assert_eq!(text_fault("F0.0 junk BW0.0"), word(1, 6, "junk"));
