@@ -4,10 +4,11 @@
 //! Source: PipeOffload (Wan et al. 2025, arXiv 2503.01328), section 4 and table 1; the order is that
 //! of the authors' generator (sail-sg/zero-bubble-pipeline-parallelism, branch `main`,
 //! `group_interleaved_1f1b.py`). Microbatches go in groups of g: a group passes chunk after chunk.
-//! g = p is GIS, g = ceil(p/2) GIS-H: bubble (p-1)(F+B)/v and p v chunk activations against
-//! g (v-1) + p.
+//! g = p is GIS, g = ceil(p/2) GIS-H. Bubble of GIS: (p-1)(F+B)/v. Memory of stage 0, for g >= p/2:
+//! g (v-1) + p chunk activations.
 //!
-//! Every stage does its forwards at the same beats, and the backward of beat t p-1-r beats later:
+//! Every stage does its forwards at the same beats, and its backwards in the same rhythm, t0 + p-1-r
+//! beats later on stage r, where t0 is the first beat of the last chunk:
 //!
 //! - Where 2g >= p, beats follow each other without gaps.
 //! - Smaller groups are spread out by s = ceil(ceil(p/2) / g) so that a group is back from the last
