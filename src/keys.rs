@@ -31,6 +31,12 @@ pub struct Keys {
     /// Chunks per stage, v, for interleaved schedules
     #[arg(long, value_name = "V", allow_negative_numbers = true)]
     pub chunks: Option<u64>,
+    /// Microbatches that go through a chunk one after the other, g, for gis [default: p]
+    #[arg(long, value_name = "G", allow_negative_numbers = true)]
+    pub group: Option<u64>,
+    /// Segments of the sequence into which each microbatch is cut, k, for seq1f1b [default: 2]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub segments: Option<u64>,
     /// Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives
     /// them; in a scenario, relative to its folder
     #[arg(long, value_name = "PROFILE.toml")]
@@ -159,6 +165,8 @@ key_set!(Keys {
     stages: "stages",
     microbatches: "microbatches",
     chunks: "chunks",
+    group: "group",
+    segments: "segments",
     profile: "profile",
     layers: "layers",
     forward: "forward",

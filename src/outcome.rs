@@ -121,7 +121,8 @@ impl Outcome {
             setting: self.case.setting.as_deref(),
             schedule: &self.case.name,
             stages: shape.stages(),
-            microbatches: shape.microbatches(),
+            microbatches: self.case.microbatches(),
+            segments: Some(self.case.problem.segments()).filter(|&segments| segments > 1),
             chunks: shape.chunks_per_stage(),
             bubble_rate: metrics.bubble_rate(),
             bubble_rate_makespan: metrics.bubble_rate_makespan(),
@@ -263,6 +264,9 @@ pub struct Json<'a> {
     schedule: &'a str,
     stages: usize,
     microbatches: u32,
+    /// Into how many each microbatch is cut, if it is: passes and peaks in flight count these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segments: Option<u32>,
     chunks: u16,
     /// (span - work) / span.
     bubble_rate: f64,

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Chunks, Costs, Family, Fault, Footprint, Footprints, Limit, LimitUse, Limits, Nanos,
-    PassTimes, Placement, Problem, Schedule, Shape, spread,
+    Bytes, Choice, Chunks, Costs, Family, Fault, Footprint, Footprints, LeftOut, Limit, LimitUse,
+    Limits, Nanos, PassTimes, Placement, Problem, Schedule, Shape, spread,
 };
 
 use crate::error::Error;
@@ -60,6 +60,9 @@ impl Rule {
 }
 
 fn unknown(name: &str) -> Error {
+    if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
+        return Error::question(format!("{name} is not offered: {why}"));
+    }
     let distance = |family: &Family| strsim::damerau_levenshtein(family.name(), name);
     let nearest = Family::ALL.into_iter().min_by_key(distance).map_or("", Family::name);
     Error::question(format!("there is no schedule `{name}`: did you mean `{nearest}`?"))
@@ -118,7 +121,13 @@ impl Case {
     pub fn microbatch_bytes(&self) -> Bytes {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
         let by_stage = self.problem.footprints().by_stage(shape, placement);
-        by_stage.into_iter().max().unwrap_or_default()
+        let segments = u64::from(self.problem.segments());
+        by_stage.into_iter().max().unwrap_or_default() * segments
+    }
+
+    /// Microbatches of a step, whole ones.
+    pub fn microbatches(&self) -> u32 {
+        self.schedule.shape().microbatches() / self.problem.segments()
     }
 }
 
@@ -134,18 +143,23 @@ struct Ground {
 
 fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground, Error> {
     complete(scenario, setting, rule)?;
-    let (shape, placement) =
-        shape(&setting.keys, rule).map_err(|fault| explain(scenario, setting, rule, &fault))?;
-    agree(scenario, setting, rule, shape)?;
+    let segments = segments(&setting.keys, rule);
+    let (shape, placement) = shape(&setting.keys, rule, segments)
+        .map_err(|fault| explain(scenario, setting, rule, &fault))?;
+    agree(scenario, setting, rule, shape, segments)?;
     let filled = profiles::fill(scenario, setting, shape)?;
     let setting = filled.as_ref().unwrap_or(setting);
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
-    let hardware = Hardware::of(scenario, setting, shape, placement)?;
+    let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
-    let costs = costs(keys, hop, shape, placement).map_err(fault)?;
-    let mut problem = Problem::new(shape, costs).map_err(fault)?;
-    let footprints = footprints(keys, shape, placement).map_err(fault)?;
+    let costs = costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let problem = Problem::new(shape, costs).map_err(fault)?;
+    let mut problem = problem.with_segments(segments).map_err(fault)?;
+    if let Some(group) = keys.group {
+        problem = problem.with_group(group);
+    }
+    let footprints = footprints(keys, shape, placement, segments).map_err(fault)?;
     let has_footprints = footprints.is_some();
     if let Some(footprints) = footprints {
         problem = problem.with_footprints(footprints).map_err(fault)?;
@@ -265,8 +279,21 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     required.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
 }
 
-/// The shape asked for, and where its chunks lie.
-fn shape(keys: &Keys, rule: &Rule) -> Result<(Shape, Placement), Fault> {
+/// How many segments each microbatch is cut into: 1 where the schedule does not cut.
+fn segments(keys: &Keys, rule: &Rule) -> u32 {
+    let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
+    match rule.family().map(|family| family.about().choice) {
+        Some(Choice::Segments { default }) => told.unwrap_or(default),
+        Some(Choice::Nothing | Choice::Group) => 1,
+        None => told.unwrap_or(1),
+    }
+}
+
+/// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
+fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placement), Fault> {
+    if segments == 0 {
+        return Err(Fault::Zero { what: "segments" });
+    }
     match rule {
         Rule::Written(_, schedule) => Ok((schedule.shape(), schedule.placement())),
         Rule::Family(family) => {
@@ -275,20 +302,32 @@ fn shape(keys: &Keys, rule: &Rule) -> Result<(Shape, Placement), Fault> {
                 Chunks::Exactly(chunks) => u64::from(chunks),
                 Chunks::Any { default } => keys.chunks.unwrap_or(u64::from(default)),
             };
-            let (stages, microbatches) = (keys.stages, keys.microbatches);
-            let shape = Shape::new(stages.unwrap_or(0), chunks, microbatches.unwrap_or(0))?;
+            let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
             Ok((shape, about.placement))
         }
     }
 }
 
 /// Checks that a written schedule is for the pipeline the keys speak of.
-fn agree(scenario: &Scenario, setting: &Setting, rule: &Rule, shape: Shape) -> Result<(), Error> {
+fn agree(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    shape: Shape,
+    segments: u32,
+) -> Result<(), Error> {
     let Rule::Written(name, _) = rule else { return Ok(()) };
     let keys = &setting.keys;
+    let passes = shape.microbatches();
+    if !passes.is_multiple_of(segments) {
+        let message =
+            format!("{name} has {passes} microbatches: no multiple of {segments} segments");
+        return Err(scenario.error(setting, Some("segments"), message));
+    }
     let told = [
         ("stages", keys.stages, shape.stages() as u64),
-        ("microbatches", keys.microbatches, u64::from(shape.microbatches())),
+        ("microbatches", keys.microbatches, u64::from(passes / segments)),
         ("chunks", keys.chunks, u64::from(shape.chunks_per_stage())),
     ];
     for (key, told, has) in told {
@@ -300,16 +339,21 @@ fn agree(scenario: &Scenario, setting: &Setting, rule: &Rule, shape: Shape) -> R
     Ok(())
 }
 
-/// Times by chunk, from F, B and W.
+/// Times by chunk and segment, from F, B and W; a segment takes its share to the nearest nanosecond.
 fn costs(
     keys: &Keys,
     hop: Option<Nanos>,
     shape: Shape,
     placement: Placement,
+    segments: u32,
 ) -> Result<Costs, Fault> {
+    let segments = u64::from(segments);
+    let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
-        spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))
+        let mut times = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        times.iter_mut().for_each(nearest);
+        Ok::<_, Fault>(times)
     };
     let f = by_chunk("forward", &keys.forward)?.into_iter();
     let b = by_chunk("backward-input", &keys.backward_input)?;
@@ -323,14 +367,17 @@ fn costs(
 }
 
 /// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
-/// layer and token) or from bytes; `None` if the keys say nothing.
+/// layer and token) or from bytes, each segment its share; `None` if the keys say nothing.
 fn footprints(
     keys: &Keys,
     shape: Shape,
     placement: Placement,
+    segments: u32,
 ) -> Result<Option<Footprints>, Fault> {
     let by_chunk = |what, values: &[Bytes]| {
-        spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))
+        let mut held = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
+        Ok::<_, Fault>(held)
     };
     let (until_backward, until_weight) = match (&keys.activation, keys.hidden) {
         (Some(activation), _) => {
@@ -376,7 +423,8 @@ fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -
         Fault::Zero { what: "chunks per stage" } => Some("chunks"),
         Fault::Zero { what } | Fault::ValueCount { what, .. } => Some(*what),
         Fault::TooManyChunks { .. } => Some("stages"),
-        Fault::TooManyPasses { .. } | Fault::Needs { .. } => Some("microbatches"),
+        Fault::TooManyPasses { .. } => Some("microbatches"),
+        Fault::Needs { key, .. } => Some(*key),
         Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
         _ => None,
     };
@@ -447,6 +495,23 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
             notes.push(format!("{default} chunks per stage, since chunks are not given"));
         }
         _ => {}
+    }
+    if about.placement == Placement::Mirrored && keys.hardware.resident.is_some() {
+        notes.push("every stage holds two copies: resident must count both".to_owned());
+    }
+    match (about.choice, keys.segments) {
+        (Choice::Segments { .. }, Some(1)) => {}
+        (Choice::Segments { default }, told) => notes.push(format!(
+            "microbatches are cut into {} segments, which its passes count as microbatches",
+            told.unwrap_or(u64::from(default))
+        )),
+        (_, Some(told)) => {
+            notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
+        }
+        _ => {}
+    }
+    if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
+        notes.push(format!("has no groups to choose, group = {told} is ignored"));
     }
     if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
         && told.iter().any(|told| *told != own)

@@ -101,6 +101,113 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * (f + b + 2 * c - 2 * w)))
     }
 
+    /// GIS with `chunks` per stage (v) and groups of `group` microbatches (g), makespan:
+    /// m(F+B+W) + (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v (PipeOffload, table 1, there for g = p and
+    /// g = p/2).
+    ///
+    /// Exact without hops where g divides m, v divides F, B and W, and g = p; or 2g = p, m >= 2g,
+    /// W <= F, B and no more between F and B than W; or g >= p/2, m >= 2g and F = B = W.
+    #[must_use]
+    pub fn gis(&self, chunks: u64, group: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, v, g) = (self.stages, chunks, group);
+        let whole = v >= 1 && [f, b, w].into_iter().all(|time| time.is_multiple_of(v));
+        let in_groups = g >= 1 && self.microbatches.is_multiple_of(g) && whole && c == 0;
+        let even = w <= f.min(b) && f.abs_diff(b) <= w;
+        let long = self.microbatches >= 2 * g;
+        let hidden = long && ((2 * g == p && even) || (2 * g >= p && f == b && b == w));
+        let in_domain = in_groups && g <= p && (g == p || hidden);
+        in_domain.then(|| {
+            let turns = (p - 1) * (f + b) + (p - g) * (v - 1) * (f + b - w.min(f + b));
+            Nanos(self.work().0 + turns / v)
+        })
+    }
+
+    /// GIS in groups too small to come back in time (g < p/2), with `chunks` per stage (v): length in
+    /// passes of equal length of the uniform repetition that the order is read off, before passes
+    /// move up into its gaps, which is the published length (PipeOffload's generator). For m a
+    /// multiple of g: 6 P + 3(p+g-1) + 3 g v (m/g - 1), where the last chunk of a group begins P
+    /// forwards after its first.
+    #[must_use]
+    pub fn gis_repetition(&self, chunks: u64, group: u64) -> Option<u64> {
+        let (p, v, g) = (self.stages, chunks, group);
+        let in_domain = g >= 1 && v >= 1 && 2 * g < p && self.microbatches.is_multiple_of(g);
+        in_domain.then(|| {
+            let spread = p.div_ceil(2).div_ceil(g);
+            let common = (1..=v.min(spread)).rev().find(|&n| v % n == 0 && spread % n == 0);
+            let last = g * (spread * (v - 1) + (v - 1) * common.unwrap_or(1) / v);
+            6 * last + 3 * (p + g - 1) + 3 * g * v * (self.microbatches / g - 1)
+        })
+    }
+
+    /// Seq1F1B with `segments` of equal time per microbatch (k), makespan:
+    /// m(F+B+W) + (p-1)(F+B+W)/k (derived: the last stage never waits from its first forward on).
+    /// Exact without hops where k divides F and B+W.
+    #[must_use]
+    pub fn seq1f1b(&self, segments: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let k = segments;
+        let in_domain = k >= 1 && f.is_multiple_of(k) && (b + w).is_multiple_of(k) && c == 0;
+        in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * ((f + b + w) / k)))
+    }
+
+    /// DualPipe, makespan and longest span: m(F+B+W) + (p/2-1)(F+2B-W) (DeepSeek-V3, table 2, where
+    /// B has W in it and a pair takes F&B; here a pair takes F+B+W).
+    ///
+    /// Exact without hops for even p, even m >= 2p where W <= F = B, or p = 2.
+    #[must_use]
+    pub fn dualpipe(&self) -> Option<Nanos> {
+        let [f, b, w, _] = self.parts();
+        let even = self.stages.is_multiple_of(2) && self.microbatches.is_multiple_of(2);
+        let in_domain = even && (self.is_paired() || (self.stages == 2 && self.is_still()));
+        in_domain.then(|| {
+            let turns = (self.stages / 2 - 1) * (f + 2 * b).saturating_sub(w);
+            Nanos(self.work().0 + turns)
+        })
+    }
+
+    /// DualPipeV, makespan and longest span: m(F+B+W) + (p-1)(F+2B-W)/2 (DualPipe's code, where B has
+    /// W in it, a pair takes F&B, times are those of chunks and PP = 2p).
+    ///
+    /// Exact without hops for m >= 2p where W <= F = B and all are even, or p = 1.
+    #[must_use]
+    pub fn dualpipe_v(&self) -> Option<Nanos> {
+        let [f, b, w, _] = self.parts();
+        let whole = [f, b, w].into_iter().all(|time| time.is_multiple_of(2));
+        let in_domain = whole && (self.is_paired() || (self.stages == 1 && self.is_still()));
+        in_domain.then(|| {
+            let turns = (self.stages - 1) * (f + 2 * b).saturating_sub(w);
+            Nanos(self.work().0 + turns / 2)
+        })
+    }
+
+    /// Chimera by direct concatenation, makespan: (m + p/2 - 1)(F+B+W) (Chimera, table 2: idle share
+    /// (p-2)/(2m+p-2); from a secondary copy, and derived again from its slots).
+    ///
+    /// Exact without hops for even p that divides m, where F = B+W or p = 2.
+    #[must_use]
+    pub fn chimera(&self) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, m) = (self.stages, self.microbatches);
+        let in_domain = p.is_multiple_of(2) && m.is_multiple_of(p) && c == 0;
+        let in_domain = in_domain && (f == b + w || p == 2);
+        in_domain.then(|| Nanos((m + p / 2 - 1) * (f + b + w)))
+    }
+
+    /// Hanayo with `chunks` per stage (v, two for each wave), makespan: m(F+B+W) + (p-1)(F+B+W)/v
+    /// (derived from its slots; no formula of the paper's was at hand).
+    ///
+    /// Exact without hops for even v and p that divides m, where v divides F and F = B+W; or p = 1.
+    #[must_use]
+    pub fn hanayo(&self, chunks: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let (p, v) = (self.stages, chunks);
+        let even = v >= 2 && v.is_multiple_of(2) && c == 0 && f.is_multiple_of(v);
+        let whole = even && (b + w).is_multiple_of(v) && self.microbatches.is_multiple_of(p);
+        let in_domain = whole && (f == b + w || p == 1);
+        in_domain.then(|| Nanos(self.work().0 + (p - 1) * ((f + b + w) / v)))
+    }
+
     /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
     #[must_use]
     pub const fn gpipe_in_flight(&self) -> u64 {
@@ -122,6 +229,41 @@ impl Uniform {
         (chunks >= 1 && m.is_multiple_of(p)).then(|| (warm_up + 1).min(chunks * m))
     }
 
+    /// GIS with `chunks` per stage (v) and groups of `group` microbatches (g), most chunk activations
+    /// in flight on `stage`: g(v-1) + p-r, or all v m (PipeOffload, section 4). Exact where
+    /// p/2 <= g <= p and g divides m.
+    #[must_use]
+    pub fn gis_in_flight(&self, chunks: u64, group: u64, stage: u64) -> Option<u64> {
+        let (p, v, g) = (self.stages, chunks, group);
+        let most = g * v.saturating_sub(1) + p - stage;
+        let in_domain = v >= 1 && self.microbatches.is_multiple_of(g.max(1));
+        (in_domain && 2 * g >= p && g <= p).then(|| most.min(v * self.microbatches))
+    }
+
+    /// Seq1F1B with `segments` per microbatch (k), most segments in flight on `stage`: p-r-1+k, or all
+    /// m k. Exact everywhere.
+    #[must_use]
+    pub fn seq1f1b_in_flight(&self, segments: u64, stage: u64) -> u64 {
+        (self.stages - stage - 1 + segments).min(self.microbatches * segments)
+    }
+
+    /// Chimera, most microbatches in flight on `stage`: p/2+1 at the ends and one more with each stage
+    /// towards the middle, up to p (Chimera, table 2). Exact for even p and m >= p.
+    #[must_use]
+    pub fn chimera_in_flight(&self, stage: u64) -> Option<u64> {
+        let in_domain = self.stages.is_multiple_of(2) && self.microbatches >= self.stages;
+        in_domain.then(|| self.stages / 2 + 1 + stage.min(self.stages - 1 - stage))
+    }
+
+    /// Hanayo with `chunks` per stage (v), most chunk activations in flight on `stage`:
+    /// (v-1) p + r + 1 (derived). Exact for even v and p that divides m.
+    #[must_use]
+    pub fn hanayo_in_flight(&self, chunks: u64, stage: u64) -> Option<u64> {
+        let in_domain = chunks >= 2 && chunks.is_multiple_of(2);
+        let in_domain = in_domain && self.microbatches.is_multiple_of(self.stages);
+        in_domain.then(|| (chunks - 1) * self.stages + stage + 1)
+    }
+
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
     /// 2.1). Exact for m >= 2p where M_W <= M_B.
     #[must_use]
@@ -138,6 +280,17 @@ impl Uniform {
         let in_domain = self.is_long() && held.until_weight <= held.until_backward;
         let delayed = held.until_weight * (2 * stage);
         in_domain.then(|| held.until_backward * (2 * (self.stages - stage) - 1) + delayed)
+    }
+
+    /// Whether no hop takes time and there are microbatches enough for DualPipe.
+    const fn is_still(&self) -> bool {
+        self.hop.0 == 0 && self.is_long()
+    }
+
+    /// Whether DualPipe's formula holds for any p.
+    const fn is_paired(&self) -> bool {
+        let [f, b, w, _] = self.parts();
+        self.is_still() && f == b && w <= f
     }
 
     const fn is_long(&self) -> bool {

@@ -121,6 +121,9 @@ pub enum Fault {
     Needs {
         /// Name of the family.
         family: &'static str,
+        /// What of the question it concerns: `stages`, `chunks`,
+        /// `microbatches`, `group` or `segments`.
+        key: &'static str,
         /// What it needs, with what was given.
         what: String,
     },

@@ -33,7 +33,7 @@ mod walk;
 pub mod closed_form;
 
 pub use costs::{Change, Costs, Footprint, Footprints, PassTimes, check_sum};
-pub use family::{About, Chunks, Family, LimitUse};
+pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};

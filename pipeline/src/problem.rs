@@ -146,6 +146,8 @@ pub struct Problem {
     footprints: Footprints,
     /// By stage.
     limits: Option<Vec<Limit>>,
+    group: Option<u64>,
+    segments: u32,
 }
 
 impl Problem {
@@ -159,7 +161,7 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limits: None })
+        Ok(Self { shape, costs, footprints, limits: None, group: None, segments: 1 })
     }
 
     /// The same with `footprints`.
@@ -183,6 +185,37 @@ impl Problem {
     /// [`Fault::ValueCount`] for any other number.
     pub fn with_limits(self, limits: &[Limit]) -> Result<Self, Fault> {
         Ok(Self { limits: Some(each_stage(self.shape, limits)?), ..self })
+    }
+
+    /// The same with groups of `group` microbatches, for families that have them.
+    #[must_use]
+    pub fn with_group(self, group: u64) -> Self {
+        Self { group: Some(group), ..self }
+    }
+
+    /// The same where each `segments` microbatches of the shape are the segments of one: for
+    /// families that cut microbatches, whose passes are those of segments. Costs and footprints are
+    /// those of a segment; a limit in multiples of p counts whole microbatches.
+    ///
+    /// # Errors
+    /// [`Fault::Zero`] if there are no segments.
+    pub fn with_segments(self, segments: u32) -> Result<Self, Fault> {
+        if segments == 0 {
+            return Err(Fault::Zero { what: "segments" });
+        }
+        Ok(Self { segments, ..self })
+    }
+
+    /// How many microbatches make a group, if that was said.
+    #[must_use]
+    pub const fn group(&self) -> Option<u64> {
+        self.group
+    }
+
+    /// How many microbatches of the shape are the segments of one; 1 where none is cut.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
     }
 
     /// Stages, chunks and microbatches.
@@ -218,6 +251,7 @@ impl Problem {
         let Some(limits) = &self.limits else { return Ok(None) };
         let (unit, peak) = self.one_microbatch(placement);
         let most = unit.into_iter().max().unwrap_or_default();
+        let most = Bytes(most.0.saturating_mul(self.segments.into()));
         let limits: Vec<Bytes> = limits.iter().map(|one| one.bytes(self.shape, most)).collect();
         let peaks = peak.into_iter().zip(&limits).enumerate();
         let over = peaks.filter(|(_, (needs, limit))| needs > limit);

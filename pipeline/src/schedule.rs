@@ -60,7 +60,11 @@ impl Order {
 
     /// All slots in order.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
-        let mut at = 0;
+        self.slots_from(0)
+    }
+
+    /// The slots from the one on that begins at position `at` of [`Self::passes`].
+    pub fn slots_from(&self, mut at: usize) -> impl Iterator<Item = Slot> {
         std::iter::from_fn(move || {
             let slot = (at < self.passes.len()).then(|| self.slot_at(at))?;
             at += slot.passes().count();

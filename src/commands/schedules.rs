@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use pipeline::{About, Chunks, Family, LimitUse};
+use pipeline::{About, Choice, Chunks, Family, LeftOut, LimitUse};
 use serde::Serialize;
 
 use super::print_json;
@@ -20,6 +20,14 @@ pub struct Schedules {
 #[derive(Serialize)]
 struct Json {
     schedules: Vec<Entry>,
+    not_offered: Vec<NotOffered>,
+}
+
+#[derive(Serialize)]
+struct NotOffered {
+    name: &'static str,
+    source: &'static str,
+    why: &'static str,
 }
 
 #[derive(Serialize)]
@@ -31,6 +39,12 @@ struct Entry {
     memory_limit: String,
     bubble: &'static str,
     memory: &'static str,
+    /// What else may be chosen, by which key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choice: Option<String>,
+    /// What should be known of these figures.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    note: &'static str,
 }
 
 impl From<&About> for Entry {
@@ -47,8 +61,13 @@ impl From<&About> for Entry {
                 format!("shapes the order, {limit} unless told")
             }
         };
-        let About { name, source, needs, bubble, memory, .. } = *about;
-        Self { name, source, needs, chunks, memory_limit, bubble, memory }
+        let choice = match about.choice {
+            Choice::Nothing => None,
+            Choice::Group => Some("--group, p unless told".to_owned()),
+            Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
+        };
+        let About { name, source, needs, bubble, memory, note, .. } = *about;
+        Self { name, source, needs, chunks, memory_limit, bubble, memory, choice, note }
     }
 }
 
@@ -58,7 +77,9 @@ impl Schedules {
         let schedules: Vec<Entry> =
             Family::ALL.into_iter().map(|family| Entry::from(family.about())).collect();
         if self.json {
-            return print_json(out, &Json { schedules });
+            let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
+            let not_offered = LeftOut::ALL.into_iter().map(one).collect();
+            return print_json(out, &Json { schedules, not_offered });
         }
         for entry in schedules {
             writeln!(out, "{}", entry.name)?;
@@ -69,17 +90,40 @@ impl Schedules {
                 ("bubble", entry.bubble),
                 ("memory", entry.memory),
                 ("limit", &entry.memory_limit),
+                ("choice", entry.choice.as_deref().unwrap_or_default()),
+                ("note", entry.note),
             ];
-            for (what, text) in lines {
-                writeln!(out, "  {what:8}{text}")?;
+            for (what, text) in lines.into_iter().filter(|(_, text)| !text.is_empty()) {
+                writeln!(out, "  {what:8}{}", wrapped(text))?;
             }
+        }
+        writeln!(out, "\nNot offered")?;
+        for LeftOut { name, source, why } in LeftOut::ALL {
+            writeln!(out, "{name}\n  source  {source}\n  why     {}", wrapped(why))?;
         }
         writeln!(
             out,
-            "\np stages, m microbatches, v chunks per stage; F, B, W: forward, backward for the \
-             input, for the weights,\nof one stage and microbatch. M_B: what one microbatch holds \
-             on one stage between F and B.\nBubble: per step, without communication."
+            "\np stages, m microbatches, v chunks per stage, k segments per microbatch; F, B, W: \
+             forward, backward\nfor the input, for the weights, of one stage and microbatch. M_B: \
+             what one microbatch holds on one\nstage between F and B. Bubble: per step, without \
+             communication."
         )?;
         Ok(())
     }
+}
+
+/// `text` in lines of at most 90 columns, each but the first indented like what stands before it.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 90;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        if let Some(line) = lines.last_mut().filter(|line| line.len() + word.len() < COLUMNS) {
+            let space = if line.is_empty() { "" } else { " " };
+            line.push_str(space);
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n          ")
 }

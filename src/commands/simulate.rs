@@ -330,7 +330,7 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
     row.extend([
         case.name.clone(),
         shape.stages().to_string(),
-        shape.microbatches().to_string(),
+        case.microbatches().to_string(),
         shape.chunks_per_stage().to_string(),
         format::time(metrics.span()),
         format::percent(metrics.bubble_rate()),

@@ -41,12 +41,14 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// What `setting` asks for, if it says anything of the hardware.
+    /// What `setting` asks for, if it says anything of the hardware; a microbatch crosses links in
+    /// `segments`.
     pub fn of(
         scenario: &Scenario,
         setting: &Setting,
         shape: Shape,
         placement: Placement,
+        segments: u32,
     ) -> Result<Option<Self>, Error> {
         let (keys, all) = (&setting.keys.hardware, &setting.keys);
         if keys.given().next().is_none() {
@@ -61,7 +63,8 @@ impl Hardware {
         let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
         let seats = Seats::new(&cluster, stages, seating);
         let seats = seats.map_err(|error| fail("seating", error.to_string()))?;
-        let messages = messages(all, &cluster).map_err(|message| fail("cluster", message))?;
+        let mut messages = messages(all, &cluster).map_err(|message| fail("cluster", message))?;
+        messages.bytes = Bytes(messages.bytes.0.div_ceil(u64::from(segments)));
         let steps = keys.steps.unwrap_or(1);
         if steps == 0 {
             return Err(fail("steps", "steps must be at least 1".to_owned()));
@@ -279,7 +282,8 @@ fn resident(
 /// What each stage holds of weights, gradients and optimizer state.
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
-/// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do.
+/// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
+/// microbatches go both ways, every stage holds a chunk of each way.
 fn from_parameters(
     keys: &Keys,
     vocabulary: u64,
@@ -295,12 +299,13 @@ fn from_parameters(
     let layer = hidden.saturating_mul(hidden).saturating_mul(12).saturating_add(13 * hidden);
     let embedding = (vocabulary + seq).saturating_mul(hidden);
     let head = vocabulary.saturating_mul(hidden);
-    let ends = [0, shape.chunks() - 1].map(|chunk| placement.stage(shape, chunk, 0));
     let bytes = |stage: usize| {
-        let [embedding, head] = [(ends[0], embedding), (ends[1], head)]
-            .map(|(at, size)| if stage == at { size } else { 0 });
-        let parameters =
-            layers.saturating_mul(layer).saturating_add(embedding).saturating_add(head);
+        let chunks: Vec<u16> = placement.chunks_of(shape, stage).collect();
+        let [embedding, head] = [(0, embedding), (shape.chunks() - 1, head)]
+            .map(|(chunk, size)| if chunks.contains(&chunk) { size } else { 0 });
+        let copies = chunks.len() as u128 / u128::from(shape.chunks_per_stage());
+        let layers = layers.saturating_mul(layer).saturating_mul(copies);
+        let parameters = layers.saturating_add(embedding).saturating_add(head);
         let bytes = u64::try_from(parameters.saturating_mul(per_parameter)).ok()?;
         (bytes < 1 << 60).then_some(Bytes(bytes))
     };

@@ -65,7 +65,7 @@ fn add_metrics(line: &mut Line<'_>, outcome: &Outcome) {
     let (stage, peak) = outcome.worst();
     line.text(&outcome.case.name);
     line.add(shape.stages());
-    line.add(shape.microbatches());
+    line.add(outcome.case.microbatches());
     line.add(shape.chunks_per_stage());
     line.add(metrics.bubble_rate());
     line.add(metrics.bubble_rate_makespan());

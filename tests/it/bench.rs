@@ -1,11 +1,13 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Chunks, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Schedule, Shape,
+    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Schedule, Shape,
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
+
+use crate::draw::chunks;
 
 pub(crate) struct Bench {
     pub(crate) schedule: Schedule,
@@ -108,14 +110,6 @@ impl Bench {
     pub(crate) fn spans(&self, stage: usize) -> Vec<(u64, u64)> {
         let spans = &self.run().timeline.stages[stage];
         spans.iter().map(|span| (span.start.0, span.end.0)).collect()
-    }
-}
-
-/// Chunks per stage that `family` works with; 2 where it takes any.
-pub(crate) fn chunks(family: Family) -> u64 {
-    match family.about().chunks {
-        Chunks::Exactly(chunks) => u64::from(chunks),
-        Chunks::Any { .. } => 2,
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pipeline::Family;
 use serde_json::Value;
 
 pub(crate) fn debubble<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
@@ -50,7 +51,8 @@ fn small(rest: &str) -> Output {
 
 #[test]
 fn json_has_the_promised_keys() {
-    let all = "gpipe,1f1b,1f1b-i,zb-h1,zb-h2,zb-heuristic,zb-1p,zb-2p,zb-v";
+    let names: Vec<&str> = Family::ALL.into_iter().map(Family::name).collect();
+    let all = names.join(",");
     let results = results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --json"));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
@@ -64,8 +66,8 @@ fn json_has_the_promised_keys() {
             assert_eq!(one[key].as_array().unwrap().len(), 4, "{key}");
         }
         let chunks = one["chunks"].as_u64();
-        let two = matches!(one["schedule"].as_str(), Some("1f1b-i" | "zb-v"));
-        assert_eq!(chunks, Some(if two { 2 } else { 1 }));
+        let family = Family::named(one["schedule"].as_str().unwrap()).unwrap();
+        assert_eq!(chunks, Some(crate::draw::chunks(family)));
     }
     let one_f_one_b = &results[1];
     let microbatch = 34 * 4096 + 5 * 32 * 1024;
@@ -97,9 +99,10 @@ fn the_same_question_has_the_same_bytes() {
 #[test]
 fn exported_text_read_back_simulates_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["gpipe", "1f1b", "1f1b-i", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v"] {
+    for name in Family::ALL.into_iter().map(Family::name) {
         let file = folder.path().join(format!("{name}.txt"));
-        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES}");
+        let cut = if name == "seq1f1b" { "--segments 2" } else { "" };
+        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {cut}");
         let text = stdout(&run(&format!("export --schedule {name} {question}")));
         assert_eq!(text.lines().count(), 4);
         fs::write(&file, &text).unwrap();
@@ -380,11 +383,11 @@ fn unknown_tables_and_folders() {
 #[test]
 fn schedules_lists_every_family() {
     let text = stdout(&run("schedules"));
-    for name in ["gpipe", "1f1b", "1f1b-i", "zb-h1", "zb-h2", "zb-heuristic", "zb-2p", "zb-v"] {
+    for name in Family::ALL.into_iter().map(Family::name) {
         assert!(text.lines().any(|line| line == name), "{name}");
     }
     let json: Value = serde_json::from_str(&stdout(&run("schedules --json"))).unwrap();
-    assert_eq!(json["schedules"].as_array().unwrap().len(), 9);
+    assert_eq!(json["schedules"].as_array().unwrap().len(), Family::ALL.len());
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{
-    Costs, Family, Footprint, Footprints, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
-    Shape, peak_in_flight,
+    Costs, Family, Footprint, Footprints, Kind, Memory, Metrics, Nanos, PassTimes, Problem,
+    Schedule, Shape, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -176,4 +176,114 @@ proptest! {
     fn zb_1p_is_zb_h1(one in zero_bubble(|_, _, w| w)) {
         prop_assert!(replay(Family::Zb1p, &one, 1).span() <= one.zb_h1().unwrap());
     }
+
+    /// Seq1F1B is 1F1B over segments; its dependencies over segments are kept by every order.
+    #[test]
+    fn seq1f1b(any in any_with(1), segments in 1..=5u32) {
+        let k = u64::from(segments);
+        let microbatches = any.microbatches.div_ceil(3);
+        let pieces = Uniform { microbatches: microbatches * k, hop: Nanos(0), ..any };
+        let (problem, _) = schedule(Family::OneFOneB, &pieces, 1, None);
+        let problem = problem.with_segments(segments).unwrap();
+        let schedule = Family::Seq1F1B.schedule(&problem).unwrap();
+        let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
+        let PassTimes { forward, backward_input, backward_weight } = any.times;
+        let times = PassTimes {
+            forward: forward * k,
+            backward_input: backward_input * k,
+            backward_weight: backward_weight * k,
+        };
+        let one = Uniform { microbatches, times, hop: Nanos(0), ..any };
+        prop_assert_eq!(Some(metrics.makespan()), one.seq1f1b(k));
+        let most = (0..one.stages).map(|stage| one.seq1f1b_in_flight(k, stage));
+        let in_flight: Vec<u64> = peak_in_flight(&schedule).into_iter().map(u64::from).collect();
+        prop_assert_eq!(in_flight, most.collect::<Vec<_>>());
+        for order in schedule.orders() {
+            let of = |kind| order.passes().iter().filter(move |pass| pass.kind == kind);
+            prop_assert!(of(Kind::F).map(|pass| pass.microbatch).eq(0..schedule.shape().microbatches()));
+            let backwards: Vec<u32> = of(Kind::BW).map(|pass| pass.microbatch).collect();
+            for (i, whole) in (0..).zip(backwards.chunks(segments as usize)) {
+                prop_assert!(whole.iter().copied().eq((i * segments..(i + 1) * segments).rev()));
+            }
+        }
+    }
+
+    #[test]
+    fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, percent in 0..=100u64) {
+        let [forward, backward_input] = [Nanos(2 * f); 2];
+        let backward_weight = Nanos(2 * (f * percent / 100));
+        let times = PassTimes { forward, backward_input, backward_weight };
+        let one = |stages, microbatches| Uniform { stages, microbatches, times, hop: Nanos(0) };
+        let two_ends = one(2 * half, 4 * half + 2 * more);
+        let metrics = replay(Family::DualPipe, &two_ends, 1);
+        prop_assert_eq!(Some(metrics.makespan()), two_ends.dualpipe());
+        prop_assert_eq!(Some(metrics.span()), two_ends.dualpipe());
+        let most = vec![2 * half + 1; usize::try_from(2 * half).unwrap()];
+        prop_assert_eq!(in_flight(Family::DualPipe, &two_ends, 1), most);
+        let vee = one(half, 2 * half + more);
+        let metrics = replay(Family::DualPipeV, &vee, 2);
+        prop_assert_eq!(Some(metrics.makespan()), vee.dualpipe_v());
+        prop_assert_eq!(Some(metrics.span()), vee.dualpipe_v());
+        let most = vec![2 * half + 1; usize::try_from(half).unwrap()];
+        prop_assert_eq!(in_flight(Family::DualPipeV, &vee, 2), most);
+    }
+
+    #[test]
+    fn chimera(half in 1..=6u64, units in 1..=4u64, b in 0..20u64, w in 0..20u64) {
+        let times = PassTimes {
+            forward: Nanos(b + w),
+            backward_input: Nanos(b),
+            backward_weight: Nanos(w),
+        };
+        let (stages, microbatches) = (2 * half, 2 * half * units);
+        let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
+        prop_assert_eq!(Some(replay(Family::Chimera, &one, 1).makespan()), one.chimera());
+        let most: Option<Vec<u64>> = (0..stages).map(|stage| one.chimera_in_flight(stage)).collect();
+        prop_assert_eq!(Some(in_flight(Family::Chimera, &one, 1)), most);
+        // The published idle share, (p-2)/(2m+p-2).
+        let (work, idle) = (one.work().0, one.chimera().unwrap().0 - one.work().0);
+        prop_assert_eq!(idle * (2 * microbatches + stages - 2), (stages - 2) * (work + idle));
+    }
+
+    #[test]
+    fn hanayo(stages in 1..=8u64, waves in 1..=3u64, units in 1..=4u64, b in 0..9u64, w in 0..9u64) {
+        let chunks = 2 * waves;
+        let times = PassTimes {
+            forward: Nanos(chunks * (b + w)),
+            backward_input: Nanos(chunks * b),
+            backward_weight: Nanos(chunks * w),
+        };
+        let one = Uniform { stages, microbatches: stages * units, times, hop: Nanos(0) };
+        let makespan = replay(Family::Hanayo, &one, chunks).makespan();
+        prop_assert_eq!(Some(makespan), one.hanayo(chunks));
+        let most = (0..stages).map(|stage| one.hanayo_in_flight(chunks, stage));
+        let in_flight = in_flight(Family::Hanayo, &one, chunks);
+        prop_assert_eq!(Some(in_flight), most.collect());
+    }
+
+    /// The same for formulas that have a small domain: silent outside, right inside.
+    #[test]
+    fn formulas_of_paired_and_mirrored_schedules(any in any_with(2), few: bool) {
+        let hop = if few { Nanos(0) } else { any.hop };
+        let one = Uniform { hop, ..any };
+        let even = Uniform { stages: 2 * one.stages.div_ceil(2), ..one };
+        let even = Uniform { microbatches: 2 * even.stages + 2 * one.microbatches, ..even };
+        let is = |formula: Option<Nanos>, cost: Nanos| formula.is_none_or(|nanos| nanos == cost);
+        prop_assert!(is(even.dualpipe(), replay(Family::DualPipe, &even, 1).makespan()));
+        prop_assert!(is(even.dualpipe_v(), replay(Family::DualPipeV, &even, 2).makespan()));
+        prop_assert!(is(even.chimera(), replay(Family::Chimera, &even, 1).makespan()));
+        prop_assert!(is(one.hanayo(2), replay(Family::Hanayo, &one, 2).makespan()));
+        prop_assert_eq!(Uniform { stages: 3, ..even }.dualpipe(), None);
+        prop_assert_eq!(Uniform { stages: 3, ..even }.chimera(), None);
+    }
+}
+
+/// DualPipe of the published table, 8 stages and 20 microbatches of unit passes: 6 of 66 are idle.
+#[test]
+fn dualpipe_of_the_readme() {
+    let unit = Nanos(1);
+    let times = PassTimes { forward: unit, backward_input: unit, backward_weight: unit };
+    let one = Uniform { stages: 8, microbatches: 20, times, hop: Nanos(0) };
+    let metrics = replay(Family::DualPipe, &one, 1);
+    assert_eq!((metrics.makespan(), metrics.work()), (Nanos(66), Nanos(60)));
 }

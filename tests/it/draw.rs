@@ -1,10 +1,12 @@
 //! What the property tests draw: questions to families, and valid schedules of no family.
 
 use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
 
 use pipeline::{
-    Bytes, Chunks, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
-    Placement, Problem, Schedule, Shape, Slot,
+    Bytes, Choice, Chunks, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass,
+    PassTimes, Placement, Problem, Schedule, Shape, Slot,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -12,6 +14,30 @@ use proptest::sample::select;
 /// Settings for `cases` cases, without files of past failures.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+/// A table of reference figures, where it is at hand.
+pub(crate) fn reference(name: &str) -> Option<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/reference/data");
+    let file = folder.join(name);
+    if !file.exists() {
+        println!("skipped: there is no {}", file.display());
+        return None;
+    }
+    Some(fs::read_to_string(file).unwrap())
+}
+
+/// How many chunks per stage to ask `family` with: two where it works with any number.
+pub(crate) fn chunks(family: Family) -> u64 {
+    match family.about().chunks {
+        Chunks::Exactly(chunks) => u64::from(chunks),
+        Chunks::Any { .. } => 2,
+    }
+}
+
+/// Microbatches, about `m` of them, that every family can do over an even number of stages, `p`.
+pub(crate) fn even_microbatches(p: u64, m: u64) -> u64 {
+    2 * p * m.div_ceil(2 * p)
 }
 
 pub(crate) fn times() -> impl Strategy<Value = PassTimes> {
@@ -89,7 +115,16 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<L
             Chunks::Any { .. } => any_chunks,
         };
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
-        problem(shape).prop_map(move |(problem, limits)| (family, problem, limits))
+        (problem(shape), 1..=stages, 1..=4u32).prop_map(
+            move |((mut problem, limit), group, cut)| {
+                match family.about().choice {
+                    Choice::Nothing => {}
+                    Choice::Group => problem = problem.with_group(group),
+                    Choice::Segments { .. } => problem = problem.with_segments(cut).unwrap(),
+                }
+                (family, problem, limit)
+            },
+        )
     })
 }
 

@@ -1,10 +1,12 @@
 //! Everything that can be wrong with a schedule or a question, provoked, with its exact meaning.
 
 use pipeline::{
-    Bytes, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Memory, Nanos, Order, Pass,
-    PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
+    Bytes, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory, Nanos, Order,
+    Pass, PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
 };
 use sim::Replay;
+
+use crate::draw::chunks;
 
 fn shape(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Shape {
     Shape::new(stages, chunks_per_stage, microbatches).unwrap()
@@ -250,19 +252,20 @@ fn numbers_that_overflow() {
 fn numbers_that_just_do_not_overflow() {
     let most = u64::MAX / 4;
     for family in Family::ALL {
-        let chunks = if family == Family::ZbV { 2 } else { 1 };
-        let shape = shape(4, chunks, 5);
+        let shape = shape(4, chunks(family), 8);
         let mut times = vec![PassTimes::default(); usize::from(shape.chunks())];
-        times[2].forward = Nanos(most / 5);
+        times[2].forward = Nanos(most / 8);
         let mut footprints = vec![held(0, 0); usize::from(shape.chunks())];
-        footprints[1] = held(most / 5, 0);
+        footprints[1] = held(most / 8, 0);
         let costs = Costs::new(times, Nanos(0));
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         let problem = problem.with_limit(Limit::TimesP { millionths: u64::MAX });
         let schedule = family.schedule(&problem).unwrap();
         let metrics = Replay::new().metrics(&schedule, &costs).unwrap();
-        assert_eq!(metrics.makespan(), Nanos(most / 5 * 5), "{}", family.name());
+        // Two stages share the chunk of a mirrored schedule.
+        let at_once = if schedule.placement() == Placement::Mirrored { 2 } else { 1 };
+        assert_eq!(metrics.makespan(), Nanos(most / 8 * 8 / at_once), "{}", family.name());
     }
 }
 
@@ -307,7 +310,9 @@ fn a_limit_that_a_family_cannot_keep() {
 #[test]
 fn shapes_that_a_family_does_not_know() {
     let ask = |family: Family, shape| family.schedule(&Problem::new(shape, ones(shape)).unwrap());
-    let Err(Fault::Needs { family, what }) = ask(Family::Interleaved, shape(4, 2, 9)) else {
+    let Err(Fault::Needs { family, key: "microbatches", what }) =
+        ask(Family::Interleaved, shape(4, 2, 9))
+    else {
         panic!("9 microbatches do not fall into 2 equal rounds")
     };
     assert_eq!(family, "1f1b-i");
@@ -316,11 +321,23 @@ fn shapes_that_a_family_does_not_know() {
         assert_eq!(ask(Family::Interleaved, shape(4, 2, m)).is_ok(), fits, "m = {m}");
     }
     let needs = |family: Family, what: &str| {
-        Err(Fault::Needs { family: family.name(), what: what.to_owned() })
+        Err(Fault::Needs { family: family.name(), key: "chunks", what: what.to_owned() })
     };
     assert_eq!(ask(Family::ZbV, shape(4, 1, 8)), needs(Family::ZbV, "chunks per stage = 2, not 1"));
     let needs = needs(Family::GPipe, "chunks per stage = 1, not 2");
     assert_eq!(ask(Family::GPipe, shape(4, 2, 8)), needs);
+}
+
+#[test]
+fn segments_that_are_no_microbatches() {
+    let problem = Problem::new(shape(2, 1, 7), ones(shape(2, 1, 7))).unwrap();
+    assert_eq!(problem.clone().with_segments(0), Err(Fault::Zero { what: "segments" }));
+    let fault = Family::Seq1F1B.schedule(&problem.clone().with_segments(2).unwrap()).unwrap_err();
+    assert!(matches!(fault, Fault::Needs { key: "segments", .. }), "{fault:?}");
+    assert!(fault.to_string().contains("7 is no multiple of 2 segments"), "{fault}");
+    let hostile = problem.with_segments(u32::MAX).unwrap().with_limit(Limit::times_p(u64::MAX));
+    let limits = Limits::new(shape(2, 1, 7), &[Bytes(u64::MAX)]).unwrap();
+    assert_eq!(hostile.limits(Placement::Looped), Ok(Some(limits)));
 }
 
 #[test]

@@ -4,6 +4,11 @@
 //! (sail-sg/zero-bubble-pipeline-parallelism, branch `arxiv`: `efficiency.py`, `auto_schedule.py`,
 //! `v_schedule.py`) with F = B = W = 1 and no hops; 1F1B-I by Megatron's interleaved schedule.
 //! GPipe and 1F1B follow from their definitions.
+//!
+//! GIS, GIS-H, GIS in groups of one and Seq1F1B (m = 4, two segments) were made by the same authors'
+//! schedulers of branch `main` (`group_interleaved_1f1b.py`, `seq1f1b.py`). DualPipe and DualPipeV
+//! follow, step by step, deepseek-ai/DualPipe (`dualpipe.py`, `dualpipev.py`). Chimera and Hanayo
+//! were placed slot by slot on a grid, apart from the program; no published order was at hand.
 
 use pipeline::{
     Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, PassTimes, Problem, Schedule,
@@ -25,8 +30,11 @@ fn question(chunks_per_stage: u64) -> Problem {
 
 /// Asserts that `family` makes the golden order, stage by stage, and returns how long it takes.
 fn check(family: Family, chunks_per_stage: u64, golden: &str) -> Metrics {
-    let problem = question(chunks_per_stage);
-    let schedule = family.schedule(&problem).unwrap();
+    check_problem(family, &question(chunks_per_stage), golden)
+}
+
+fn check_problem(family: Family, problem: &Problem, golden: &str) -> Metrics {
+    let schedule = family.schedule(problem).unwrap();
     let text = schedule.to_string();
     for (stage, (ours, theirs)) in text.lines().zip(golden.lines()).enumerate() {
         assert_eq!(ours, theirs, "{}, stage {stage}", family.name());
@@ -82,4 +90,55 @@ fn zb_2p() {
 fn zb_v() {
     let metrics = check(Family::ZbV, 2, include_str!("../golden/zb-v.txt"));
     assert_eq!(metrics.span(), Nanos(48));
+}
+
+#[test]
+fn gis() {
+    let metrics = check(Family::Gis, 2, include_str!("../golden/gis.txt"));
+    assert_eq!(metrics.makespan(), Nanos(54));
+}
+
+#[test]
+fn gis_h() {
+    let golden = include_str!("../golden/gis-h.txt");
+    assert_eq!(check(Family::GisH, 2, golden).makespan(), Nanos(56));
+    let groups_of_two = question(2).with_group(2);
+    assert_eq!(check_problem(Family::Gis, &groups_of_two, golden).makespan(), Nanos(56));
+}
+
+#[test]
+fn gis_in_groups_of_one() {
+    let golden = include_str!("../golden/gis-group-1.txt");
+    let metrics = check_problem(Family::Gis, &question(2).with_group(1), golden);
+    assert_eq!(metrics.makespan(), Nanos(57)); // 72 with the gaps of the published grid
+}
+
+#[test]
+fn seq1f1b() {
+    let problem = question(1).with_segments(2).unwrap();
+    let golden = include_str!("../golden/seq1f1b.txt");
+    let metrics = check_problem(Family::Seq1F1B, &problem, golden);
+    assert_eq!(metrics.makespan(), Nanos(33)); // (m k + p-1)(F+B+W) of a segment
+}
+
+#[test]
+fn dualpipe() {
+    let metrics = check(Family::DualPipe, 1, include_str!("../golden/dualpipe.txt"));
+    assert_eq!((metrics.makespan(), metrics.span()), (Nanos(26), Nanos(26)));
+}
+
+#[test]
+fn dualpipe_v() {
+    let metrics = check(Family::DualPipeV, 2, include_str!("../golden/dualpipe-v.txt"));
+    assert_eq!((metrics.makespan(), metrics.span()), (Nanos(54), Nanos(54)));
+}
+
+#[test]
+fn chimera() {
+    check(Family::Chimera, 1, include_str!("../golden/chimera.txt"));
+}
+
+#[test]
+fn hanayo() {
+    check(Family::Hanayo, 2, include_str!("../golden/hanayo.txt"));
 }

@@ -57,7 +57,7 @@ proptest! {
         resident in 0..50u64,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = crate::draw::chunks(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let (f, b, w) = (Nanos(10), Nanos(11), Nanos(7));
         let times = PassTimes { forward: f, backward_input: b, backward_weight: w };
@@ -133,7 +133,7 @@ fn parameters_live_where_their_layers_do() {
     // h = 1024, 2 layers of 12 h^2 + 13 h, embedding (V + s) h on stage 0, LM head V h at the end of
     // the model: on the last stage, or on stage 0 too for ZB-V; 18 bytes each.
     let (h, v, s) = (1024u64, 50_000u64, 512u64);
-    let question = "--schedule 1f1b,zb-v --hidden 1024 --heads 16 --seq 512 --layers-per-stage 2 \
+    let question = "--schedule 1f1b,zb-v,dualpipe --hidden 1024 --heads 16 --seq 512 --layers-per-stage 2 \
                     --microbatch-size 1 --vocabulary 50000";
     let results = results(question);
     let resident = |result: &Value| -> Vec<u64> {
@@ -149,6 +149,9 @@ fn parameters_live_where_their_layers_do() {
         [bytes(layers + embedding), inner, inner, bytes(layers + v * h)]
     );
     assert_eq!(resident(&results[1]), [bytes(layers + embedding + v * h), inner, inner, inner]);
+    // Two copies of the model, in opposite directions.
+    let ends = bytes(2 * layers + embedding + v * h);
+    assert_eq!(resident(&results[2]), [ends, 2 * inner, 2 * inner, ends]);
 }
 
 #[test]

@@ -222,7 +222,15 @@ fn check_fault(
         }
         Fault::Needs { .. } => {
             let (p, m) = (shape.stages(), shape.microbatches() as usize);
-            assert!(family == Family::Interleaved && !m.is_multiple_of((m / p).max(1)));
+            assert!(match family {
+                Family::Interleaved => !m.is_multiple_of((m / p).max(1)),
+                Family::Seq1F1B => !m.is_multiple_of(problem.segments() as usize),
+                Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
+                Family::DualPipeV => m < 2 * p,
+                Family::Chimera => !p.is_multiple_of(2),
+                Family::Hanayo => !shape.chunks_per_stage().is_multiple_of(2),
+                _ => false,
+            });
         }
         // Only activations that grow in B, which the published procedure does not know.
         Fault::Infeasible { needs, limit, .. } => {

@@ -13,6 +13,7 @@ use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating,
 use sim::engine::{Cause, Communication, EngineError, Protocol, Run};
 
 use crate::bench::Bench;
+use crate::draw::chunks;
 
 /// Draws whole numbers below a bound, one after the other, from `numbers`.
 fn draw(numbers: &[u64]) -> impl FnMut(u64) -> u64 {
@@ -57,9 +58,8 @@ fn boundary(draw: &mut impl FnMut(u64) -> u64) -> Boundary {
 
 pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
     let mut draw = draw(numbers);
-    let family = Family::ALL[draw(9) as usize];
-    let chunks = if matches!(family, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
-    let shape = Shape::new(1 + draw(6), chunks, 1 + draw(8)).unwrap();
+    let family = Family::ALL[draw(Family::ALL.len() as u64) as usize];
+    let shape = Shape::new(1 + draw(6), chunks(family), 1 + draw(8)).unwrap();
     let mut time = |_| PassTimes {
         forward: Nanos(draw(30)),
         backward_input: Nanos(draw(30)),

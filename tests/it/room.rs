@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sim::cluster::Seating;
 use sim::occupancy::Occupancy;
 
-use crate::bench::{Bench, chunks, nodes};
+use crate::bench::{self, Bench, nodes};
 use crate::draw;
 
 #[test]
@@ -66,7 +66,10 @@ proptest! {
     ) {
         let which = Family::ALL[which];
         let m = if which == Family::Interleaved { p * m } else { m };
-        let bench = Bench::family(which, [p, chunks(which), m], [20, 21, 15], 0);
+        let m = if m % 2 == 1 { m } else { draw::even_microbatches(p, m) };
+        let question = bench::question(which, [p, m], &[[20, 21, 15]], 0);
+        let Some((schedule, costs)) = question else { return Ok(()) };
+        let bench = Bench::ideal(schedule, costs);
         let bench = bench.on(nodes(p.div_ceil(2), 1), &Seating::Contiguous, 3);
         let mut bench = bench.holding(held, 0);
         let without = bench.run().metrics(0).makespan();

@@ -18,6 +18,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)",
     memory: "m M_B",
+    ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {

@@ -26,6 +26,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)/v",
     memory: "(p + (p-1)/v) M_B",
+    ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
@@ -39,7 +40,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
              floor(m/p)): {microbatches} do not, {below} or {} would",
             microbatches.next_multiple_of(rounds)
         );
-        return Err(Fault::Needs { family: ABOUT.name, what });
+        return Err(Fault::Needs { family: ABOUT.name, key: "microbatches", what });
     }
     let orders = (0..shape.stages()).map(|stage| order(shape, stage, microbatches / rounds));
     Schedule::new(shape, Placement::Looped, orders.collect())

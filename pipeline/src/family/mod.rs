@@ -1,13 +1,22 @@
 //! The families: each a rule that turns a problem into a schedule, or says why it cannot.
 
+mod chimera;
+mod dualpipe;
+mod gis;
 mod gpipe;
+mod hanayo;
 mod hand;
 mod interleaved;
+mod left_out;
 mod one_f_one_b;
+mod seq1f1b;
+mod slots;
 mod zb_h1;
 mod zb_h2;
 mod zb_heuristic;
 mod zb_v;
+
+pub use left_out::LeftOut;
 
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
@@ -35,6 +44,20 @@ pub enum Family {
     Zb2p,
     /// Zero Bubble over two chunks per stage in a V.
     ZbV,
+    /// Interleaved in groups of microbatches, with split backward.
+    Gis,
+    /// [`Family::Gis`] in groups of p/2.
+    GisH,
+    /// 1F1B over segments of the sequence.
+    Seq1F1B,
+    /// Microbatches from both ends, forwards beside backwards.
+    DualPipe,
+    /// [`Family::DualPipe`] over two chunks per stage in a V.
+    DualPipeV,
+    /// Two copies of the model in opposite directions.
+    Chimera,
+    /// Waves over several chunks per stage.
+    Hanayo,
 }
 
 /// How many chunks per stage a family works with.
@@ -46,6 +69,21 @@ pub enum Chunks {
     Any {
         /// The number unless told.
         default: u16,
+    },
+}
+
+/// What else a user may choose of a family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// Nothing.
+    Nothing,
+    /// How many microbatches go through a chunk one after the other, from 1 to p; p unless told
+    /// ([`Problem::with_group`]).
+    Group,
+    /// Into how many segments each microbatch is cut ([`Problem::with_segments`]).
+    Segments {
+        /// The number unless told.
+        default: u32,
     },
 }
 
@@ -78,17 +116,38 @@ pub struct About {
     pub placement: Placement,
     /// What a memory limit does.
     pub limit: LimitUse,
+    /// What else may be chosen.
+    pub choice: Choice,
     /// Bubble per step without communication, F, B and W per stage and microbatch.
     pub bubble: &'static str,
     /// Peak activation memory of the stage that holds most.
     pub memory: &'static str,
+    /// What should be known of these figures: what differs from the source, or could not be held
+    /// against it. Empty if nothing.
+    pub note: &'static str,
+}
+
+impl About {
+    /// One chunk per stage from first to last, and nothing to choose.
+    const PLAIN: Self = Self {
+        name: "",
+        source: "",
+        needs: "any p, any m",
+        chunks: Chunks::Exactly(1),
+        placement: Placement::Looped,
+        limit: LimitUse::Checked,
+        choice: Choice::Nothing,
+        bubble: "",
+        memory: "",
+        note: "",
+    };
 }
 
 type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -98,6 +157,13 @@ impl Family {
         Self::Zb1p,
         Self::Zb2p,
         Self::ZbV,
+        Self::Gis,
+        Self::GisH,
+        Self::Seq1F1B,
+        Self::DualPipe,
+        Self::DualPipeV,
+        Self::Chimera,
+        Self::Hanayo,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -111,6 +177,13 @@ impl Family {
             Self::Zb1p => (&zb_heuristic::ABOUT_1P, zb_heuristic::schedule),
             Self::Zb2p => (&zb_heuristic::ABOUT_2P, zb_heuristic::schedule),
             Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
+            Self::Gis => (&gis::ABOUT, gis::schedule),
+            Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
+            Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
+            Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
+            Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
+            Self::Chimera => (&chimera::ABOUT, chimera::schedule),
+            Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
         }
     }
 
@@ -146,7 +219,7 @@ impl Family {
             && given != chunks
         {
             let what = format!("chunks per stage = {chunks}, not {given}");
-            return Err(Fault::Needs { family: about.name, what });
+            return Err(Fault::Needs { family: about.name, key: "chunks", what });
         }
         let limited = |limit| rule(&problem.clone().with_limit(limit));
         match about.limit {

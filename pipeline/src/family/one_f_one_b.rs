@@ -19,6 +19,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B+W)",
     memory: "p M_B",
+    ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {

@@ -20,6 +20,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     bubble: "(p-1)(F+B-2W)",
     memory: "(2p-1) M_B",
+    ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {

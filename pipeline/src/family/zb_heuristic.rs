@@ -35,6 +35,7 @@ pub(super) const ABOUT_1P: About = About {
     limit: LimitUse::Own(Limit::times_p(1)),
     bubble: "that of zb-h1",
     memory: "p M_B",
+    ..About::PLAIN
 };
 
 pub(super) const ABOUT_2P: About = About {

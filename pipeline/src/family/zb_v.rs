@@ -41,6 +41,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
     bubble: "0 where F = B = W",
     memory: "p M_B, or the limit",
+    ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {

@@ -147,9 +147,9 @@ impl<C: Conditions> Machine<'_, C> {
         let Some(offload) = self.setup.offload else { return };
         let (schedule, step) = (self.setup.schedule, self.stages[stage].step);
         let at = self.stages[stage].at;
-        let passes = &schedule.orders()[stage].passes()[at..];
-        let near = passes.iter().take(offload.ahead as usize + 1);
-        for &pass in near.filter(|pass| matches!(pass.kind, Kind::B | Kind::BW)) {
+        let near = schedule.orders()[stage].slots_from(at).take(offload.ahead as usize + 1);
+        let passes = near.flat_map(Slot::passes);
+        for pass in passes.filter(|pass| matches!(pass.kind, Kind::B | Kind::BW)) {
             let copy = self.copies.of_cell[self.copy_place(pass, step)];
             if copy == NONE {
                 continue;

@@ -69,6 +69,11 @@ impl Trained {
         if schedule.placement() == Placement::Mirrored {
             return Err(fault(&BuildError::Mirrored));
         }
+        if job.case.problem.segments() > 1 {
+            let message = "attention looks from one segment of a microbatch into those before it, \
+                           which the model that is run cannot: use --device timed";
+            return Err(fault(&message));
+        }
         let seed = keys.seed.unwrap_or(0);
         let mut fingerprint = DefaultHasher::new();
         let batches: Arc<dyn Batches> = match &execute.data {

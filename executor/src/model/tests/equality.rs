@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pipeline::{Family, Pass, Placement, Schedule, Shape};
 
-use super::{Stages, alone, batches, bits, model, schedule};
+use super::{Stages, alone, batches, bits, model, runnable, schedule};
 use crate::model::{Layout, Model, Training, Undo};
 use crate::random;
 use crate::{AdamW, Batches, Cpu, Real, Reference, Text, Trainer, Worker};
@@ -35,7 +35,8 @@ fn check_every_family<T: Real>() {
     for microbatches in [4, 8] {
         let expected = reference::<T>(model, microbatches);
         for (family, stages) in Family::ALL.into_iter().flat_map(|f| [(f, 2), (f, 4)]) {
-            let found = under::<T>(schedule(family, stages, microbatches.into()), model);
+            let Some(schedule) = runnable(family, stages, microbatches.into()) else { continue };
+            let found = under::<T>(schedule, model);
             // All families sum up gradients in the order of microbatches: not a bit may differ.
             assert!(found == expected, "{} p={stages} m={microbatches}", family.name());
         }

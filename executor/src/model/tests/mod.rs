@@ -24,6 +24,11 @@ fn batches(model: Model) -> Arc<dyn Batches> {
 }
 
 fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
+    runnable(family, stages, microbatches).unwrap()
+}
+
+/// The schedule of `family`, if it does the shape and stages can compute it.
+fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
     let chunks = match family.about().chunks {
         Chunks::Exactly(v) => v,
         Chunks::Any { default } => default,
@@ -32,7 +37,7 @@ fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
     let one = Nanos(1_000);
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
-    family.schedule(&problem).unwrap()
+    family.schedule(&problem).ok().filter(|one| one.placement() != Placement::Mirrored)
 }
 
 /// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
