@@ -27,6 +27,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
 use crate::commands::export::Export;
+use crate::commands::fsdp::Fsdp;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -61,6 +62,7 @@ enum Command {
     Reproduce(Reproduce),
     Export(Box<Export>),
     Replay(Replay),
+    Fsdp(Box<Fsdp>),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -93,6 +95,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
+        Command::Fsdp(fsdp) => fsdp.run(out)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

@@ -2,6 +2,7 @@
 //! stderr.
 
 pub mod export;
+pub mod fsdp;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;

@@ -8,6 +8,7 @@ mod draw;
 mod engine;
 mod explain;
 mod faults;
+mod fsdp;
 mod golden;
 mod hardware;
 mod law;
