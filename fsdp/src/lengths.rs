@@ -100,10 +100,10 @@ impl Lengths {
     #[must_use]
     pub fn draw(&self, seed: u64, minibatch: u64, samples: usize) -> Vec<u32> {
         if let Law::InOrder(lengths) = &self.0 {
-            let all = lengths.len() as u128;
-            let before = u128::from(minibatch) * samples as u128 % all;
+            let all = lengths.len();
+            let before = u128::from(minibatch) * samples as u128 % all as u128;
             let before = usize::try_from(before).unwrap_or(0);
-            return lengths.iter().copied().cycle().skip(before).take(samples).collect();
+            return (0..samples).map(|sample| lengths[(before + sample) % all]).collect();
         }
         let mut rng = stream(seed, minibatch);
         (0..samples).map(|_| self.one(&mut rng)).collect()

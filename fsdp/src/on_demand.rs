@@ -39,21 +39,23 @@ pub(crate) fn run_over(
     }
     while let Some(event) = run.next() {
         match event {
-            Event::Begin(device, way) => run.wires.begin(run.volume(device), device, way),
-            Event::Ended(device, Way::Pull) => {
+            Event::Begin(device, direction) => {
+                run.wires.begin(run.volume(device), device, direction)
+            }
+            Event::Ended(device, Direction::Pull) => {
                 run.clients[device].pulled += 1;
                 run.compute(device, &mut did);
             }
-            Event::Ended(device, Way::Push) => run.pushed(device, &mut did),
+            Event::Ended(device, Direction::Push) => run.pushed(device, &mut did),
             Event::Computed(device) => run.computed(device, &mut did),
         }
     }
     run.wires.now
 }
 
-/// Which way a transfer goes.
+/// Whether parameters come or gradients go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum Direction {
     Pull,
     Push,
 }
@@ -61,9 +63,9 @@ enum Way {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The latency of a transfer is over.
-    Begin(usize, Way),
+    Begin(usize, Direction),
     /// A transfer is done.
-    Ended(usize, Way),
+    Ended(usize, Direction),
     /// A device is done with a layer.
     Computed(usize),
 }
@@ -118,8 +120,8 @@ impl<'a> Run<'a> {
             (None, None) => None,
             (Some(end), timer) if timer.is_none_or(|at| end <= at) => {
                 self.wires.advance(end);
-                let Reverse((_, device, way)) = self.wires.flows.pop()?;
-                Some(Event::Ended(device, way))
+                let Reverse((_, device, direction)) = self.wires.flows.pop()?;
+                Some(Event::Ended(device, direction))
             }
             _ => {
                 let Reverse((at, event)) = self.timers.pop()?;
@@ -137,10 +139,10 @@ impl<'a> Run<'a> {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    fn send(&mut self, device: usize, way: Way) {
+    fn send(&mut self, device: usize, direction: Direction) {
         let (latency, event) = match self.volume(device) {
-            0 => (0, Event::Ended(device, way)),
-            _ => (self.links.latency.0, Event::Begin(device, way)),
+            0 => (0, Event::Ended(device, direction)),
+            _ => (self.links.latency.0, Event::Begin(device, direction)),
         };
         self.timers.push(Reverse((self.wires.now.saturating_add(latency), event)));
     }
@@ -150,7 +152,7 @@ impl<'a> Run<'a> {
         let client = &mut self.clients[device];
         if client.asked < client.count {
             client.asked += 1;
-            self.send(device, Way::Pull);
+            self.send(device, Direction::Pull);
         }
     }
 
@@ -179,7 +181,7 @@ impl<'a> Run<'a> {
         if is_backward {
             client.pushes += 1;
             if client.pushes == 1 {
-                self.send(device, Way::Push);
+                self.send(device, Direction::Push);
             }
         }
         match (self.links.overlap, is_backward) {
@@ -192,7 +194,7 @@ impl<'a> Run<'a> {
     fn pushed(&mut self, device: usize, did: &mut impl FnMut(usize, Layer, u64, u64)) {
         self.clients[device].pushes -= 1;
         if self.clients[device].pushes > 0 {
-            self.send(device, Way::Push);
+            self.send(device, Direction::Push);
         }
         if self.links.overlap { self.compute(device, did) } else { self.pull(device) }
     }
@@ -207,7 +209,7 @@ struct Wires {
     /// What a transfer that is under way from the start would have got, in 10^-9 bytes.
     work: u128,
     /// By the work at which it ends.
-    flows: BinaryHeap<Reverse<(u128, usize, Way)>>,
+    flows: BinaryHeap<Reverse<(u128, usize, Direction)>>,
 }
 
 impl Wires {
@@ -218,9 +220,9 @@ impl Wires {
         shared.clamp(1, u128::from(self.bandwidth))
     }
 
-    fn begin(&mut self, bytes: u64, device: usize, way: Way) {
+    fn begin(&mut self, bytes: u64, device: usize, direction: Direction) {
         let end = self.work + u128::from(bytes) * 1_000_000_000;
-        self.flows.push(Reverse((end, device, way)));
+        self.flows.push(Reverse((end, device, direction)));
     }
 
     fn next_end(&self) -> Option<u64> {

@@ -1,5 +1,7 @@
 //! How long one minibatch takes, and how much of that devices wait.
 
+use std::sync::Arc;
+
 use pipeline::{Nanos, Pass, Slot, Span, Timeline};
 use sim::straggler::Stragglers;
 
@@ -41,7 +43,7 @@ pub struct Machine {
     devices: usize,
     layers: u16,
     links: Option<Links>,
-    stragglers: Option<Stragglers>,
+    stragglers: Option<Arc<Stragglers>>,
 }
 
 /// When the devices were done with a minibatch.
@@ -102,7 +104,7 @@ impl Machine {
     /// microbatch as a pass; a minibatch is a replica.
     #[must_use]
     pub fn with_stragglers(mut self, stragglers: Stragglers) -> Self {
-        self.stragglers = Some(stragglers);
+        self.stragglers = Some(Arc::new(stragglers));
         self
     }
 

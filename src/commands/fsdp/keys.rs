@@ -12,7 +12,7 @@ use crate::noise;
 use crate::noise::syntax::{JitterOf, Jittered, Slowdown, Stall};
 
 /// The most settings of one call.
-const MAX_SETTINGS: usize = 10_000;
+const MAX_SETTINGS: usize = 1_000;
 
 /// What a question may say.
 #[derive(Args, Clone)]

@@ -30,16 +30,18 @@ Examples:
   One minibatch in time:
     debubble fsdp --devices 4 --minibatch-size 4 --layers 1 --timeline minibatch.svg
 
-Every device computes samples of its own and owns a share of the parameters. With collectives all
-devices meet at every layer of every microbatch: the step takes the sum over microbatches and layers
-of the slowest device's time. With on-demand communication (ODC, arXiv 2601.19362) they pull parameters
-and push gradients point to point and meet once a minibatch: the longest sum of one device. lb-mini
-gives devices unequal numbers of microbatches, with which collectives would deadlock.
+Every device computes samples of its own and owns a share of the parameters. With collectives
+all devices meet at every layer of every microbatch: the step takes the sum over microbatches
+and layers of the slowest device's time. With on-demand communication (ODC, arXiv 2601.19362)
+they pull parameters and push gradients point to point and meet once a minibatch: the longest
+sum of one device. lb-mini gives devices unequal numbers of microbatches, with which collectives
+would deadlock.
 
-idle is the time in which the average device waits, bubble its share of the step, speed-up that over
-lb-micro with collectives; all are over --minibatches minibatches of which every way gets the same
-samples. Without --parameters transfers take no time. The lengths drawn by default are from 8K to 64K
-tokens, as those of LongAlign, but by a formula: take a file for those of a data set.";
+idle is the time in which the average device waits, bubble its share of the step, speed-up that
+over lb-micro with collectives; all are over --minibatches minibatches of which every way gets
+the same samples. Without --parameters transfers take no time. The lengths drawn by default are
+from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
+set.";
 
 /// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
 #[derive(Args)]
@@ -70,16 +72,16 @@ impl Fsdp {
             let cure = "name one of --devices, --minibatch-size and --packing-ratio each";
             return Err(Error::question(message).with_help(cure));
         }
+        if let (Some(path), [setting]) = (&self.timeline, settings.as_slice()) {
+            let ways = self.keys.ways();
+            files::write(path, pictures::timelines(setting, &ways, self.keys.layers())?)?;
+        }
         let rows = self.rows(&settings)?;
         if let Some(path) = &self.csv {
             files::write(path, rows::csv(&rows)?)?;
         }
         if let Some(path) = &self.svg {
             files::write(path, pictures::bubbles(&rows)?)?;
-        }
-        if let (Some(path), [setting]) = (&self.timeline, settings.as_slice()) {
-            let ways = self.keys.ways();
-            files::write(path, pictures::timelines(setting, &ways, self.keys.layers())?)?;
         }
         if self.json {
             return print_json(out, &Json { results: &rows });

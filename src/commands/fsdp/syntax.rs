@@ -31,7 +31,7 @@ pub(super) enum SyntaxError {
 }
 
 /// The largest file of lengths.
-const MAX_FILE: u64 = 256 << 20;
+const MAX_FILE: u64 = 64 << 20;
 
 /// Where lengths come from.
 #[derive(Clone, Debug)]
