@@ -1,5 +1,7 @@
 //! Swaps of two items that even out parts.
 
+use std::cmp::Ordering;
+
 use super::{Parts, sum};
 
 /// What is not worth a swap, in the unit of the costs.
@@ -26,7 +28,7 @@ pub(super) fn balance(costs: &[f64], parts: Parts) -> Parts {
 
 /// Many times what is ever needed where sums are exact.
 const fn most_swaps(items: usize) -> usize {
-    1_000 + 64 * items
+    1_000_000 + 1_000 * items
 }
 
 struct Part {
@@ -41,6 +43,11 @@ impl Part {
     fn new(costs: &[f64], items: Vec<u32>) -> Self {
         let first = items.iter().copied().min().unwrap_or(0);
         Self { sum: sum(costs, &items), first, items }
+    }
+
+    /// The largest part comes first; of equal ones, that whose first item comes later.
+    fn order(&self, other: &Self) -> Ordering {
+        other.sum.total_cmp(&self.sum).then(other.first.cmp(&self.first))
     }
 }
 
@@ -76,26 +83,19 @@ impl<'a> State<'a> {
         let mut by_cost: Vec<u32> = (0u32..).take(costs.len()).collect();
         by_cost.sort_by(|&a, &b| costs[a as usize].total_cmp(&costs[b as usize]));
         let ascending = by_cost.iter().map(|&item| costs[item as usize]).collect();
-        let ranked = (0..parts.len()).collect();
-        let rank = vec![0; parts.len()];
-        let mut state = Self { costs, parts, ranked, rank, part_of, by_cost, ascending };
-        state.sort();
-        state
+        let mut ranked: Vec<usize> = (0..parts.len()).collect();
+        ranked.sort_by(|&a, &b| parts[a].order(&parts[b]));
+        let mut rank = vec![0; parts.len()];
+        ranked.iter().enumerate().for_each(|(place, &part)| rank[part] = place);
+        Self { costs, parts, ranked, rank, part_of, by_cost, ascending }
     }
 
-    /// Puts the parts in order anew; few of them have moved, if any.
-    fn sort(&mut self) {
-        let parts = &self.parts;
-        self.ranked.sort_by(|&a, &b| {
-            let (a, b) = (&parts[a], &parts[b]);
-            b.sum.total_cmp(&a.sum).then(b.first.cmp(&a.first))
-        });
-        for (rank, &part) in self.ranked.iter().enumerate() {
-            self.rank[part] = rank;
-        }
-    }
-
+    /// Swaps two items, and puts their parts where they belong now.
     fn exchange(&mut self, one: Place, other: Place) {
+        let mut ranks = [self.rank[one.part], self.rank[other.part]];
+        ranks.sort_unstable();
+        self.ranked.remove(ranks[1]);
+        self.ranked.remove(ranks[0]);
         let [first, second] = [one, other].map(|place| self.parts[place.part].items[place.item]);
         for (place, item) in [(one, second), (other, first)] {
             let mut items = std::mem::take(&mut self.parts[place.part].items);
@@ -103,7 +103,19 @@ impl<'a> State<'a> {
             self.parts[place.part] = Part::new(self.costs, items);
             self.part_of[item as usize] = place.part;
         }
-        self.sort();
+        let [mut from, mut until] = ranks;
+        for part in [one.part, other.part] {
+            let moved = &self.parts[part];
+            let is_larger = |&other: &usize| self.parts[other].order(moved).is_lt();
+            let rank = self.ranked.partition_point(is_larger);
+            self.ranked.insert(rank, part);
+            // What was inserted before may have moved by one.
+            (from, until) = (from.min(rank), (until + 1).max(rank));
+        }
+        let until = until.min(self.ranked.len() - 1);
+        for rank in from..=until {
+            self.rank[self.ranked[rank]] = rank;
+        }
     }
 
     /// The first item of the largest part and one of another that it may be swapped for.
