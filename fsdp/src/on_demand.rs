@@ -40,7 +40,7 @@ pub(crate) fn run_over(
     while let Some(event) = run.next() {
         match event {
             Event::Begin(device, direction) => {
-                run.wires.begin(run.volume(device), device, direction)
+                run.wires.begin(run.volume(device), device, direction);
             }
             Event::Ended(device, Direction::Pull) => {
                 run.clients[device].pulled += 1;
