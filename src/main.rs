@@ -33,6 +33,7 @@ use crate::commands::calibrate::Calibrate;
 use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
+use crate::commands::fsdp::Fsdp;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -70,6 +71,7 @@ enum Command {
     Replay(Replay),
     Execute(Box<Execute>),
     Compare(Compare),
+    Fsdp(Box<Fsdp>),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -105,6 +107,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Replay(replay) => replay.run(out)?,
         Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
+        Command::Fsdp(fsdp) => fsdp.run(out)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

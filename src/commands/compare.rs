@@ -63,8 +63,9 @@ impl Compare {
                 .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
             let timelines = comparison.timelines();
             let charts = titles.iter().zip(&timelines);
-            let charts: Vec<_> =
-                charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
+            let charts: Vec<_> = charts
+                .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage" })
+                .collect();
             files::write(path, gantt::svg(&charts)?)?;
         }
         match self.json {

@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod execute;
 pub mod export;
+pub mod fsdp;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;

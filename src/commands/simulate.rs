@@ -175,8 +175,9 @@ impl Simulate {
         if let Some(path) = &self.svg {
             let titles: Vec<String> = outcomes.iter().map(title).collect();
             let charts = titles.iter().zip(drawn.iter().flatten());
-            let charts: Vec<_> =
-                charts.map(|(title, timeline)| gantt::Chart { title, timeline }).collect();
+            let charts: Vec<_> = charts
+                .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage" })
+                .collect();
             files::write(path, gantt::svg(&charts)?)?;
         }
         if let Some(path) = &self.explain_svg {

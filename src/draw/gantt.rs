@@ -15,6 +15,8 @@ pub(crate) struct Chart<'a> {
     pub title: &'a str,
     /// When its passes run.
     pub timeline: &'a Timeline,
+    /// What a row is, such as a stage.
+    pub row: &'a str,
 }
 
 /// Draws `charts` one below the other, with the same scale and one legend.
@@ -75,7 +77,8 @@ impl Layout {
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
         // A wide picture is shown smaller than it is, so its text is larger.
         let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
-        let left = pixel(canvas::width(&format!("stage {}", stages - 1), font) + 12.0);
+        let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
+        let left = pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
         Ok(Self { plot, time: end as f64, left, row, font, edged: pass >= f64::from(EDGED) })
     }
 
@@ -151,7 +154,7 @@ fn draw_chart(
         canvas::fill(area, (layout.left, y), (layout.x(end), bottom), canvas::IDLE)?;
         if number % every == 0 {
             let at = (layout.left - 8, i32::midpoint(y, bottom));
-            layout.letters(HPos::Right).write(area, &format!("stage {stage}"), at)?;
+            layout.letters(HPos::Right).write(area, &format!("{} {stage}", chart.row), at)?;
         }
         let patches = patches(layout, chart.timeline, stage, [y, bottom]);
         if layout.edged {
@@ -307,7 +310,7 @@ mod tests {
     use pipeline::Family;
 
     fn draw(timelines: &[&Timeline]) -> String {
-        let chart = |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline };
+        let chart = |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline, row: "stage" };
         let charts: Vec<Chart<'_>> = timelines.iter().map(|one| chart(*one)).collect();
         let svg = svg(&charts).unwrap();
         check_svg(&svg);
@@ -381,6 +384,6 @@ mod tests {
     fn nothing_is_not_drawn() {
         assert!(matches!(svg(&[]), Err(DrawError::Empty { .. })));
         let timeline = Timeline { stages: vec![Vec::new()] };
-        assert!(svg(&[Chart { title: "", timeline: &timeline }]).is_err());
+        assert!(svg(&[Chart { title: "", timeline: &timeline, row: "stage" }]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pipeline::{Costs, Fault, Metrics, Nanos, Schedule, Shape};
 use sim::monte_carlo::{self, MonteCarlo};
-use sim::straggler::{Stragglers, Target, Weather, WeatherConditions};
+use sim::straggler::{Jitter, Stragglers, Target, Weather, WeatherConditions};
 use sim::timed;
 
 use crate::error::Error;
@@ -98,12 +98,17 @@ fn jittered_twice(keys: &Keys) -> Option<&'static str> {
     both.into_iter().find(|&(_, what)| count(what) > 1).map(|(name, _)| name)
 }
 
+/// The distribution that `law` names; reads its samples.
+pub fn law(law: &Law) -> Result<Jitter, Error> {
+    match law {
+        Law::Known(law) => Ok(law.clone()),
+        Law::Samples(path) => tables::samples(path),
+    }
+}
+
 fn add_jitters(stragglers: &mut Stragglers, keys: &Keys) -> Result<(), Error> {
     for jitter in keys.jitter.iter().flatten() {
-        let law = match &jitter.law {
-            Law::Known(law) => law.clone(),
-            Law::Samples(path) => tables::samples(path)?,
-        };
+        let law = law(&jitter.law)?;
         match jitter.what {
             Jittered::Pass => stragglers.jitter_passes(law),
             Jittered::Hop => stragglers.jitter_hops(law),

@@ -15,6 +15,7 @@ mod engine;
 mod execute;
 mod explain;
 mod faults;
+mod fsdp;
 mod golden;
 mod hardware;
 mod law;

@@ -74,3 +74,21 @@ fn measured_iterations_of_unequal_stages() {
     assert!(errors.iter().all(|error| *error <= 0.025), "{errors:?}");
     assert!(errors.iter().sum::<f64>() <= 0.015 * 8.0, "{errors:?}");
 }
+
+#[test]
+fn packing_of_odc() {
+    let cells = cells("odc");
+    // 18 plans with 8 microbatch counts, 8 loads, 2 verdicts of deadlock, 2 times and 2 bubbles; 3
+    // plans would deadlock collectives.
+    assert_eq!(cells.len(), 18 * 22 - 3 * 2);
+    for cell in &cells {
+        let figure = |key: &str| cell[key].as_f64().unwrap();
+        let (published, ours) = (figure("published"), figure("ours"));
+        let tolerance = match cell["column"].as_str().unwrap().split([' ', ',']).next().unwrap() {
+            "microbatches" | "deadlock" => 0.0,
+            "bubble" => 0.51e-6,
+            _ => 5.1e-6 * published,
+        };
+        assert!((ours - published).abs() <= tolerance, "{cell}");
+    }
+}

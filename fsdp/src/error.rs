@@ -1,0 +1,105 @@
+//! What can be wrong with a minibatch, its packing and its links.
+
+use sim::straggler::StragglerError;
+use thiserror::Error;
+
+/// Why there is no plan or no time for it.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum FsdpError {
+    /// A count that is zero or too large.
+    #[error("{what} must be from {least} to {most}, not {given}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// What was given.
+        given: u64,
+        /// The smallest there may be.
+        least: u64,
+        /// The largest there may be.
+        most: u64,
+    },
+    /// A number that is none, or out of its range.
+    #[error("{what} must be {range}, not {given}")]
+    Number {
+        /// What it is.
+        what: &'static str,
+        /// What was given.
+        given: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A sample that no microbatch can hold.
+    #[error(
+        "sample {sample} has {length} tokens, but a microbatch holds at most {limit}: samples are \
+         not split"
+    )]
+    TooLong {
+        /// Which sample of the minibatch, from 0.
+        sample: usize,
+        /// Its length in tokens.
+        length: u32,
+        /// The most tokens of a microbatch.
+        limit: u64,
+    },
+    /// A sample without tokens.
+    #[error("sample {sample} has no tokens")]
+    NoTokens {
+        /// Which sample of the minibatch, from 0.
+        sample: usize,
+    },
+    /// Fewer samples than devices.
+    #[error("{samples} samples for {devices} devices: every device needs one")]
+    TooFew {
+        /// How many samples there are.
+        samples: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// Samples that do not divide among the devices.
+    #[error(
+        "{method} gives every device equally many samples, but {samples} are not a multiple of \
+         {devices} devices"
+    )]
+    Uneven {
+        /// How the samples are packed.
+        method: &'static str,
+        /// How many samples there are.
+        samples: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// Devices that would wait in a collective for those that have ended.
+    #[error(
+        "collectives would deadlock: device {device} has {microbatches} microbatches, device \
+         {other} has {others}; {method} needs on-demand communication"
+    )]
+    Deadlock {
+        /// How the samples are packed.
+        method: &'static str,
+        /// A device.
+        device: usize,
+        /// How many microbatches it has.
+        microbatches: usize,
+        /// A device with another number of them.
+        other: usize,
+        /// How many that has.
+        others: usize,
+    },
+    /// Times longer than the clock tells.
+    #[error("the times are too long for the clock: make costs, slowdowns or links smaller")]
+    Overflow,
+    /// Slow devices or noise that make no sense.
+    #[error(transparent)]
+    Noise(#[from] StragglerError),
+}
+
+/// `given` if it lies in the range.
+pub(crate) fn count(
+    what: &'static str,
+    given: u64,
+    least: u64,
+    most: u64,
+) -> Result<u64, FsdpError> {
+    let legal = (least..=most).contains(&given);
+    legal.then_some(given).ok_or(FsdpError::Count { what, given, least, most })
+}

@@ -1,0 +1,83 @@
+//! The steps of the devices through layers and microbatches, and how long each takes.
+
+use pipeline::{Kind, Nanos, Pass, PassTimes};
+use sim::straggler::Weather;
+
+use crate::error::FsdpError;
+use crate::plan::Plan;
+
+/// One layer of one microbatch, forward or backward.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layer {
+    pub(crate) microbatch: usize,
+    /// Its number; a backward runs through them from the last to the first.
+    pub(crate) layer: u16,
+    pub(crate) is_backward: bool,
+}
+
+/// What the devices have to do in one minibatch.
+pub(crate) struct Work<'a> {
+    /// By device, by microbatch: nominal time in nanoseconds.
+    times: Vec<Vec<u64>>,
+    layers: u16,
+    weather: Option<Weather<'a>>,
+}
+
+impl<'a> Work<'a> {
+    /// The work of `plan`, samples taking `samples` each.
+    ///
+    /// # Errors
+    /// If all of them together take longer than the clock tells.
+    pub(crate) fn new(
+        plan: &Plan,
+        samples: &[Nanos],
+        layers: u16,
+        weather: Option<Weather<'a>>,
+    ) -> Result<Self, FsdpError> {
+        let sum = |sum: u64, sample: &Nanos| sum.checked_add(sample.0);
+        samples.iter().try_fold(0, sum).ok_or(FsdpError::Overflow)?;
+        let time = |items: &Vec<u32>| items.iter().map(|&item| samples[item as usize].0).sum();
+        let device = |device: &Vec<Vec<u32>>| device.iter().map(time).collect();
+        let times = plan.devices().iter().map(device).collect();
+        Ok(Self { times, layers, weather })
+    }
+
+    /// By device, by microbatch: the nominal times.
+    pub(crate) fn times(&self) -> &[Vec<u64>] {
+        &self.times
+    }
+
+    pub(crate) const fn is_noisy(&self) -> bool {
+        self.weather.is_some()
+    }
+
+    /// How many layers each of `microbatches` passes, forward and backward.
+    pub(crate) fn layers(&self, microbatches: usize) -> usize {
+        microbatches * 2 * usize::from(self.layers)
+    }
+
+    /// Layer number `index` of a device in the order in which it does them.
+    pub(crate) fn layer(&self, index: usize) -> Layer {
+        let layers = usize::from(self.layers);
+        let (microbatch, within) = (index / (2 * layers), index % (2 * layers));
+        let is_backward = within >= layers;
+        let layer = if is_backward { 2 * layers - 1 - within } else { within };
+        Layer { microbatch, layer: u16::try_from(layer).unwrap_or(u16::MAX), is_backward }
+    }
+
+    /// How long `device` takes for `layer` if it begins at `start`: a third of the microbatch's
+    /// time goes forward, the rest backward, as matrix products have it, and all layers are equal.
+    pub(crate) fn duration(&self, device: usize, layer: Layer, start: u64) -> u64 {
+        let all = Nanos(self.times[device][layer.microbatch]);
+        let forward = all.share(0, 3);
+        let phase = if layer.is_backward { all - forward } else { forward };
+        let nominal = phase.share(u64::from(layer.layer), u64::from(self.layers));
+        let Some(weather) = self.weather else { return nominal.0 };
+        let kind = if layer.is_backward { Kind::B } else { Kind::F };
+        let microbatch = u32::try_from(layer.microbatch).unwrap_or(u32::MAX);
+        let pass = Pass { kind, chunk: layer.layer, microbatch };
+        let times =
+            PassTimes { forward: nominal, backward_input: nominal, backward_weight: Nanos(0) };
+        weather.pass_duration(times, device, pass, start)
+    }
+}

@@ -1,0 +1,225 @@
+//! `debubble fsdp`: packing and communication in data-parallel post-training.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cli::{debubble, refused, results, run, stdout};
+
+const SMALL: &str = "fsdp --devices 4 --minibatch-size 1,4 --minibatches 20";
+
+fn of<'a>(rows: &'a [Value], method: &str, communication: &str, size: u64) -> &'a Value {
+    let is = |row: &&Value| {
+        row["method"] == method
+            && row["communication"] == communication
+            && row["minibatch_size"] == size
+    };
+    rows.iter().find(is).unwrap()
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let rows = results(&format!("{SMALL} --packing-ratio 1,2 --json"));
+    // LB-Mini only on demand: 5 ways, 2 minibatch sizes, 2 ratios.
+    assert_eq!(rows.len(), 5 * 2 * 2);
+    for row in &rows {
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert_eq!((number("devices"), number("minibatches")), (4.0, 20.0));
+        assert_eq!(number("max_tokens"), 64_000.0 * number("packing_ratio"));
+        // Step, idle time and bubble say the same; the former are rounded to nanoseconds.
+        let bubble = number("idle_ns") / number("step_ns");
+        assert!((bubble - number("bubble_rate")).abs() < 1e-6, "{row}");
+        assert!(number("longest_step_ns") >= number("step_ns"));
+        assert!(number("microbatches_per_device") >= 1.0 && number("tokens_per_second") > 0.0);
+        assert!(row["buffer_per_client_bytes"].is_null());
+    }
+}
+
+#[test]
+fn a_minibatch_of_one_has_nothing_to_balance() {
+    let rows = results(&format!("{SMALL} --json"));
+    let steps = |size: u64| -> Vec<u64> {
+        let rows = rows.iter().filter(|row| row["minibatch_size"] == size);
+        rows.map(|row| row["step_ns"].as_u64().unwrap()).collect()
+    };
+    assert!(steps(1).windows(2).all(|two| two[0] == two[1]), "{:?}", steps(1));
+    assert!(steps(4).windows(2).any(|two| two[0] != two[1]));
+}
+
+#[test]
+fn balance_and_on_demand_communication_pay() {
+    let rows = results(
+        "fsdp --devices 8 --minibatch-size 4 --minibatches 50 --lengths uniform:1000-60000 --json",
+    );
+    let speedup = |method: &str, communication: &str| {
+        of(&rows, method, communication, 4)["speedup"].as_f64().unwrap()
+    };
+    assert_eq!(speedup("lb-micro", "collectives"), 1.0);
+    assert!(speedup("local-sort", "collectives") < 1.0);
+    assert!(speedup("lb-micro", "on-demand") > 1.0);
+    assert!(speedup("lb-mini", "on-demand") > speedup("lb-micro", "on-demand"));
+}
+
+/// The first test case of ODC's packing code, cut to what a microbatch holds.
+const CASE: &str = "3935 4591 5994 6805 7086 8335 9503 10414 11438 12668 13060 14036 # a comment\n\
+                    15997,16164,17815,18436,19247,20807,21465\n22502 23177 24000 24000 24000\n";
+
+#[test]
+fn a_file_in_order_gives_the_figures_of_the_packing_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lengths.txt");
+    fs::write(&file, CASE).unwrap();
+    let question = format!(
+        "fsdp --lengths in-order:{} --cost linear:1us --devices 8 --minibatch-size 3 \
+         --minibatches 2 --max-tokens 24000 --json",
+        file.display()
+    );
+    let rows = results(&question);
+    let figures = |method: &str, communication: &str| {
+        let row = of(&rows, method, communication, 3);
+        let bubble = row["bubble_rate"].as_f64().unwrap();
+        (row["step_ns"].as_u64().unwrap() / 1_000, (bubble * 1e6).round())
+    };
+    assert_eq!(figures("local-sort", "collectives"), (52_850, 159_236.0));
+    assert_eq!(figures("lb-micro", "collectives"), (52_850, 159_236.0));
+    assert_eq!(figures("lb-micro", "on-demand"), (44_873, 9_775.0));
+    assert_eq!(figures("lb-mini", "on-demand"), (44_873, 9_775.0));
+    assert_eq!(of(&rows, "lb-mini", "on-demand", 3)["microbatches_per_device"], 17.0 / 8.0);
+    let both = "--method lb-mini --communication collectives";
+    let deadlock = run(&format!("{question} {both}"));
+    refused(&deadlock, &["would deadlock: device 0 has 2", "device 2 has 3", "on-demand"]);
+}
+
+#[test]
+fn a_seed_has_one_answer_on_any_number_of_threads() {
+    let noise = "--jitter pass=lognormal:0.1 --slowdown device:1=1.5 --stall 0.01:5ms";
+    let links = "--parameters 3GB --bandwidth 12.5GB/s --latency 10us --owners 2";
+    let question = format!("{SMALL} {noise} {links} --layers 4 --json");
+    let on = |threads: &str, seed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+        command.args(question.split_whitespace()).args(["--seed", seed]);
+        stdout(&command.env("RAYON_NUM_THREADS", threads).output().unwrap())
+    };
+    assert_eq!(on("1", "3"), on("2", "3"));
+    assert_ne!(on("1", "3"), on("1", "4"));
+}
+
+#[test]
+fn links_slow_devices_and_buffers_are_counted() {
+    let rows = |rest: &str| results(&format!("{SMALL} --layers 4 {rest} --json"));
+    let step =
+        |rows: &[Value], how: &str| of(rows, "lb-micro", how, 4)["step_ns"].as_u64().unwrap();
+    let links = "--parameters 3GB --bandwidth 1GB/s --latency 10us";
+    let (free, linked, slow) = (rows(""), rows(links), rows("--slowdown device:0=2"));
+    let exposed = rows(&format!("{links} --no-overlap"));
+    let owned = rows(&format!("{links} --owners 1"));
+    for how in ["collectives", "on-demand"] {
+        assert!(step(&linked, how) > step(&free, how) && step(&slow, how) > step(&free, how));
+        assert!(step(&exposed, how) > step(&linked, how));
+    }
+    assert!(step(&owned, "on-demand") > step(&linked, "on-demand"));
+    assert_eq!(step(&owned, "collectives"), step(&linked, "collectives"));
+    let buffers = |how: &str| of(&linked, "lb-micro", how, 4)["buffer_per_client_bytes"].as_u64();
+    assert_eq!((buffers("on-demand"), buffers("collectives")), (Some(750_000_000), None));
+}
+
+#[test]
+fn rows_and_pictures_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let args = |rest: &[&str]| {
+        let mut args: Vec<String> = SMALL.split_whitespace().map(str::to_owned).collect();
+        args.extend(rest.iter().map(|&arg| arg.to_owned()));
+        args
+    };
+    let [csv, svg] = ["rows.csv", "bubble.svg"].map(|name| path(name).display().to_string());
+    let table = stdout(&debubble(args(&["--csv", &csv, "--svg", &svg])));
+    assert!(table.lines().count() == 11 && table.contains("speed-up"), "{table}");
+    let rows = fs::read_to_string(&csv).unwrap();
+    assert!(rows.starts_with("devices,minibatch_size,max_tokens,packing_ratio,method,"), "{rows}");
+    assert_eq!(rows.lines().count(), 11);
+    assert!(fs::read_to_string(&svg).unwrap().contains("lb-mini, on-demand"));
+    let picture = path("minibatch.svg").display().to_string();
+    let one = "fsdp --devices 4 --minibatch-size 4 --layers 2 --timeline";
+    stdout(&debubble(one.split_whitespace().chain([picture.as_str()])));
+    let drawn = fs::read_to_string(&picture).unwrap();
+    assert!(drawn.contains("device 3") && drawn.contains("local-sort, collectives"));
+    refused(&debubble(args(&["--timeline", &picture])), &["one setting"]);
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let refuses = |rest: &str, parts: &[&str]| refused(&run(&format!("fsdp {rest}")), parts);
+    refuses("--devices 0", &["devices must be from 1"]);
+    refuses("--devices 99999999999", &["devices must be from 1"]);
+    refuses("--devices -1", &["-1"]);
+    refuses("--minibatch-size 0", &["minibatch size"]);
+    refuses("--minibatch-size 18446744073709551615", &["minibatch size"]);
+    refuses("--minibatches 0", &["minibatches must be from 1"]);
+    refuses("--minibatches 99999999999", &["minibatches must be from 1"]);
+    refuses("--layers 0", &["layers must be from 1"]);
+    refuses("--packing-ratio NaN", &["packing ratio", "NaN"]);
+    refuses("--packing-ratio 0.5", &["packing ratio", "longest sample must fit"]);
+    refuses("--max-tokens 0", &["tokens"]);
+    refuses("--max-tokens 9000", &["a microbatch holds at most 9000", "--max-tokens"]);
+    refuses("--lengths uniform:10-5", &["from 1 to 5"]);
+    refuses("--lengths zipf:1", &["is no distribution"]);
+    refuses("--lengths lognormal:100:NaN:200", &["sigma", "NaN"]);
+    refuses("--lengths file:/nowhere/at/all", &["cannot read /nowhere/at/all"]);
+    refuses("--cost quadratic:NaN,1", &["NaN"]);
+    refuses("--cost quadratic:-1,1", &["-1"]);
+    refuses("--cost 13b", &["is no cost model"]);
+    refuses("--cost linear:0ns", &["time of a token"]);
+    refuses("--slowdown device:9=2", &["device 9"]);
+    refuses("--slowdown stage:1=2", &["only devices"]);
+    refuses("--slowdown device:1=NaN", &["NaN"]);
+    refuses("--timeline x.svg --minibatch-size 8192", &["--timeline would show"]);
+    let many = (1..=2_000).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    refuses(&format!("--minibatch-size {many}"), &["2000 settings"]);
+    refuses("--jitter hop=normal:0.1", &["no hops"]);
+    refuses("--bandwidth 1GB/s", &["--parameters"]);
+    refuses("--parameters 1GB --bandwidth 0GB/s", &["bandwidth"]);
+    refuses("--parameters 1GB --bandwidth 1GB/s --owners 9", &["owners must be from 1 to 8"]);
+}
+
+#[test]
+fn bad_files_of_lengths_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lengths.txt");
+    let with = |content: &str| {
+        fs::write(&file, content).unwrap();
+        run(&format!("fsdp --lengths file:{}", file.display()))
+    };
+    refused(&with("100\n2x0\n"), &["line 2", "`2x0`"]);
+    refused(&with("100\n-5\n"), &["line 2"]);
+    refused(&with("100 0\n"), &["tokens of a sample must be from 1"]);
+    refused(&with("# nothing\n"), &["number of lengths must be from 1"]);
+    refused(&with("99999999999999\n"), &["line 1"]);
+}
+
+#[test]
+fn a_figure_that_differs_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
+    fs::copy(paper.join("odc-lengths.csv"), folder.path().join("odc-lengths.csv")).unwrap();
+    let figures = fs::read_to_string(paper.join("odc.csv")).unwrap();
+    let check = |from: &str, to: &str| {
+        assert!(figures.contains(from), "{from}");
+        fs::write(folder.path().join("odc.csv"), figures.replacen(from, to, 1)).unwrap();
+        run(&format!("reproduce odc --check --no-files --paper {}", folder.path().display()))
+    };
+    assert_eq!(check("44873", "44873").status.code(), Some(0));
+    for (from, to) in [
+        ("2 2 3 2", "2 3 2 2"),
+        ("44873 44755", "44874 44755"),
+        ("5.2212021", "5.2212022"),
+        ("0.013150", "0.013151"),
+        (",,44873,,", ",52850,44873,0.159236,"),
+    ] {
+        assert_eq!(check(from, to).status.code(), Some(1), "{from}");
+    }
+    refused(&check("lb-mini", "lb-maxi"), &["no method `lb-maxi`"]);
+    refused(&check("1,24,8", "7,24,8"), &["no such case"]);
+}
