@@ -4,6 +4,7 @@
 
 mod cli;
 mod closed_forms;
+mod controllable;
 mod draw;
 mod engine;
 mod explain;

@@ -1,5 +1,6 @@
 //! The families: each a rule that turns a problem into a schedule, or says why it cannot.
 
+mod controllable;
 mod gpipe;
 mod hand;
 mod interleaved;
@@ -35,6 +36,14 @@ pub enum Family {
     Zb2p,
     /// Zero Bubble over two chunks per stage in a V.
     ZbV,
+    /// A V in a third of the memory of 1F1B.
+    VMin,
+    /// A V in half the memory of 1F1B.
+    VHalf,
+    /// The best V under any memory limit.
+    VAdaptive,
+    /// A V with whole backwards in two thirds of the memory of 1F1B.
+    OneFOneBV,
 }
 
 /// How many chunks per stage a family works with.
@@ -88,7 +97,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -98,6 +107,10 @@ impl Family {
         Self::Zb1p,
         Self::Zb2p,
         Self::ZbV,
+        Self::VMin,
+        Self::VHalf,
+        Self::VAdaptive,
+        Self::OneFOneBV,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -111,6 +124,10 @@ impl Family {
             Self::Zb1p => (&zb_heuristic::ABOUT_1P, zb_heuristic::schedule),
             Self::Zb2p => (&zb_heuristic::ABOUT_2P, zb_heuristic::schedule),
             Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
+            Self::VMin => (&controllable::ABOUT_MIN, controllable::v_min),
+            Self::VHalf => (&controllable::ABOUT_HALF, controllable::v_half),
+            Self::VAdaptive => (&controllable::ABOUT_ADAPTIVE, controllable::adaptive),
+            Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
         }
     }
 

@@ -1,0 +1,218 @@
+//! The adaptive V: the best of all building blocks that fit into a memory limit.
+//!
+//! Source: Controllable Memory, section 3 and appendix A, by way of the authors'
+//! `v_auto_schedule.py`. A block is the cells, modulo six, of the passes on stage 0 (the forward down
+//! in cell 0, the other three anywhere), and by how much the way down moves on from one stage to the
+//! next: 1 to 5 cells on the first stages, and as many or fewer on the others; the way up always
+//! moves back by one. W passes go into the next free cells. Each block is repeated, squeezed,
+//! rearranged in warm-up and cool-down, and timed with the costs given; the smallest span under the
+//! limit is kept, the first among equals.
+//!
+//! Fewer than 2p microbatches are the first of 2p. Where no block fits, V-Min may.
+
+mod fill;
+mod shape;
+
+use super::super::{About, Chunks, LimitUse};
+use super::grid::{Grid, Work, starts};
+use crate::costs::Footprint;
+use crate::fault::Fault;
+use crate::memory::Ledger;
+use crate::problem::{Limit, Problem};
+use crate::schedule::{Order, Schedule};
+use crate::shape::Placement;
+use crate::units::Bytes;
+
+pub(in crate::family) const ABOUT: About = About {
+    name: "v-adaptive",
+    source: "Controllable Memory (Qi et al. 2024, arXiv 2405.15362); the authors' \
+             v_auto_schedule.py. The paper's own figures were not at hand",
+    needs: "p at most 256, any m; optimizer without a barrier",
+    chunks: Chunks::Exactly(2),
+    placement: Placement::Vee,
+    limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
+    bubble: "0 at 1p where F = B = W, grows as memory falls: about (6p-3k)/6 (F+B+W) at k chunks",
+    memory: "the limit",
+};
+
+pub(in crate::family) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
+    let shape = super::check(problem, ABOUT.name)?;
+    let limit = problem.limit(Placement::Vee)?.unwrap_or(Bytes(u64::MAX));
+    let search = Search { problem, limit, microbatches: shape.microbatches() as usize };
+    let grid = match search.best() {
+        Some(grid) => grid,
+        None => search.v_min()?,
+    };
+    Schedule::new(shape, Placement::Vee, grid.orders(shape))
+}
+
+/// Cells of the passes of a block modulo six, by stage, in the order of [`Work::ALL`].
+type Block = Vec<[usize; 6]>;
+
+struct Search<'a> {
+    problem: &'a Problem,
+    limit: Bytes,
+    microbatches: usize,
+}
+
+/// What became of a block.
+enum Tried {
+    Made(Grid),
+    /// It takes more memory than there is.
+    TooMuch,
+    /// It cannot be rearranged.
+    Failed,
+}
+
+impl Search<'_> {
+    fn best(&self) -> Option<Grid> {
+        let mut best: Option<(u64, Grid)> = None;
+        let stages = self.problem.shape().stages();
+        for pattern in patterns() {
+            for (ahead, behind) in (1..=5).flat_map(|k| (1..=k).map(move |l| (k, l))) {
+                let turns = if ahead == behind { 1..=1 } else { 1..=stages.saturating_sub(1) };
+                for turn in turns {
+                    let Some(block) = block(pattern, [ahead, behind], turn, stages) else {
+                        continue;
+                    };
+                    match self.grid(&block) {
+                        Tried::TooMuch => break,
+                        Tried::Failed => {}
+                        Tried::Made(grid) => {
+                            let (shape, costs) = (self.problem.shape(), self.problem.costs());
+                            let Some(span) = grid.span(shape, costs) else { continue };
+                            if best.as_ref().is_none_or(|(least, _)| span < *least) {
+                                best = Some((span, grid));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        best.map(|(_, grid)| grid)
+    }
+
+    /// The schedule of a block.
+    fn grid(&self, block: &Block) -> Tried {
+        let (stages, microbatches) = (block.len(), self.microbatches);
+        let padded = microbatches.max(2 * stages);
+        let grid = Grid::repeat(&starts(block), Work::ALL, padded);
+        let peak = grid.peak();
+        if peak > 2 * i32::try_from(stages).unwrap_or(i32::MAX)
+            || (padded == microbatches && self.least(peak) > self.limit)
+        {
+            return Tried::TooMuch;
+        }
+        match self.rearranged(&grid, peak, padded) {
+            None => Tried::Failed,
+            Some(grid) if self.over(&grid).is_some() => Tried::TooMuch,
+            Some(grid) => Tried::Made(grid),
+        }
+    }
+
+    fn rearranged(&self, grid: &Grid, peak: i32, padded: usize) -> Option<Grid> {
+        let (stages, microbatches) = (grid.rows.len(), self.microbatches);
+        let mut grid = shape::warm_up(grid.squeeze()?)?.squeeze()?;
+        let mut most = peak;
+        if microbatches < padded {
+            let padded_peak = grid.peak();
+            if padded_peak > most {
+                return None;
+            }
+            grid = shape::shorten(grid, microbatches);
+            if microbatches <= stages && 2 * microbatches <= self.room() {
+                let roomy = padded_peak.min(2 * i32::try_from(stages).ok()?);
+                grid = shape::delay_weights(grid, roomy);
+            }
+            grid = grid.squeeze()?;
+            most = grid.peak();
+        }
+        grid = shape::cool_down(grid)?;
+        fill::fill(&mut grid);
+        fill::relabel(&mut grid)?;
+        (grid.peak() <= most).then_some(grid)
+    }
+
+    fn footprints(&self) -> impl Iterator<Item = Footprint> {
+        let footprints = self.problem.footprints();
+        (0..self.problem.shape().chunks()).map(|chunk| footprints.of(chunk))
+    }
+
+    /// The least that `count` chunk activations take.
+    fn least(&self, count: i32) -> Bytes {
+        let least =
+            self.footprints().map(|held| held.until_backward.0.min(held.until_weight.0)).min();
+        Bytes(least.unwrap_or(0).saturating_mul(u64::try_from(count).unwrap_or(0)))
+    }
+
+    /// How many chunk activations fit at least.
+    fn room(&self) -> usize {
+        let most =
+            self.footprints().map(|held| held.until_backward.0.max(held.until_weight.0)).max();
+        usize::try_from(self.limit.0 / most.unwrap_or(0).max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// The first stage that needs more than the limit, with the pass that does and how much.
+    fn over(&self, grid: &Grid) -> Option<Fault> {
+        let footprints = self.problem.footprints();
+        let orders = grid.orders(self.problem.shape());
+        let over = |(stage, order): (usize, &Order)| {
+            let mut ledger = Ledger::default();
+            order.passes().iter().find_map(|&pass| {
+                ledger.run(pass, footprints);
+                let needs = ledger.peak;
+                let (family, limit) = (ABOUT.name, self.limit);
+                let fault = Fault::Infeasible { family, stage, pass, needs, limit };
+                (needs > limit).then_some(fault)
+            })
+        };
+        orders.iter().enumerate().find_map(over)
+    }
+
+    fn v_min(&self) -> Result<Grid, Fault> {
+        let grid = super::greedy::generate(self.problem.shape(), super::greedy::v_min_block);
+        match self.over(&grid) {
+            Some(fault) => Err(fault),
+            None => Ok(grid),
+        }
+    }
+}
+
+/// The cells of stage 0 in the order of [`Work::CHAIN`]: all that begin with a forward down.
+fn patterns() -> impl Iterator<Item = [usize; 4]> {
+    let cells = || 1..6;
+    let all =
+        cells().flat_map(move |a| cells().flat_map(move |b| cells().map(move |c| [0, a, b, c])));
+    all.filter(|[_, a, b, c]| a != b && a != c && b != c)
+}
+
+/// The block that begins with `pattern` and whose way down moves on by `steps[0]` cells up to stage
+/// `turn`, then by `steps[1]`; `None` if two passes fall into one cell.
+fn block(pattern: [usize; 4], steps: [usize; 2], turn: usize, stages: usize) -> Option<Block> {
+    let mut block = Block::with_capacity(stages);
+    let mut cells = pattern;
+    block.push(with_weights(cells)?);
+    for stage in 1..stages {
+        let step = if stage <= turn { steps[0] } else { steps[1] };
+        for (cell, work) in cells.iter_mut().zip(Work::CHAIN) {
+            *cell = (*cell + if work.descends() { step } else { 5 }) % 6;
+        }
+        block.push(with_weights(cells)?);
+    }
+    Some(block)
+}
+
+fn with_weights([f_down, f_up, b_up, b_down]: [usize; 4]) -> Option<[usize; 6]> {
+    let mut taken = [false; 6];
+    for cell in [f_down, f_up, b_up, b_down] {
+        if std::mem::replace(&mut taken[cell], true) {
+            return None;
+        }
+    }
+    let mut weight = |backward: usize| {
+        let cell = (backward..backward + 6).map(|cell| cell % 6).find(|&cell| !taken[cell])?;
+        taken[cell] = true;
+        Some(cell)
+    };
+    Some([f_down, f_up, b_up, b_down, weight(b_up)?, weight(b_down)?])
+}

@@ -1,0 +1,292 @@
+//! Passes of two chunks per stage in a V on a grid: one row per stage, one cell per unit of time.
+//!
+//! The n-th pass of a kind in a row belongs to microbatch n, so a cell says only the kind.
+
+use crate::costs::Costs;
+use crate::pass::{Kind, Pass};
+use crate::schedule::Order;
+use crate::shape::Shape;
+
+/// What fills a cell. `Down` is the chunk a microbatch meets on its way down the stages, `Up` the
+/// one on its way back; its backward begins with `Up`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Work {
+    FDown,
+    FUp,
+    BUp,
+    BDown,
+    WUp,
+    WDown,
+}
+use Work::{BDown, BUp, FDown, FUp, WDown, WUp};
+
+impl Work {
+    pub(super) const ALL: [Self; 6] = [FDown, FUp, BUp, BDown, WUp, WDown];
+    /// Those that others wait for, in the order in which a microbatch meets them.
+    pub(super) const CHAIN: [Self; 4] = [FDown, FUp, BUp, BDown];
+
+    pub(super) const fn is_forward(self) -> bool {
+        matches!(self, FDown | FUp)
+    }
+
+    pub(super) const fn is_backward(self) -> bool {
+        matches!(self, BUp | BDown)
+    }
+
+    pub(super) const fn is_weight(self) -> bool {
+        matches!(self, WUp | WDown)
+    }
+
+    /// By how many the chunk activations change; each is held from F to the end of W.
+    pub(super) const fn held(self) -> i32 {
+        self.is_forward() as i32 - self.is_weight() as i32
+    }
+
+    /// The W that belongs to a backward.
+    pub(super) const fn weight(self) -> Self {
+        if matches!(self, BUp) { WUp } else { WDown }
+    }
+
+    /// Whether it goes from the first stage to the last.
+    pub(super) const fn descends(self) -> bool {
+        matches!(self, FDown | BUp)
+    }
+
+    /// The stage and pass of the same microbatch that this one on `stage` waits for; `last` is the
+    /// last stage.
+    pub(super) const fn source(self, stage: usize, last: usize) -> Option<(usize, Self)> {
+        match self {
+            FDown if stage == 0 => None,
+            BUp if stage == 0 => Some((stage, FUp)),
+            FDown | BUp => Some((stage - 1, self)),
+            FUp if stage == last => Some((stage, FDown)),
+            BDown if stage == last => Some((stage, BUp)),
+            FUp | BDown => Some((stage + 1, self)),
+            WUp => Some((stage, BUp)),
+            WDown => Some((stage, BDown)),
+        }
+    }
+
+    const fn kind(self) -> Kind {
+        match self {
+            FDown | FUp => Kind::F,
+            BUp | BDown => Kind::B,
+            WUp | WDown => Kind::W,
+        }
+    }
+
+    fn pass(self, shape: Shape, stage: usize, microbatch: u32) -> Pass {
+        let stage = u16::try_from(stage).unwrap_or(u16::MAX);
+        let up = matches!(self, FUp | BUp | WUp);
+        let chunk = if up { shape.chunks() - 1 - stage } else { stage };
+        Pass { kind: self.kind(), chunk, microbatch }
+    }
+}
+
+/// The cells of the first microbatch, from a block modulo six: each pass in the first cell behind
+/// its input that the block allows, and each W in the first behind its backward.
+pub(super) fn starts(residues: &[[usize; 6]]) -> Vec<[usize; 6]> {
+    let next = |from: usize, residue: usize| from + (residue + 6 - from % 6) % 6;
+    let mut starts = vec![[0; 6]; residues.len()];
+    let mut cell = 6;
+    for work in Work::CHAIN {
+        for step in 0..residues.len() {
+            let stage = if work.descends() { step } else { residues.len() - 1 - step };
+            let start = next(cell, residues[stage][work as usize]);
+            cell = start + 1;
+            starts[stage][work as usize] = start;
+            if work.is_backward() {
+                let weight = work.weight() as usize;
+                starts[stage][weight] = next(cell, residues[stage][weight]);
+            }
+        }
+    }
+    starts
+}
+
+/// A stage's cells.
+pub(super) type Row = Vec<Option<Work>>;
+
+/// Something about each pass of [`Work::CHAIN`], by stage and microbatch.
+pub(super) struct Table<T> {
+    columns: usize,
+    cells: Vec<T>,
+}
+
+impl<T: Copy> Table<T> {
+    pub(super) fn new(stages: usize, microbatches: usize, empty: T) -> Self {
+        Self { columns: microbatches, cells: vec![empty; 4 * stages * microbatches] }
+    }
+
+    const fn index(&self, (stage, work): (usize, Work), microbatch: usize) -> usize {
+        (4 * stage + work as usize) * self.columns + microbatch
+    }
+
+    pub(super) fn at(&self, which: (usize, Work), microbatch: usize) -> T {
+        self.cells[self.index(which, microbatch)]
+    }
+
+    /// W passes are not kept: nobody waits for them.
+    pub(super) fn set(&mut self, which: (usize, Work), microbatch: usize, to: T) {
+        if !which.1.is_weight() {
+            let index = self.index(which, microbatch);
+            self.cells[index] = to;
+        }
+    }
+}
+
+/// Rows for all stages.
+#[derive(Clone)]
+pub(super) struct Grid {
+    pub(super) rows: Vec<Row>,
+    pub(super) microbatches: usize,
+}
+
+/// Not yet placed.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+impl Grid {
+    /// One microbatch at the cells `starts` of each stage, repeated every six cells.
+    pub(super) fn repeat<const N: usize>(
+        starts: &[[usize; N]],
+        works: [Work; N],
+        microbatches: usize,
+    ) -> Self {
+        let row = |starts: &[usize; N]| {
+            let first = starts.iter().copied().max().unwrap_or(0);
+            let mut row = vec![None; first + 6 * (microbatches - 1) + 1];
+            for (&start, work) in starts.iter().zip(works) {
+                row[start..].iter_mut().step_by(6).take(microbatches).for_each(|cell| {
+                    *cell = Some(work);
+                });
+            }
+            row
+        };
+        Self { rows: starts.iter().map(row).collect(), microbatches }
+    }
+
+    pub(super) fn last(&self) -> usize {
+        self.rows.len() - 1
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    pub(super) fn work(&self, stage: usize, cell: usize) -> Option<Work> {
+        self.rows[stage].get(cell).copied().flatten()
+    }
+
+    /// Calls `visit` with every pass, cell by cell; in a cell what descends goes from the first
+    /// stage to the last and what ascends from the last to the first. Stops where `visit` fails.
+    pub(super) fn visit(&self, mut visit: impl FnMut(usize, Work) -> Option<()>) -> Option<()> {
+        for cell in 0..self.width() {
+            for stage in 0..self.rows.len() {
+                match self.work(stage, cell) {
+                    Some(work) if work.descends() => visit(stage, work)?,
+                    _ => {}
+                }
+            }
+            for stage in (0..self.rows.len()).rev() {
+                match self.work(stage, cell) {
+                    Some(work) if !work.descends() => visit(stage, work)?,
+                    _ => {}
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Every pass as early as the order of its stage and its input allow, all taking one cell;
+    /// `None` if a pass stands before its input.
+    pub(super) fn squeeze(&self) -> Option<Self> {
+        let (stages, last) = (self.rows.len(), self.last());
+        let mut rows: Vec<Row> =
+            self.rows.iter().map(|row| Vec::with_capacity(row.len())).collect();
+        let mut placed = Table::new(stages, self.microbatches, NOWHERE);
+        let mut counts = vec![[0usize; 6]; stages];
+        self.visit(|stage, work| {
+            let microbatch = counts[stage][work as usize];
+            counts[stage][work as usize] += 1;
+            let row = &mut rows[stage];
+            let mut cell = row.len();
+            if !work.is_weight() {
+                if microbatch >= self.microbatches {
+                    return None;
+                }
+                if let Some(source) = work.source(stage, last) {
+                    let ready = Some(placed.at(source, microbatch)).filter(|&at| at != NOWHERE)?;
+                    cell = cell.max(ready as usize + 1);
+                }
+                placed.set((stage, work), microbatch, u32::try_from(cell).ok()?);
+            }
+            row.resize(cell, None);
+            row.push(Some(work));
+            Some(())
+        })?;
+        Some(Self { rows, microbatches: self.microbatches })
+    }
+
+    /// The most chunk activations on any stage.
+    pub(super) fn peak(&self) -> i32 {
+        self.rows.iter().map(|row| peak(row)).max().unwrap_or(0)
+    }
+
+    /// The longest span of a stage under `costs`; `None` if the grid is not a whole schedule whose
+    /// passes stand behind their inputs.
+    pub(super) fn span(&self, shape: Shape, costs: &Costs) -> Option<u64> {
+        let (stages, last) = (self.rows.len(), self.last());
+        let mut ends = Table::new(stages, self.microbatches, None);
+        let mut counts = vec![[0usize; 6]; stages];
+        let mut clock = vec![(None, 0u64); stages];
+        let times: Vec<[u64; 6]> = (0..stages)
+            .map(|stage| Work::ALL.map(|work| costs.of(work.pass(shape, stage, 0)).0))
+            .collect();
+        for cell in 0..self.width() {
+            for stage in 0..stages {
+                let Some(work) = self.work(stage, cell) else { continue };
+                let microbatch = counts[stage][work as usize];
+                counts[stage][work as usize] += 1;
+                if microbatch >= self.microbatches {
+                    return None;
+                }
+                let (start, end) = &mut clock[stage];
+                if let Some(source) = work.source(stage, last) {
+                    let hop = if source.0 == stage { 0 } else { costs.hop().0 };
+                    *end = (*end).max(ends.at(source, microbatch)? + hop);
+                }
+                start.get_or_insert(*end);
+                *end += times[stage][work as usize];
+                ends.set((stage, work), microbatch, Some(*end));
+            }
+        }
+        let whole = counts.iter().flatten().all(|&count| count == self.microbatches);
+        let spans = clock.iter().map(|&(start, end)| end - start.unwrap_or(0));
+        whole.then(|| spans.max().unwrap_or(0))
+    }
+
+    /// The order of every stage.
+    pub(super) fn orders(&self, shape: Shape) -> Vec<Order> {
+        let order = |(stage, row): (usize, &Row)| {
+            let mut counts = [0u32; 6];
+            let mut order = Order::with_capacity(6 * self.microbatches);
+            for &work in row.iter().flatten() {
+                order.push(work.pass(shape, stage, counts[work as usize]));
+                counts[work as usize] += 1;
+            }
+            order
+        };
+        self.rows.iter().enumerate().map(order).collect()
+    }
+}
+
+/// The most chunk activations along `row`.
+pub(super) fn peak(row: &[Option<Work>]) -> i32 {
+    let (mut held, mut peak) = (0, 0);
+    for work in row.iter().flatten() {
+        held += work.held();
+        peak = peak.max(held);
+    }
+    peak
+}
