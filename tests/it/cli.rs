@@ -50,7 +50,8 @@ fn small(rest: &str) -> Output {
 
 #[test]
 fn json_has_the_promised_keys() {
-    let all = "gpipe,1f1b,1f1b-i,zb-h1,zb-h2,zb-heuristic,zb-1p,zb-2p,zb-v";
+    let all = "gpipe,1f1b,1f1b-i,zb-h1,zb-h2,zb-heuristic,zb-1p,zb-2p,zb-v,v-min,v-half,\
+               v-adaptive,1f1b-v";
     let results = results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --json"));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
@@ -64,7 +65,8 @@ fn json_has_the_promised_keys() {
             assert_eq!(one[key].as_array().unwrap().len(), 4, "{key}");
         }
         let chunks = one["chunks"].as_u64();
-        let two = matches!(one["schedule"].as_str(), Some("1f1b-i" | "zb-v"));
+        let name = one["schedule"].as_str().unwrap();
+        let two = name.contains("-v") || name.starts_with("v-") || name == "1f1b-i";
         assert_eq!(chunks, Some(if two { 2 } else { 1 }));
     }
     let one_f_one_b = &results[1];
@@ -97,7 +99,8 @@ fn the_same_question_has_the_same_bytes() {
 #[test]
 fn exported_text_read_back_simulates_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["gpipe", "1f1b", "1f1b-i", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v"] {
+    let names = "gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-1p zb-2p zb-v v-min v-half v-adaptive 1f1b-v";
+    for name in names.split(' ') {
         let file = folder.path().join(format!("{name}.txt"));
         let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES}");
         let text = stdout(&run(&format!("export --schedule {name} {question}")));
@@ -242,6 +245,28 @@ fn memory_limits_that_cannot_be_kept() {
     );
 }
 
+#[test]
+fn building_blocks_that_cannot_be_made() {
+    let deep = |name: &str, p: u64| {
+        run(&format!("simulate --schedule {name} --stages {p} --microbatches 8 {TIMES}"))
+    };
+    for name in ["v-min", "v-half", "1f1b-v"] {
+        refused(&deep(name, 257), &[name, "needs at most 256 stages, not 257"]);
+    }
+    refused(&deep("v-adaptive", 129), &["v-adaptive needs at most 128 stages, not 129"]);
+    // V-Min takes least of all: 2 of 4 microbatches.
+    let tight = small("--schedule v-adaptive --activation 1GiB --memory-limit 0.4p");
+    refused(&tight, &["v-adaptive finds no order", "stage 0", "the limit is"]);
+    assert_eq!(
+        small("--schedule v-adaptive --memory-limit 0.5p --activation 1GiB").status.code(),
+        Some(0)
+    );
+    let output = small("--schedule v-half --chunks 1 --memory-limit 0.5p");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("always 2 chunks per stage, chunks = 1 is ignored"), "{stderr}");
+    assert!(stdout(&output).contains("no: limit"));
+}
+
 /// Simulates the schedule `text` under the name s.txt.
 fn written(text: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
@@ -357,11 +382,13 @@ fn unknown_tables_and_folders() {
 #[test]
 fn schedules_lists_every_family() {
     let text = stdout(&run("schedules"));
-    for name in ["gpipe", "1f1b", "1f1b-i", "zb-h1", "zb-h2", "zb-heuristic", "zb-2p", "zb-v"] {
+    let names = "gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-heuristic zb-1p zb-2p zb-v v-min v-half \
+                 v-adaptive 1f1b-v";
+    for name in names.split(' ') {
         assert!(text.lines().any(|line| line == name), "{name}");
     }
     let json: Value = serde_json::from_str(&stdout(&run("schedules --json"))).unwrap();
-    assert_eq!(json["schedules"].as_array().unwrap().len(), 9);
+    assert_eq!(json["schedules"].as_array().unwrap().len(), names.split(' ').count());
 }
 
 #[test]

@@ -65,3 +65,51 @@ fn adaptive_as_regenerated() {
         assert_eq!(span_and_peak(Family::VAdaptive, &problem), (span, peak), "{row:?}");
     }
 }
+
+/// What one more microbatch adds to the longest span, beyond its work.
+fn repeated_bubble(family: Family, times: [u64; 3]) -> u64 {
+    let span = |m| span_and_peak(family, &problem([4, m], times)).0;
+    let (few, many) = (span(16), span(32));
+    assert_eq!((many - few) % 16, 0);
+    (many - few) / 16 - 2 * times.iter().sum::<u64>()
+}
+
+#[test]
+fn the_bubble_of_v_min_repeats_where_passes_differ() {
+    assert_eq!(repeated_bubble(Family::VMin, [1, 1, 1]), 0);
+    assert_eq!(repeated_bubble(Family::VMin, [3, 4, 2]), 6);
+    // V-Half has none for W + 2B >= 2F and W + 2F >= 2B, and the search finds an order without.
+    assert_eq!(repeated_bubble(Family::VHalf, [3, 4, 2]), 0);
+    assert_eq!(repeated_bubble(Family::VAdaptive, [3, 4, 2]), 0);
+}
+
+/// More memory never costs time, and the search uses the times it is given.
+#[test]
+fn the_adaptive_search_keeps_every_limit() {
+    for times in [[1, 1, 1], [3, 4, 2], [9, 10, 6]] {
+        let problem = problem([5, 20], times);
+        let spans = (6..=10).map(|most| {
+            let limited = problem.clone().with_limit(Limit::Bytes(pipeline::Bytes(most)));
+            let (span, peak) = span_and_peak(Family::VAdaptive, &limited);
+            assert!(peak <= most);
+            span
+        });
+        let spans: Vec<u64> = spans.collect();
+        assert!(spans.is_sorted_by(|less, more| less >= more), "{times:?}: {spans:?}");
+        assert!(spans[0] <= span_and_peak(Family::VMin, &problem).0);
+    }
+}
+
+/// Fewer microbatches than the repeated block has under way, and more than it needs: whatever the
+/// shape, the peak is that of the block and every microbatch costs at least its work.
+#[test]
+fn any_number_of_microbatches() {
+    for family in [Family::VMin, Family::VHalf, Family::VAdaptive, Family::OneFOneBV] {
+        for (p, m) in [(1, 1), (1, 9), (2, 1), (2, 3), (3, 1), (3, 4), (7, 2), (7, 3), (7, 50)] {
+            let problem = problem([p, m], [2, 3, 1]);
+            let (span, peak) = span_and_peak(family, &problem);
+            assert!(span >= 12 * m, "{} p={p} m={m}", family.name());
+            assert!(peak <= 2 * p.min(m), "{} p={p} m={m}: {peak}", family.name());
+        }
+    }
+}

@@ -71,6 +71,14 @@ fn problem(shape: Shape) -> impl Strategy<Value = (Problem, Option<Limit>)> {
     })
 }
 
+/// The chunks per stage that `family` wants, two where it takes any number.
+pub(crate) fn two_chunks_or_one(family: Family) -> u64 {
+    match family.about().chunks {
+        Chunks::Exactly(chunks) => u64::from(chunks),
+        Chunks::Any { .. } => 2,
+    }
+}
+
 /// A family, a problem of a shape that it allows, and the memory limit given with it.
 pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Limit>)> {
     let sizes = (select(&Family::ALL[..]), 1..=12u64, 1..=40u64, 1..=4u64);

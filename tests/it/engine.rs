@@ -191,7 +191,7 @@ proptest! {
         across: bool,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = draw::two_chunks_or_one(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let problem = Problem::new(shape, costs(shape, [20, 21, 15], 0)).unwrap();
         let Ok(schedule) = which.schedule(&problem) else { return Ok(()) };
@@ -445,7 +445,7 @@ proptest! {
         ahead in 0..5u32,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = draw::two_chunks_or_one(which);
         let m = if which == Family::Interleaved { p * m } else { m };
         let bench = family(which, [p, chunks, m], [20, 21, 15], 0);
         let spec = ClusterSpec { nodes: p.div_ceil(2), ..with_host() };

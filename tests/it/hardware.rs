@@ -57,7 +57,7 @@ proptest! {
         resident in 0..50u64,
     ) {
         let which = Family::ALL[which];
-        let chunks = if matches!(which, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+        let chunks = crate::draw::two_chunks_or_one(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let (f, b, w) = (Nanos(10), Nanos(11), Nanos(7));
         let times = PassTimes { forward: f, backward_input: b, backward_weight: w };

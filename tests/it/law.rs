@@ -212,6 +212,12 @@ fn check_fault(family: Family, problem: &Problem, limits: Option<(u64, u64)>, fa
             let (p, m) = (shape.stages(), shape.microbatches() as usize);
             assert!(family == Family::Interleaved && !m.is_multiple_of((m / p).max(1)));
         }
+        // No block fits, and V-Min, which takes least, neither.
+        Fault::Infeasible { needs, limit, .. } if family == Family::VAdaptive => {
+            let least = Family::VMin.schedule(problem).unwrap();
+            let memory = Memory::of(&least, problem.footprints()).unwrap();
+            assert!(memory.over(limit).is_some() && needs > limit);
+        }
         // Only activations that grow in B, which the published procedure does not know.
         Fault::Infeasible { needs, limit, .. } => {
             let grows = |chunk| {

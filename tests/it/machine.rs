@@ -92,8 +92,8 @@ fn boundary(draw: &mut impl FnMut(u64) -> u64) -> Boundary {
 
 fn question(numbers: &[u64]) -> Option<Question> {
     let mut draw = draw(numbers);
-    let family = Family::ALL[draw(9) as usize];
-    let chunks = if matches!(family, Family::ZbV | Family::Interleaved) { 2 } else { 1 };
+    let family = Family::ALL[draw(Family::ALL.len() as u64) as usize];
+    let chunks = crate::draw::two_chunks_or_one(family);
     let shape = Shape::new(1 + draw(6), chunks, 1 + draw(8)).unwrap();
     let mut time = |_| PassTimes {
         forward: Nanos(draw(30)),

@@ -17,6 +17,8 @@
 //!
 //! All of that counts every pass as one cell, as the published runtime does, whatever passes take.
 
+use std::convert::Infallible;
+
 use super::super::{About, Chunks, LimitUse};
 use super::grid::{Grid, Row, Work};
 use super::reorder::{Weights, reorder};
@@ -45,12 +47,12 @@ pub(in crate::family) const ABOUT_HALF: About = About {
 };
 
 pub(in crate::family) fn v_min(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_MIN.name)?;
+    let shape = super::check(problem, ABOUT_MIN.name, super::MAX_STAGES)?;
     Schedule::new(shape, Placement::Vee, generate(shape, v_min_block).orders(shape))
 }
 
 pub(in crate::family) fn v_half(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_HALF.name)?;
+    let shape = super::check(problem, ABOUT_HALF.name, super::MAX_STAGES)?;
     Schedule::new(shape, Placement::Vee, generate(shape, v_half_block).orders(shape))
 }
 
@@ -68,7 +70,13 @@ fn v_half_block(p: usize, i: usize) -> [usize; 4] {
 }
 
 pub(super) fn generate(shape: Shape, block: Block) -> Grid {
-    let (stages, microbatches) = (shape.stages(), shape.microbatches() as usize);
+    let make = |microbatches| Ok(make(shape.stages(), microbatches, block));
+    let made: Result<Grid, Infallible> =
+        Grid::by_repetition(shape.stages(), shape.microbatches() as usize, make);
+    made.unwrap_or_else(|never| match never {})
+}
+
+fn make(stages: usize, microbatches: usize, block: Block) -> Grid {
     let starts: Vec<[usize; 4]> = (0..stages).map(|i| block(stages, i)).collect();
     let grid = Grid::repeat(&starts, Work::CHAIN, microbatches);
     let squeeze = |grid: Grid| {
@@ -110,4 +118,20 @@ pub(super) fn fill_weights(row: &Row, weight: impl Fn(Work) -> Work) -> Row {
         filled.push(cell);
     }
     filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeating_the_steady_state_is_the_same_as_making_all_of_it() {
+        for (stages, block) in (1..=24).flat_map(|p| [(p, v_min_block as Block), (p, v_half_block)])
+        {
+            let microbatches = 4 * stages + 8 + [1, 7, stages][stages % 3];
+            let shape = Shape::new(stages as u64, 2, microbatches as u64).unwrap();
+            let whole = make(stages, microbatches, block);
+            assert!(generate(shape, block).orders(shape) == whole.orders(shape), "p = {stages}");
+        }
+    }
 }

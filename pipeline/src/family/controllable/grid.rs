@@ -143,6 +143,18 @@ pub(super) struct Grid {
     pub(super) microbatches: usize,
 }
 
+/// How long a grid takes.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// The longest span of a stage.
+    pub(super) span: u64,
+    /// What the middle third of the microbatches, rounded down, takes on stage 0.
+    pub(super) third: u64,
+}
+
+/// Not yet done.
+const NEVER: u64 = u64::MAX;
+
 /// Not yet placed.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
@@ -166,6 +178,43 @@ impl Grid {
         Self { rows: starts.iter().map(row).collect(), microbatches }
     }
 
+    /// What `make` makes of `microbatches`: of many by making few and repeating the steady state,
+    /// where there is one of six cells on all stages.
+    pub(super) fn by_repetition<E>(
+        stages: usize,
+        microbatches: usize,
+        make: impl Fn(usize) -> Result<Self, E>,
+    ) -> Result<Self, E> {
+        let few = 4 * stages + 8;
+        if microbatches > few
+            && let Some(grid) = make(few)?.lengthened(microbatches)
+        {
+            return Ok(grid);
+        }
+        make(microbatches)
+    }
+
+    /// The same with more microbatches, by repeating six cells in the middle.
+    fn lengthened(&self, microbatches: usize) -> Option<Self> {
+        let mut downs = self.rows[0].iter().enumerate().filter(|(_, cell)| **cell == Some(FDown));
+        let (middle, _) = downs.nth(self.microbatches / 2)?;
+        let more = microbatches.checked_sub(self.microbatches)?;
+        let row = |row: &Row| {
+            let (period, next) = (row.get(middle..middle + 6)?, row.get(middle + 6..middle + 12)?);
+            let all = Work::ALL.iter().all(|&work| period.contains(&Some(work)));
+            if !all || period != next {
+                return None;
+            }
+            let mut longer = Row::with_capacity(row.len() + 6 * more);
+            longer.extend_from_slice(&row[..middle]);
+            (0..more).for_each(|_| longer.extend_from_slice(period));
+            longer.extend_from_slice(&row[middle..]);
+            Some(longer)
+        };
+        let rows = self.rows.iter().map(row).collect::<Option<Vec<Row>>>()?;
+        Some(Self { rows, microbatches })
+    }
+
     pub(super) fn last(&self) -> usize {
         self.rows.len() - 1
     }
@@ -180,19 +229,18 @@ impl Grid {
 
     /// Calls `visit` with every pass, cell by cell; in a cell what descends goes from the first
     /// stage to the last and what ascends from the last to the first. Stops where `visit` fails.
-    pub(super) fn visit(&self, mut visit: impl FnMut(usize, Work) -> Option<()>) -> Option<()> {
+    fn visit(&self, mut visit: impl FnMut(usize, Work) -> Option<()>) -> Option<()> {
+        let mut ascending = Vec::with_capacity(self.rows.len());
         for cell in 0..self.width() {
             for stage in 0..self.rows.len() {
                 match self.work(stage, cell) {
                     Some(work) if work.descends() => visit(stage, work)?,
-                    _ => {}
+                    Some(work) => ascending.push((stage, work)),
+                    None => {}
                 }
             }
-            for stage in (0..self.rows.len()).rev() {
-                match self.work(stage, cell) {
-                    Some(work) if !work.descends() => visit(stage, work)?,
-                    _ => {}
-                }
+            while let Some((stage, work)) = ascending.pop() {
+                visit(stage, work)?;
             }
         }
         Some(())
@@ -233,16 +281,15 @@ impl Grid {
         self.rows.iter().map(|row| peak(row)).max().unwrap_or(0)
     }
 
-    /// The longest span of a stage under `costs`; `None` if the grid is not a whole schedule whose
-    /// passes stand behind their inputs.
-    pub(super) fn span(&self, shape: Shape, costs: &Costs) -> Option<u64> {
+    /// How long the grid takes under `costs`; `None` if it is not a whole schedule whose passes
+    /// stand behind their inputs.
+    pub(super) fn pace(&self, shape: Shape, costs: &Costs) -> Option<Pace> {
         let (stages, last) = (self.rows.len(), self.last());
-        let mut ends = Table::new(stages, self.microbatches, None);
+        let mut ends = Table::new(stages, self.microbatches, NEVER);
         let mut counts = vec![[0usize; 6]; stages];
-        let mut clock = vec![(None, 0u64); stages];
-        let times: Vec<[u64; 6]> = (0..stages)
-            .map(|stage| Work::ALL.map(|work| costs.of(work.pass(shape, stage, 0)).0))
-            .collect();
+        let mut clock = vec![(NEVER, 0u64); stages];
+        let time = |stage| Work::ALL.map(|work| costs.of(work.pass(shape, stage, 0)).0);
+        let times: Vec<[u64; 6]> = (0..stages).map(time).collect();
         for cell in 0..self.width() {
             for stage in 0..stages {
                 let Some(work) = self.work(stage, cell) else { continue };
@@ -254,16 +301,21 @@ impl Grid {
                 let (start, end) = &mut clock[stage];
                 if let Some(source) = work.source(stage, last) {
                     let hop = if source.0 == stage { 0 } else { costs.hop().0 };
-                    *end = (*end).max(ends.at(source, microbatch)? + hop);
+                    let made = Some(ends.at(source, microbatch)).filter(|&end| end != NEVER)?;
+                    *end = (*end).max(made + hop);
                 }
-                start.get_or_insert(*end);
+                *start = (*start).min(*end);
                 *end += times[stage][work as usize];
-                ends.set((stage, work), microbatch, Some(*end));
+                ends.set((stage, work), microbatch, *end);
             }
         }
-        let whole = counts.iter().flatten().all(|&count| count == self.microbatches);
-        let spans = clock.iter().map(|&(start, end)| end - start.unwrap_or(0));
-        whole.then(|| spans.max().unwrap_or(0))
+        if counts.iter().flatten().any(|&count| count != self.microbatches) {
+            return None;
+        }
+        let span = clock.iter().map(|&(start, end)| end - start).max().unwrap_or(0);
+        let third = self.microbatches / 3;
+        let done = |microbatch: usize| ends.at((0, Work::BDown), microbatch);
+        Some(Pace { span, third: done(2 * third) - done(third) })
     }
 
     /// The order of every stage.

@@ -20,14 +20,14 @@ use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::shape::Shape;
 
-/// The most stages: reordering takes time that grows with the third power of p.
+/// The most stages whose blocks are reordered: that takes time that grows with the third power of p.
 const MAX_STAGES: usize = 256;
 
-/// The shape of `problem`, if it is not too deep to be reordered.
-fn check(problem: &Problem, family: &'static str) -> Result<Shape, Fault> {
+/// The shape of `problem`, if it has at most `most` stages.
+fn check(problem: &Problem, family: &'static str, most: usize) -> Result<Shape, Fault> {
     let shape = problem.shape();
-    if shape.stages() > MAX_STAGES {
-        let what = format!("at most {MAX_STAGES} stages, not {}", shape.stages());
+    if shape.stages() > most {
+        let what = format!("at most {most} stages, not {}", shape.stages());
         return Err(Fault::Needs { family, what });
     }
     Ok(shape)

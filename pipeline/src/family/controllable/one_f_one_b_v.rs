@@ -32,11 +32,13 @@ pub(in crate::family) const ABOUT: About = About {
 };
 
 pub(in crate::family) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT.name)?;
+    let shape = super::check(problem, ABOUT.name, super::MAX_STAGES)?;
     let starts = starts(&residues(shape.stages()));
-    let grid = Grid::repeat(&starts, Work::ALL, shape.microbatches() as usize);
+    let make = |microbatches| Ok(early(Grid::repeat(&starts, Work::ALL, microbatches)));
+    let grid: Result<Grid, Fault> =
+        Grid::by_repetition(shape.stages(), shape.microbatches() as usize, make);
     let mut orders = Vec::with_capacity(shape.stages());
-    for order in early(grid).orders(shape) {
+    for order in grid?.orders(shape) {
         let fused = |pass: &Pass| match pass.kind {
             Kind::W => None,
             Kind::B => Some(Pass { kind: Kind::BW, ..*pass }),
@@ -147,5 +149,24 @@ impl Early {
         let past = &self.held[stage][from.min(cell)..cell];
         from += past.iter().rposition(|&held| held >= self.most).map_or(0, |full| full + 1);
         (from..cell).find(|&at| row[at].is_none()).unwrap_or(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    #[test]
+    fn repeating_the_steady_state_is_the_same_as_making_all_of_it() {
+        for stages in 1..=24 {
+            let microbatches = 4 * stages + 8 + [1, 7, stages][stages % 3];
+            let shape = Shape::new(stages as u64, 2, microbatches as u64).unwrap();
+            let starts = starts(&residues(stages));
+            let make = |microbatches| early(Grid::repeat(&starts, Work::ALL, microbatches));
+            let short = Grid::by_repetition(stages, microbatches, |few| Ok::<_, Fault>(make(few)));
+            let [short, whole] = [short.unwrap(), make(microbatches)].map(|one| one.orders(shape));
+            assert!(short == whole, "p = {stages}");
+        }
     }
 }

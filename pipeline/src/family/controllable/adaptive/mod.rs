@@ -8,13 +8,15 @@
 //! rearranged in warm-up and cool-down, and timed with the costs given; the smallest span under the
 //! limit is kept, the first among equals.
 //!
-//! Fewer than 2p microbatches are the first of 2p. Where no block fits, V-Min may.
+//! Fewer than 2p microbatches are the first of 2p. Where no block fits, V-Min may. Two things are
+//! not the published search: of more than about 40 stages only some are tried for the change of pace,
+//! and many microbatches are not all ordered for every block ([`Search::best`]).
 
 mod fill;
 mod shape;
 
 use super::super::{About, Chunks, LimitUse};
-use super::grid::{Grid, Work, starts};
+use super::grid::{Grid, Pace, Work, starts};
 use crate::costs::Footprint;
 use crate::fault::Fault;
 use crate::memory::Ledger;
@@ -27,7 +29,7 @@ pub(in crate::family) const ABOUT: About = About {
     name: "v-adaptive",
     source: "Controllable Memory (Qi et al. 2024, arXiv 2405.15362); the authors' \
              v_auto_schedule.py. The paper's own figures were not at hand",
-    needs: "p at most 256, any m; optimizer without a barrier",
+    needs: "p at most 128, any m; optimizer without a barrier",
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
@@ -35,10 +37,19 @@ pub(in crate::family) const ABOUT: About = About {
     memory: "the limit",
 };
 
+/// The most stages.
+const MAX_STAGES: usize = 128;
+/// About how many passes the search orders.
+const WORK: usize = 50_000_000;
+/// About how many blocks there are with one turn, and how many more with each further one.
+const BLOCKS: [usize; 2] = [230, 45];
+/// How many of the best blocks are made with all microbatches, where the search was with fewer.
+const FINALISTS: usize = 8;
+
 pub(in crate::family) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT.name)?;
+    let shape = super::check(problem, ABOUT.name, MAX_STAGES)?;
     let limit = problem.limit(Placement::Vee)?.unwrap_or(Bytes(u64::MAX));
-    let search = Search { problem, limit, microbatches: shape.microbatches() as usize };
+    let search = Search { problem, limit };
     let grid = match search.best() {
         Some(grid) => grid,
         None => search.v_min()?,
@@ -52,12 +63,11 @@ type Block = Vec<[usize; 6]>;
 struct Search<'a> {
     problem: &'a Problem,
     limit: Bytes,
-    microbatches: usize,
 }
 
 /// What became of a block.
 enum Tried {
-    Made(Grid),
+    Made(Grid, Pace),
     /// It takes more memory than there is.
     TooMuch,
     /// It cannot be rearranged.
@@ -65,36 +75,60 @@ enum Tried {
 }
 
 impl Search<'_> {
+    /// The fastest schedule that fits. Where there are more than 4p microbatches, the blocks are
+    /// compared by what they take with 3p and how that grows, and the best of them made whole.
     fn best(&self) -> Option<Grid> {
-        let mut best: Option<(u64, Grid)> = None;
-        let stages = self.problem.shape().stages();
+        let shape = self.problem.shape();
+        let (stages, microbatches) = (shape.stages(), shape.microbatches() as usize);
+        let tried = if microbatches > 4 * stages { 3 * stages } else { microbatches };
+        let mut blocks = Vec::new();
         for pattern in patterns() {
             for (ahead, behind) in (1..=5).flat_map(|k| (1..=k).map(move |l| (k, l))) {
-                let turns = if ahead == behind { 1..=1 } else { 1..=stages.saturating_sub(1) };
+                let turns = if ahead == behind { vec![1] } else { turns(stages) };
                 for turn in turns {
                     let Some(block) = block(pattern, [ahead, behind], turn, stages) else {
                         continue;
                     };
-                    match self.grid(&block) {
+                    match self.grid(&block, tried) {
                         Tried::TooMuch => break,
                         Tried::Failed => {}
-                        Tried::Made(grid) => {
-                            let (shape, costs) = (self.problem.shape(), self.problem.costs());
-                            let Some(span) = grid.span(shape, costs) else { continue };
-                            if best.as_ref().is_none_or(|(least, _)| span < *least) {
-                                best = Some((span, grid));
-                            }
+                        Tried::Made(_, Pace { span, third }) => {
+                            let more = u128::from(third) * (microbatches - tried) as u128;
+                            let estimate = u128::from(span) * (tried / 3).max(1) as u128 + more;
+                            blocks.push((estimate, block));
                         }
                     }
                 }
             }
         }
-        best.map(|(_, grid)| grid)
+        blocks.sort_by_key(|&(estimate, _)| estimate);
+        if tried == microbatches {
+            blocks.truncate(1);
+        }
+        self.fastest(&blocks, microbatches)
     }
 
-    /// The schedule of a block.
-    fn grid(&self, block: &Block) -> Tried {
-        let (stages, microbatches) = (block.len(), self.microbatches);
+    /// The fastest of the first blocks that make a schedule that fits.
+    fn fastest(&self, blocks: &[(u128, Block)], microbatches: usize) -> Option<Grid> {
+        let stages = self.problem.shape().stages();
+        let make = |block| {
+            let make = |microbatches| match self.grid(block, microbatches) {
+                Tried::Made(grid, _) => Ok(grid),
+                tried => Err(tried),
+            };
+            let grid = Grid::by_repetition(stages, microbatches, make).ok()?;
+            let span = grid.pace(self.problem.shape(), self.problem.costs())?.span;
+            (self.over(&grid).is_none()).then_some((span, grid))
+        };
+        let passes = 6 * stages * microbatches;
+        let made = blocks.iter().filter_map(|(_, block)| make(block));
+        let finalists = made.take((WORK / passes).clamp(1, FINALISTS));
+        finalists.min_by_key(|&(span, _)| span).map(|(_, grid)| grid)
+    }
+
+    /// The schedule of a block for the first `microbatches`.
+    fn grid(&self, block: &Block, microbatches: usize) -> Tried {
+        let stages = block.len();
         let padded = microbatches.max(2 * stages);
         let grid = Grid::repeat(&starts(block), Work::ALL, padded);
         let peak = grid.peak();
@@ -103,18 +137,23 @@ impl Search<'_> {
         {
             return Tried::TooMuch;
         }
-        match self.rearranged(&grid, peak, padded) {
+        let Some(grid) = self.rearranged(&grid, peak, microbatches) else { return Tried::Failed };
+        if usize::try_from(grid.peak()).is_ok_and(|peak| peak > self.room())
+            && self.over(&grid).is_some()
+        {
+            return Tried::TooMuch;
+        }
+        match grid.pace(self.problem.shape(), self.problem.costs()) {
+            Some(pace) => Tried::Made(grid, pace),
             None => Tried::Failed,
-            Some(grid) if self.over(&grid).is_some() => Tried::TooMuch,
-            Some(grid) => Tried::Made(grid),
         }
     }
 
-    fn rearranged(&self, grid: &Grid, peak: i32, padded: usize) -> Option<Grid> {
-        let (stages, microbatches) = (grid.rows.len(), self.microbatches);
+    fn rearranged(&self, grid: &Grid, peak: i32, microbatches: usize) -> Option<Grid> {
+        let stages = grid.rows.len();
         let mut grid = shape::warm_up(grid.squeeze()?)?.squeeze()?;
         let mut most = peak;
-        if microbatches < padded {
+        if microbatches < grid.microbatches {
             let padded_peak = grid.peak();
             if padded_peak > most {
                 return None;
@@ -184,6 +223,15 @@ fn patterns() -> impl Iterator<Item = [usize; 4]> {
     let all =
         cells().flat_map(move |a| cells().flat_map(move |b| cells().map(move |c| [0, a, b, c])));
     all.filter(|[_, a, b, c]| a != b && a != c && b != c)
+}
+
+/// The stages at which the pace of the way down may change: all, or evenly spaced ones where trying
+/// all takes too long.
+fn turns(stages: usize) -> Vec<usize> {
+    let all = stages.saturating_sub(1);
+    let blocks = WORK / (18 * stages * stages);
+    let count = (blocks.saturating_sub(BLOCKS[0]) / BLOCKS[1]).clamp(1, all.max(1)).min(all);
+    (0..count).map(|i| 1 + i * all / count).collect()
 }
 
 /// The block that begins with `pattern` and whose way down moves on by `steps[0]` cells up to stage
