@@ -74,3 +74,10 @@ fn measured_iterations_of_unequal_stages() {
     assert!(errors.iter().all(|error| *error <= 0.025), "{errors:?}");
     assert!(errors.iter().sum::<f64>() <= 0.015 * 8.0, "{errors:?}");
 }
+
+#[test]
+fn controllable_memory() {
+    let cells = cells("controllable");
+    assert_eq!(cells.len(), 2 * 39);
+    all_within(&cells, 0.0, 0.0);
+}

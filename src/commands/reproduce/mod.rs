@@ -2,6 +2,7 @@
 
 mod cell;
 mod closed_forms;
+mod controllable;
 mod fig9;
 mod pictures;
 mod rates;
@@ -65,11 +66,19 @@ enum Table {
     Fig9,
     Interleave,
     Vocabulary,
+    Controllable,
 }
 
 impl Table {
-    const ALL: [Self; 6] =
-        [Self::Table2, Self::Table5, Self::Table8, Self::Fig9, Self::Interleave, Self::Vocabulary];
+    const ALL: [Self; 7] = [
+        Self::Table2,
+        Self::Table5,
+        Self::Table8,
+        Self::Fig9,
+        Self::Interleave,
+        Self::Vocabulary,
+        Self::Controllable,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -79,6 +88,7 @@ impl Table {
             Self::Fig9 => "fig9",
             Self::Interleave => "interleave",
             Self::Vocabulary => "vocabulary",
+            Self::Controllable => "controllable",
         }
     }
 
@@ -90,6 +100,7 @@ impl Table {
             Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
             Self::Interleave => "profiled interleaved 1F1B, 12 settings",
             Self::Vocabulary => "measured iterations of 1F1B with unequal stages, 8 runs on 8 A100",
+            Self::Controllable => "bubbles and peaks of V-Min, V-Half and the adaptive V",
         }
     }
 }
@@ -156,6 +167,7 @@ fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
         Table::Table2 => closed_forms::reproduce(sources),
         Table::Fig9 => fig9::reproduce(sources),
         Table::Vocabulary => vocabulary::reproduce(sources),
+        Table::Controllable => controllable::reproduce(sources),
         Table::Table5 | Table::Table8 | Table::Interleave => rates::reproduce(table, sources),
     }
 }
