@@ -51,7 +51,7 @@ fn small(rest: &str) -> Output {
 #[test]
 fn json_has_the_promised_keys() {
     let all = "gpipe,1f1b,1f1b-i,zb-h1,zb-h2,zb-heuristic,zb-1p,zb-2p,zb-v,v-min,v-half,\
-               v-adaptive,1f1b-v";
+               v-min-timed,v-half-timed,v-adaptive,1f1b-v";
     let results = results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --json"));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
@@ -99,7 +99,8 @@ fn the_same_question_has_the_same_bytes() {
 #[test]
 fn exported_text_read_back_simulates_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let names = "gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-1p zb-2p zb-v v-min v-half v-adaptive 1f1b-v";
+    let names = "gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-1p zb-2p zb-v v-min v-half v-min-timed \
+                 v-half-timed v-adaptive 1f1b-v";
     for name in names.split(' ') {
         let file = folder.path().join(format!("{name}.txt"));
         let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES}");
@@ -250,7 +251,7 @@ fn building_blocks_that_cannot_be_made() {
     let deep = |name: &str, p: u64| {
         run(&format!("simulate --schedule {name} --stages {p} --microbatches 8 {TIMES}"))
     };
-    for name in ["v-min", "v-half", "1f1b-v"] {
+    for name in ["v-min", "v-half", "v-min-timed", "v-half-timed", "1f1b-v"] {
         refused(&deep(name, 257), &[name, "needs at most 256 stages, not 257"]);
     }
     refused(&deep("v-adaptive", 129), &["v-adaptive needs at most 128 stages, not 129"]);
@@ -383,7 +384,7 @@ fn unknown_tables_and_folders() {
 fn schedules_lists_every_family() {
     let text = stdout(&run("schedules"));
     let names = "gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-heuristic zb-1p zb-2p zb-v v-min v-half \
-                 v-adaptive 1f1b-v";
+                 v-min-timed v-half-timed v-adaptive 1f1b-v";
     for name in names.split(' ') {
         assert!(text.lines().any(|line| line == name), "{name}");
     }

@@ -6,7 +6,10 @@ use std::path::Path;
 use pipeline::{
     Costs, Family, Limit, Metrics, Nanos, PassTimes, Problem, Schedule, Shape, peak_in_flight,
 };
+use proptest::prelude::*;
 use sim::Replay;
+
+use crate::draw::{cases, times};
 
 fn problem([p, m]: [u64; 2], [f, b, w]: [u64; 3]) -> Problem {
     let shape = Shape::new(p, 2, m).unwrap();
@@ -83,6 +86,42 @@ fn the_bubble_of_v_min_repeats_where_passes_differ() {
     assert_eq!(repeated_bubble(Family::VAdaptive, [3, 4, 2]), 0);
 }
 
+#[test]
+fn the_order_for_the_times_given_is_faster_where_backwards_are_long() {
+    let problem = problem([6, 24], [10, 20, 8]);
+    for (published, timed) in
+        [(Family::VMin, Family::VMinTimed), (Family::VHalf, Family::VHalfTimed)]
+    {
+        let [(span, peak), (faster, same)] =
+            [published, timed].map(|family| span_and_peak(family, &problem));
+        assert!(faster < span && same <= peak, "{}: {faster} {span}", timed.name());
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn the_order_for_the_times_given_is_never_worse(
+        p in 1..=9u64,
+        m in 1..=30u64,
+        all in prop::collection::vec(times(), 18),
+        hop in 0..20u64,
+    ) {
+        let shape = Shape::new(p, 2, m).unwrap();
+        let chunks = all[..usize::from(shape.chunks())].to_vec();
+        let problem = Problem::new(shape, Costs::new(chunks, Nanos(hop))).unwrap();
+        let pairs = [(Family::VMin, Family::VMinTimed), (Family::VHalf, Family::VHalfTimed)];
+        for (published, timed) in pairs {
+            let [published, timed] = [published, timed].map(|family| family.schedule(&problem).unwrap());
+            let [before, after] = [&published, &timed].map(|one| metrics(one, &problem).span());
+            prop_assert!(after <= before);
+            let peaks = peak_in_flight(&timed).into_iter().zip(peak_in_flight(&published));
+            prop_assert!(peaks.into_iter().all(|(after, before)| after <= before));
+        }
+    }
+}
+
 /// More memory never costs time, and the search uses the times it is given.
 #[test]
 fn the_adaptive_search_keeps_every_limit() {
@@ -104,7 +143,14 @@ fn the_adaptive_search_keeps_every_limit() {
 /// shape, the peak is that of the block and every microbatch costs at least its work.
 #[test]
 fn any_number_of_microbatches() {
-    for family in [Family::VMin, Family::VHalf, Family::VAdaptive, Family::OneFOneBV] {
+    for family in [
+        Family::VMin,
+        Family::VHalf,
+        Family::VMinTimed,
+        Family::VHalfTimed,
+        Family::VAdaptive,
+        Family::OneFOneBV,
+    ] {
         for (p, m) in [(1, 1), (1, 9), (2, 1), (2, 3), (3, 1), (3, 4), (7, 2), (7, 3), (7, 50)] {
             let problem = problem([p, m], [2, 3, 1]);
             let (span, peak) = span_and_peak(family, &problem);

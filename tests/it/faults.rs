@@ -1,8 +1,8 @@
 //! Everything that can be wrong with a schedule or a question, provoked, with its exact meaning.
 
 use pipeline::{
-    Bytes, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Memory, Nanos, Order, Pass,
-    PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
+    Bytes, Chunks, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Memory, Nanos, Order,
+    Pass, PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
 };
 use sim::Replay;
 
@@ -250,7 +250,10 @@ fn numbers_that_overflow() {
 fn numbers_that_just_do_not_overflow() {
     let most = u64::MAX / 4;
     for family in Family::ALL {
-        let chunks = if family == Family::ZbV { 2 } else { 1 };
+        let chunks = match family.about().chunks {
+            Chunks::Exactly(chunks) => u64::from(chunks),
+            Chunks::Any { .. } => 1,
+        };
         let shape = shape(4, chunks, 5);
         let mut times = vec![PassTimes::default(); usize::from(shape.chunks())];
         times[2].forward = Nanos(most / 5);

@@ -40,6 +40,10 @@ pub enum Family {
     VMin,
     /// A V in half the memory of 1F1B.
     VHalf,
+    /// [`Family::VMin`] for the times given.
+    VMinTimed,
+    /// [`Family::VHalf`] for the times given.
+    VHalfTimed,
     /// The best V under any memory limit.
     VAdaptive,
     /// A V with whole backwards in two thirds of the memory of 1F1B.
@@ -97,7 +101,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -109,6 +113,8 @@ impl Family {
         Self::ZbV,
         Self::VMin,
         Self::VHalf,
+        Self::VMinTimed,
+        Self::VHalfTimed,
         Self::VAdaptive,
         Self::OneFOneBV,
     ];
@@ -126,6 +132,8 @@ impl Family {
             Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
             Self::VMin => (&controllable::ABOUT_MIN, controllable::v_min),
             Self::VHalf => (&controllable::ABOUT_HALF, controllable::v_half),
+            Self::VMinTimed => (&controllable::ABOUT_MIN_TIMED, controllable::v_min_timed),
+            Self::VHalfTimed => (&controllable::ABOUT_HALF_TIMED, controllable::v_half_timed),
             Self::VAdaptive => (&controllable::ABOUT_ADAPTIVE, controllable::adaptive),
             Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
         }
@@ -147,6 +155,13 @@ impl Family {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Whether the order it makes depends on how long passes take.
+    #[must_use]
+    pub fn depends_on_times(self) -> bool {
+        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed);
+        timed || self.about().limit != LimitUse::Checked
     }
 
     /// The order of every stage for `problem`.

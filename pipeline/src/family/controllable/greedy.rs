@@ -57,14 +57,14 @@ pub(in crate::family) fn v_half(problem: &Problem) -> Result<Schedule, Fault> {
 }
 
 /// The cells of stage `i` of `p` for the first microbatch, in the order of [`Work::CHAIN`].
-type Block = fn(usize, usize) -> [usize; 4];
+pub(super) type Block = fn(usize, usize) -> [usize; 4];
 
 pub(super) fn v_min_block(p: usize, i: usize) -> [usize; 4] {
     let shift = if p.is_multiple_of(3) { 2 } else { 0 };
     [i, 2 * p - i - 1, 2 * p + shift + i, 4 * p + shift - i - 1]
 }
 
-fn v_half_block(p: usize, i: usize) -> [usize; 4] {
+pub(super) fn v_half_block(p: usize, i: usize) -> [usize; 4] {
     let shift = if p.is_multiple_of(2) { 3 } else { 0 };
     [2 * i, 3 * p - i - 2, 3 * p + shift + 2 * i - 1, 6 * p + shift - i - 2]
 }

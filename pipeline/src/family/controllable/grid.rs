@@ -76,7 +76,7 @@ impl Work {
         }
     }
 
-    fn pass(self, shape: Shape, stage: usize, microbatch: u32) -> Pass {
+    pub(super) fn pass(self, shape: Shape, stage: usize, microbatch: u32) -> Pass {
         let stage = u16::try_from(stage).unwrap_or(u16::MAX);
         let up = matches!(self, FUp | BUp | WUp);
         let chunk = if up { shape.chunks() - 1 - stage } else { stage };
@@ -153,7 +153,7 @@ pub(super) struct Pace {
 }
 
 /// Not yet done.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// Not yet placed.
 pub(super) const NOWHERE: u32 = u32::MAX;

@@ -11,10 +11,15 @@ mod greedy;
 mod grid;
 mod one_f_one_b_v;
 mod reorder;
+mod timed;
 
 pub(super) use adaptive::{ABOUT as ABOUT_ADAPTIVE, schedule as adaptive};
 pub(super) use greedy::{ABOUT_HALF, ABOUT_MIN, v_half, v_min};
 pub(super) use one_f_one_b_v::{ABOUT as ABOUT_1F1B, schedule as one_f_one_b_v};
+pub(super) use timed::{
+    ABOUT_HALF as ABOUT_HALF_TIMED, ABOUT_MIN as ABOUT_MIN_TIMED, v_half as v_half_timed,
+    v_min as v_min_timed,
+};
 
 use crate::fault::Fault;
 use crate::problem::Problem;

@@ -9,7 +9,7 @@
 //! limit is kept, the first among equals.
 //!
 //! Fewer than 2p microbatches are the first of 2p. Where no block fits, V-Min may. Two things are
-//! not the published search: of more than about 40 stages only some are tried for the change of pace,
+//! not the published search: of more than 38 stages only some are tried for the change of pace,
 //! and many microbatches are not all ordered for every block ([`Search::best`]).
 
 mod fill;
@@ -75,12 +75,14 @@ enum Tried {
 }
 
 impl Search<'_> {
-    /// The fastest schedule that fits. Where there are more than 4p microbatches, the blocks are
-    /// compared by what they take with 3p and how that grows, and the best of them made whole.
+    /// The fastest schedule that fits. Where there are more than 4p microbatches, and more than 64,
+    /// the blocks are compared by what they take with 3p, or 48, and how that grows, and the best of
+    /// them made whole.
     fn best(&self) -> Option<Grid> {
         let shape = self.problem.shape();
         let (stages, microbatches) = (shape.stages(), shape.microbatches() as usize);
-        let tried = if microbatches > 4 * stages { 3 * stages } else { microbatches };
+        let is_long = microbatches > (4 * stages).max(64);
+        let tried = if is_long { (3 * stages).max(48) } else { microbatches };
         let mut blocks = Vec::new();
         for pattern in patterns() {
             for (ahead, behind) in (1..=5).flat_map(|k| (1..=k).map(move |l| (k, l))) {
