@@ -20,8 +20,9 @@
 use std::convert::Infallible;
 
 use super::super::{About, Chunks, LimitUse};
-use super::grid::{Grid, Row, Work};
+use super::grid::{Grid, Row};
 use super::reorder::{Weights, reorder};
+use super::work::Work;
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;

@@ -12,6 +12,7 @@ mod grid;
 mod one_f_one_b_v;
 mod reorder;
 mod timed;
+mod work;
 
 pub(super) use adaptive::{ABOUT as ABOUT_ADAPTIVE, schedule as adaptive};
 pub(super) use greedy::{ABOUT_HALF, ABOUT_MIN, v_half, v_min};

@@ -12,7 +12,8 @@
 //! The published code counts every forward as one cell and every backward as two.
 
 use super::super::{About, Chunks, LimitUse};
-use super::grid::{Grid, NOWHERE, Table, Work, starts};
+use super::grid::{Grid, NOWHERE, Table, starts};
+use super::work::Work;
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;

@@ -5,7 +5,8 @@
 //! by stage. Warm-up ends at the first pass that finishes a microbatch on stage 0, cool-down begins
 //! behind the last forward of the way down on stage 0; between them nothing moves.
 
-use super::grid::{Grid, NOWHERE, Row, Table, Work};
+use super::grid::{Grid, NOWHERE, Row, Table};
+use super::work::Work;
 
 /// How W passes are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use std::collections::BinaryHeap;
 
 use super::super::About;
 use super::greedy::{self, Block};
-use super::grid::{Grid, NEVER, Row, Table, Work, peak};
+use super::grid::{Grid, NEVER, Row, Table, peak};
+use super::work::Work;
 use crate::costs::Costs;
 use crate::fault::Fault;
 use crate::problem::Problem;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::super::grid::{Grid, NOWHERE, Row, Table, Work};
+use super::super::grid::{Grid, NOWHERE, Row, Table};
+use super::super::work::Work;
 
 struct Fill<'a> {
     rows: &'a mut [Row],

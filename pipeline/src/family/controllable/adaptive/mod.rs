@@ -16,7 +16,8 @@ mod fill;
 mod shape;
 
 use super::super::{About, Chunks, LimitUse};
-use super::grid::{Grid, Pace, Work, starts};
+use super::grid::{Grid, Pace, starts};
+use super::work::Work;
 use crate::costs::Footprint;
 use crate::fault::Fault;
 use crate::memory::Ledger;

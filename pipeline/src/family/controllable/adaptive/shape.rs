@@ -1,6 +1,7 @@
 //! Warm-up and cool-down of a repeated block, rearranged to be as short as its memory allows.
 
-use super::super::grid::{Grid, Row, Work};
+use super::super::grid::{Grid, Row};
+use super::super::work::Work;
 use Work::{BDown, BUp, FDown, FUp, WDown, WUp};
 
 /// Rearranges what each stage does before its first backward down.
