@@ -463,7 +463,7 @@ fn has_footprints(keys: &Keys) -> bool {
 
 /// Whether the order that `family` makes depends on how long passes take.
 pub fn depends_on_times(family: Family) -> bool {
-    family.about().limit != LimitUse::Checked
+    family.depends_on_times()
 }
 
 /// Lets `setting` do without times if no order it asks for depends on them.

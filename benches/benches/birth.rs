@@ -1,13 +1,14 @@
 //! How many passes per second a family orders and `Schedule::new` proves valid: what a question
-//! costs before it is timed.
+//! costs before it is timed. Run with `cargo bench --package benches --bench birth`.
 
 use benches::{FULL, Size, problem};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Family, Schedule};
+use sim::Replay;
 
 fn birth(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("build and validate, p=32 m=256");
-    for family in [Family::OneFOneB, Family::ZbH1, Family::Zb2p, Family::ZbV] {
+    for family in [Family::OneFOneB, Family::ZbH1, Family::Zb2p, Family::ZbV, Family::VHalf] {
         let problem = problem(family, FULL);
         let schedule = family.schedule(&problem).expect("a legal question");
         group.throughput(Throughput::Elements(schedule.passes() as u64));
@@ -24,6 +25,26 @@ fn birth(criterion: &mut Criterion) {
     }
 }
 
+/// What a user waits for: V-Half at p = 32, m = 128, ordered and timed, and the whole search of the
+/// adaptive V at p = 8, m = 32.
+fn blocks(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("building blocks, ordered and timed");
+    group.sample_size(20);
+    for (family, stages, microbatches) in
+        [(Family::VMin, 32, 128), (Family::VHalf, 32, 128), (Family::VAdaptive, 8, 32)]
+    {
+        let problem = problem(family, Size { stages, microbatches });
+        let name = format!("{}, p={stages} m={microbatches}", family.name());
+        let mut replay = Replay::new();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let schedule = family.schedule(&problem).expect("a legal question");
+                replay.metrics(&schedule, problem.costs())
+            });
+        });
+    }
+}
+
 /// Whether building stays linear: 25 million passes.
 fn large(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("build and validate, p=1024 m=8192");
@@ -32,5 +53,5 @@ fn large(criterion: &mut Criterion) {
     group.bench_function("zb-h1", |bencher| bencher.iter(|| Family::ZbH1.schedule(&problem)));
 }
 
-criterion_group!(benches, birth, large);
+criterion_group!(benches, birth, blocks, large);
 criterion_main!(benches);

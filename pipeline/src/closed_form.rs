@@ -208,6 +208,42 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + (p - 1) * ((f + b + w) / v)))
     }
 
+    /// V-Min, longest span: m(F+B+W) + (4p-5) F/2, where 3 divides p (4p-7) F/2 (regenerated with the
+    /// authors' code).
+    ///
+    /// Exact for p >= 2 and m >= p+2 where F = B = W is even and there are no hops.
+    #[must_use]
+    pub fn v_min(&self) -> Option<Nanos> {
+        let pass = self.unit_pass().filter(|_| self.stages >= 2 && self.is_past_p())?;
+        let less = if self.stages.is_multiple_of(3) { 7 } else { 5 };
+        Some(Nanos(self.work().0 + (4 * self.stages - less) * pass))
+    }
+
+    /// V-Half, longest span: m(F+B+W) + (3p-7) F/2, for odd p (3p-4) F/2 (regenerated with the
+    /// authors' code).
+    ///
+    /// Exact for p >= 3 and m >= p+2 where F = B = W is even and there are no hops.
+    #[must_use]
+    pub fn v_half(&self) -> Option<Nanos> {
+        let pass = self.unit_pass().filter(|_| self.stages >= 3 && self.is_past_p())?;
+        let less = if self.stages.is_multiple_of(2) { 7 } else { 4 };
+        Some(Nanos(self.work().0 + (3 * self.stages - less) * pass))
+    }
+
+    /// The adaptive V with room for `chunks` (k) chunk activations, longest span:
+    /// m(F+B+W) + (3p-1-3k + max(3p, p-1+2(1+floor((k+1)/2)))) F/2 (`v_auto_schedule.py`).
+    ///
+    /// Exact for 2 floor((p+4)/3) <= k <= 2p and m >= 2p where F = B = W is even and there are no
+    /// hops.
+    #[must_use]
+    pub fn v_adaptive(&self, chunks: u64) -> Option<Nanos> {
+        let (p, k) = (self.stages, chunks);
+        let fits = 2 * ((p + 4) / 3) <= k && k <= 2 * p;
+        let pass = self.unit_pass().filter(|_| fits && self.is_long())?;
+        let passes = 3 * p + (3 * p).max(p - 1 + 2 * (1 + k.div_ceil(2))) - 1 - 3 * k;
+        Some(Nanos(self.work().0 + passes * pass))
+    }
+
     /// GPipe, most microbatches in flight on any stage: m. Exact everywhere.
     #[must_use]
     pub const fn gpipe_in_flight(&self) -> u64 {
@@ -264,6 +300,20 @@ impl Uniform {
         in_domain.then(|| (chunks - 1) * self.stages + stage + 1)
     }
 
+    /// V-Min, most chunk activations in flight on the stage that has most: 2 floor((p+4)/3), or all
+    /// 2m (Controllable Memory, official page). Exact everywhere.
+    #[must_use]
+    pub fn v_min_in_flight(&self) -> u64 {
+        2 * self.microbatches.min((self.stages + 4) / 3)
+    }
+
+    /// V-Half, most chunk activations in flight on the stage that has most: 2 floor((p+2)/2), or all
+    /// 2m (Controllable Memory, official page). Exact everywhere.
+    #[must_use]
+    pub fn v_half_in_flight(&self) -> u64 {
+        2 * self.microbatches.min((self.stages + 2) / 2)
+    }
+
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
     /// 2.1). Exact for m >= 2p where M_W <= M_B.
     #[must_use]
@@ -291,6 +341,17 @@ impl Uniform {
     const fn is_paired(&self) -> bool {
         let [f, b, w, _] = self.parts();
         self.is_still() && f == b && w <= f
+    }
+
+    const fn is_past_p(&self) -> bool {
+        self.microbatches >= self.stages + 2
+    }
+
+    /// The time of every pass of one of two chunks per stage, where all take the same and no hop
+    /// takes any.
+    fn unit_pass(&self) -> Option<u64> {
+        let [f, b, w, c] = self.parts();
+        (f == b && b == w && c == 0 && f.is_multiple_of(2)).then_some(f / 2)
     }
 
     const fn is_long(&self) -> bool {

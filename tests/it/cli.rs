@@ -268,6 +268,28 @@ fn memory_limits_that_cannot_be_kept() {
     );
 }
 
+#[test]
+fn building_blocks_that_cannot_be_made() {
+    let deep = |name: &str, p: u64| {
+        run(&format!("simulate --schedule {name} --stages {p} --microbatches 8 {TIMES}"))
+    };
+    for name in ["v-min", "v-half", "v-min-timed", "v-half-timed", "1f1b-v"] {
+        refused(&deep(name, 257), &[name, "needs at most 256 stages, not 257"]);
+    }
+    refused(&deep("v-adaptive", 129), &["v-adaptive needs at most 128 stages, not 129"]);
+    // V-Min takes least of all: 2 of 4 microbatches.
+    let tight = small("--schedule v-adaptive --activation 1GiB --memory-limit 0.4p");
+    refused(&tight, &["v-adaptive finds no order", "stage 0", "the limit is"]);
+    assert_eq!(
+        small("--schedule v-adaptive --memory-limit 0.5p --activation 1GiB").status.code(),
+        Some(0)
+    );
+    let output = small("--schedule v-half --chunks 1 --memory-limit 0.5p");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("always 2 chunks per stage, chunks = 1 is ignored"), "{stderr}");
+    assert!(stdout(&output).contains("no: limit"));
+}
+
 /// Simulates the schedule `text` under the name s.txt.
 fn written(text: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();

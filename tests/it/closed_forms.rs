@@ -2,8 +2,8 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{
-    Costs, Family, Footprint, Footprints, Kind, Memory, Metrics, Nanos, PassTimes, Problem,
-    Schedule, Shape, peak_in_flight,
+    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos, PassTimes,
+    Problem, Schedule, Shape, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -286,4 +286,48 @@ fn dualpipe_of_the_readme() {
     let one = Uniform { stages: 8, microbatches: 20, times, hop: Nanos(0) };
     let metrics = replay(Family::DualPipe, &one, 1);
     assert_eq!((metrics.makespan(), metrics.work()), (Nanos(66), Nanos(60)));
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// The spans have a domain; what is in flight is exact everywhere.
+    #[test]
+    fn v_min_and_v_half(stages in 1..=24u64, microbatches in 1..=60u64, unit in 0..50u64) {
+        let pass = Nanos(2 * unit);
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
+        let most = |family| in_flight(family, &one, 2).into_iter().max();
+        prop_assert_eq!(most(Family::VMin), Some(one.v_min_in_flight()));
+        prop_assert_eq!(most(Family::VHalf), Some(one.v_half_in_flight()));
+        let is = |family, formula: Option<Nanos>| {
+            formula.is_none_or(|nanos| nanos == replay(family, &one, 2).span())
+        };
+        prop_assert!(is(Family::VMin, one.v_min()));
+        prop_assert!(is(Family::VHalf, one.v_half()));
+        let inside = stages >= 3 && microbatches >= stages + 2;
+        prop_assert_eq!(inside, one.v_half().is_some());
+    }
+
+    #[test]
+    fn v_adaptive(stages in 1..=7u64, more in 0..15u64, share in 0..=100u64, unit in 1..50u64) {
+        let pass = Nanos(2 * unit);
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let one = Uniform { stages, microbatches: 2 * stages + more, times, hop: Nanos(0) };
+        let least = 2 * ((stages + 4) / 3);
+        let chunks = least + (2 * stages - least) * share / 100;
+        let shape = Shape::new(stages, 2, one.microbatches).unwrap();
+        let half = PassTimes {
+            forward: Nanos(unit),
+            backward_input: Nanos(unit),
+            backward_weight: Nanos(unit),
+        };
+        let problem = Problem::new(shape, Costs::uniform(shape, half, Nanos(0))).unwrap();
+        let problem = problem.with_limit(Limit::Bytes(Bytes(chunks)));
+        let schedule = Family::VAdaptive.schedule(&problem).unwrap();
+        let span = Replay::new().metrics(&schedule, problem.costs()).unwrap().span();
+        prop_assert_eq!(Some(span), one.v_adaptive(chunks));
+        let most = peak_in_flight(&schedule).into_iter().max().map(u64::from);
+        prop_assert_eq!(most, Some(chunks));
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! ZB-H1, ZB-H2, ZB-1p, ZB-2p and ZB-V were made by the authors' own schedulers
 //! (sail-sg/zero-bubble-pipeline-parallelism, branch `arxiv`: `efficiency.py`, `auto_schedule.py`,
-//! `v_schedule.py`) with F = B = W = 1 and no hops; 1F1B-I by Megatron's interleaved schedule.
+//! `v_schedule.py`) with F = B = W = 1 and no hops; V-Min, V-Half and 1F1B-V likewise (branch
+//! `main`: `zbv_greedy.py`, `v1f1b.py`); 1F1B-I by Megatron's interleaved schedule.
 //! GPipe and 1F1B follow from their definitions.
 //!
 //! GIS, GIS-H, GIS in groups of one and Seq1F1B (m = 4, two segments) were made by the same authors'
@@ -141,4 +142,21 @@ fn chimera() {
 #[test]
 fn hanayo() {
     check(Family::Hanayo, 2, include_str!("../golden/hanayo.txt"));
+}
+
+#[test]
+fn v_min() {
+    let metrics = check(Family::VMin, 2, include_str!("../golden/v-min.txt"));
+    assert_eq!(metrics.span(), Nanos(59));
+}
+
+#[test]
+fn v_half() {
+    let metrics = check(Family::VHalf, 2, include_str!("../golden/v-half.txt"));
+    assert_eq!(metrics.span(), Nanos(53));
+}
+
+#[test]
+fn one_f_one_b_v() {
+    check(Family::OneFOneBV, 2, include_str!("../golden/1f1b-v.txt"));
 }

@@ -232,6 +232,14 @@ fn check_fault(
                 _ => false,
             });
         }
+        // No block fits, and V-Min, which takes least, neither.
+        Fault::Infeasible { needs, limit, .. } if family == Family::VAdaptive => {
+            let least = Family::VMin.schedule(problem).unwrap();
+            let memory = Memory::of(&least, problem.footprints()).unwrap();
+            let limits: Vec<Bytes> = limits.unwrap().iter().map(|&(limit, _)| limit).collect();
+            let limits = Limits::new(shape, &limits).unwrap();
+            assert!(memory.over(&limits).is_some() && needs > limit);
+        }
         // Only activations that grow in B, which the published procedure does not know.
         Fault::Infeasible { needs, limit, .. } => {
             let grows = |chunk| {

@@ -10,6 +10,7 @@ mod choices;
 mod cli;
 mod closed_forms;
 mod compare;
+mod controllable;
 mod draw;
 mod engine;
 mod execute;

@@ -92,3 +92,10 @@ fn packing_of_odc() {
         assert!((ours - published).abs() <= tolerance, "{cell}");
     }
 }
+
+#[test]
+fn controllable_memory() {
+    let cells = cells("controllable");
+    assert_eq!(cells.len(), 2 * 39);
+    all_within(&cells, 0.0, 0.0);
+}

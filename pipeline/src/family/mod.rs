@@ -1,6 +1,7 @@
 //! The families: each a rule that turns a problem into a schedule, or says why it cannot.
 
 mod chimera;
+mod controllable;
 mod dualpipe;
 mod gis;
 mod gpipe;
@@ -44,6 +45,18 @@ pub enum Family {
     Zb2p,
     /// Zero Bubble over two chunks per stage in a V.
     ZbV,
+    /// A V in a third of the memory of 1F1B.
+    VMin,
+    /// A V in half the memory of 1F1B.
+    VHalf,
+    /// [`Family::VMin`] for the times given.
+    VMinTimed,
+    /// [`Family::VHalf`] for the times given.
+    VHalfTimed,
+    /// The best V under any memory limit.
+    VAdaptive,
+    /// A V with whole backwards in two thirds of the memory of 1F1B.
+    OneFOneBV,
     /// Interleaved in groups of microbatches, with split backward.
     Gis,
     /// [`Family::Gis`] in groups of p/2.
@@ -147,7 +160,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -157,6 +170,12 @@ impl Family {
         Self::Zb1p,
         Self::Zb2p,
         Self::ZbV,
+        Self::VMin,
+        Self::VHalf,
+        Self::VMinTimed,
+        Self::VHalfTimed,
+        Self::VAdaptive,
+        Self::OneFOneBV,
         Self::Gis,
         Self::GisH,
         Self::Seq1F1B,
@@ -177,6 +196,12 @@ impl Family {
             Self::Zb1p => (&zb_heuristic::ABOUT_1P, zb_heuristic::schedule),
             Self::Zb2p => (&zb_heuristic::ABOUT_2P, zb_heuristic::schedule),
             Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
+            Self::VMin => (&controllable::ABOUT_MIN, controllable::v_min),
+            Self::VHalf => (&controllable::ABOUT_HALF, controllable::v_half),
+            Self::VMinTimed => (&controllable::ABOUT_MIN_TIMED, controllable::v_min_timed),
+            Self::VHalfTimed => (&controllable::ABOUT_HALF_TIMED, controllable::v_half_timed),
+            Self::VAdaptive => (&controllable::ABOUT_ADAPTIVE, controllable::adaptive),
+            Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
             Self::Gis => (&gis::ABOUT, gis::schedule),
             Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
             Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
@@ -203,6 +228,13 @@ impl Family {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Whether the order it makes depends on how long passes take.
+    #[must_use]
+    pub fn depends_on_times(self) -> bool {
+        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed);
+        timed || self.about().limit != LimitUse::Checked
     }
 
     /// The order of every stage for `problem`.

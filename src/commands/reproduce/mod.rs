@@ -2,6 +2,7 @@
 
 mod cell;
 mod closed_forms;
+mod controllable;
 mod fig9;
 mod odc;
 mod pictures;
@@ -67,17 +68,19 @@ enum Table {
     Fig9,
     Interleave,
     Vocabulary,
+    Controllable,
     Odc,
 }
 
 impl Table {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Table2,
         Self::Table5,
         Self::Table8,
         Self::Fig9,
         Self::Interleave,
         Self::Vocabulary,
+        Self::Controllable,
         Self::Odc,
     ];
 
@@ -89,6 +92,7 @@ impl Table {
             Self::Fig9 => "fig9",
             Self::Interleave => "interleave",
             Self::Vocabulary => "vocabulary",
+            Self::Controllable => "controllable",
             Self::Odc => "odc",
         }
     }
@@ -101,6 +105,7 @@ impl Table {
             Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
             Self::Interleave => "profiled interleaved 1F1B, 12 settings",
             Self::Vocabulary => "measured iterations of 1F1B with unequal stages, 8 runs on 8 A100",
+            Self::Controllable => "bubbles and peaks of V-Min, V-Half and the adaptive V",
             Self::Odc => "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
         }
     }
@@ -168,6 +173,7 @@ fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
         Table::Table2 => closed_forms::reproduce(sources),
         Table::Fig9 => fig9::reproduce(sources),
         Table::Vocabulary => vocabulary::reproduce(sources),
+        Table::Controllable => controllable::reproduce(sources),
         Table::Odc => odc::reproduce(sources),
         Table::Table5 | Table::Table8 | Table::Interleave => rates::reproduce(table, sources),
     }

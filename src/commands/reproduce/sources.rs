@@ -16,7 +16,7 @@ macro_rules! built_in {
 }
 
 /// The same files, for use away from the repository.
-const BUILT_IN: [(&str, &str); 8] = built_in![
+const BUILT_IN: [(&str, &str); 9] = built_in![
     "table2.toml",
     "table5.toml",
     "table8.toml",
@@ -24,7 +24,8 @@ const BUILT_IN: [(&str, &str); 8] = built_in![
     "fig9.csv",
     "vocabulary.csv",
     "odc.csv",
-    "odc-lengths.csv"
+    "odc-lengths.csv",
+    "controllable.csv"
 ];
 
 /// The largest file of figures.
