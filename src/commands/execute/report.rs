@@ -51,6 +51,15 @@ impl Ran {
         (step, Metrics::of(&timeline))
     }
 
+    /// The simulated makespan over the measured, less 1.
+    pub fn step_error(&self) -> f64 {
+        let (_, measured) = self.median();
+        #[allow(clippy::cast_precision_loss)]
+        let [simulated, measured] =
+            [&self.outcome.metrics, &measured].map(|one| one.makespan().0 as f64);
+        accuracy::error(simulated, measured)
+    }
+
     /// Measured less simulated, by span and by makespan, in percentage points.
     pub fn points(&self) -> [f64; 2] {
         let (_, measured) = self.median();
