@@ -243,12 +243,7 @@ impl Execute {
             );
             notes.add(&text, &case.name);
         }
-        if measured.skipped > 0 {
-            let text = format!(
-                "{} updates were left out for a NaN or an infinity in the gradients: lower \
-                 --learning-rate, or clip with --max-norm",
-                measured.skipped
-            );
+        if let Some(text) = report::left_out(measured.skipped) {
             notes.add(&text, &case.name);
         }
         if let Some(neighbours) = neighbours.filter(|&one| one + 1 != stages.min(cores) as u64) {
