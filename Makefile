@@ -1,12 +1,14 @@
 # make        build debubble, reproduce the published tables and check every cell
 # make measure  run the paper's schedules on the timed device: simulated and measured bubble rates;
 #             takes minutes, and a machine with nothing else to do
+# make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
+#             fails if the median of five rounds is off by more than 5 %; takes three minutes, likewise
 # make test   the tests, those of SLURM too where it runs or can be started
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
 # make bench  the benches (criterion)
 
-.PHONY: all build reproduce measure test slurm lint check bench cargo
+.PHONY: all build reproduce measure agree test slurm lint check bench cargo
 
 all: reproduce
 
@@ -27,6 +29,10 @@ reproduce: build
 measure: build
 	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \
 	  --csv results/measured-timed.csv --fail-above 1
+
+agree: build
+	bash tests/agree.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
+	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble" 5 20s 5 results/agreement-cpu.csv
 
 test: cargo
 	cargo test --workspace --exclude benches --locked

@@ -41,7 +41,8 @@ pub struct Keys {
     /// them; in a scenario, relative to its folder
     #[arg(long, value_name = "PROFILE.toml")]
     pub profile: Option<PathBuf>,
-    /// Layers of the whole model, for --profile and for runs: cut into chunks as evenly as can be
+    /// Layers of the whole model, for --profile and for `debubble execute`: cut into chunks as evenly
+    /// as can be
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub layers: Option<u64>,
     /// F: forward time of a stage and microbatch; or one per stage, or one per chunk
@@ -104,7 +105,8 @@ pub struct Keys {
     #[serde(deserialize_with = "list")]
     pub slowdown: Option<Vec<Slowdown>>,
     /// Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all
-    /// stages; each factor holds from its time (as in 12.5s, from the start of the first step) on
+    /// stages; each factor holds from its time (as in 12.5s, from the start of the first step) on; in a
+    /// scenario, relative to its folder
     #[arg(long, value_name = "FILE.csv", help_heading = NOISE)]
     pub slowdown_profile: Option<PathBuf>,
     /// Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor
@@ -205,10 +207,10 @@ impl Keys {
         self.or(other)
     }
 
-    /// Reads the profile from `folder`, unless its path is absolute.
-    pub fn profile_in(&mut self, folder: &Path) {
-        if let Some(profile) = &mut self.profile {
-            *profile = folder.join(&*profile);
+    /// Reads the profiles from `folder`, unless their paths are absolute.
+    pub fn profiles_in(&mut self, folder: &Path) {
+        for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
+            *path = folder.join(&*path);
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What a question takes from a profile: its times, hop, footprints and message, wherever its own
 //! keys say nothing; and never where they speak of another model.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use calibrate::{Profile, predict};
-use pipeline::Shape;
+use calibrate::profile::Element;
+use calibrate::{Profile, machine, predict};
+use pipeline::{Placement, Shape};
 
 use crate::error::Error;
 use crate::files;
@@ -14,35 +17,69 @@ use crate::scenario::{Scenario, Setting};
 /// The largest profile file.
 const MAX_PROFILE: u64 = 64 << 20;
 
-/// Reads a profile.
-pub fn read(path: &Path) -> Result<Profile, Error> {
+/// The profile in that file, which is read once however many questions name it.
+fn read(path: &Path) -> Result<Arc<Profile>, Error> {
+    static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Profile>>>> = Mutex::new(None);
+    // Profiles are put in whole: what a thread that broke down left is right.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_with(HashMap::new);
+    if let Some(profile) = known.get(path) {
+        return Ok(Arc::clone(profile));
+    }
+    let profile = Arc::new(parse(path)?);
+    known.insert(path.to_owned(), Arc::clone(&profile));
+    Ok(profile)
+}
+
+fn parse(path: &Path) -> Result<Profile, Error> {
     let text = files::read_text(path, MAX_PROFILE)?;
     Profile::parse(&text).map_err(|error| {
         Error::scenario(path, &text, error.place, error.message).with_help(error.cure)
     })
 }
 
-/// Checks that the profile that `keys` name can be read.
-pub fn check_file(keys: &Keys) -> Result<(), Error> {
-    keys.profile.as_deref().map_or(Ok(()), |path| read(path).map(|_| ()))
+/// The profile that `keys` name, if they name one.
+pub fn of(keys: &Keys) -> Result<Option<Arc<Profile>>, Error> {
+    keys.profile.as_deref().map(read).transpose()
+}
+
+/// Checks that `profile` was measured on this machine, with what computes here: `device`, in
+/// `element`. What another one takes says nothing of a run here.
+pub fn check_machine(profile: &Profile, device: &str, element: Element) -> Result<(), Error> {
+    let there = &profile.machine;
+    let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
+    let pairs = [
+        ("processor", there.cpu.clone(), cpu),
+        ("number of cores", there.cores.to_string(), cores),
+        ("device", there.device.clone(), device.to_owned()),
+        ("element", profile.model.element().name().to_owned(), element.name().to_owned()),
+    ];
+    let Some((what, there, here)) = pairs.into_iter().find(|(_, there, here)| there != here) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the profile is of another machine: its {what} is {there}, that of this run {here}"
+    );
+    let cure =
+        "measure this machine with `debubble calibrate --pin --out FILE`, and name that file";
+    Err(Error::question(message).with_help(cure))
 }
 
 /// `setting` with what its profile says of a pipeline of `shape`; `None` if it names none.
 pub fn fill(
     scenario: &Scenario,
     setting: &Setting,
-    shape: Shape,
+    (shape, placement): (Shape, Placement),
 ) -> Result<Option<Setting>, Error> {
     let keys = &setting.keys;
     let fail = |key, message: String| scenario.error(setting, Some(key), message);
-    let Some(path) = &keys.profile else {
+    let Some(profile) = of(keys)? else {
         let message = "layers are for a profile: name one with --profile, or give the times";
         return match keys.layers {
             Some(_) => Err(fail("layers", message.to_owned())),
             None => Ok(None),
         };
     };
-    let profile = read(path)?;
     agree(scenario, setting, &profile)?;
     let layers = layers(keys, shape).map_err(|message| fail("layers", message))?;
     let predicted = predict(&profile, layers, shape);
@@ -65,6 +102,9 @@ pub fn fill(
     }
     if keys.hardware.given().next().is_some() {
         keys.hardware.message.get_or_insert(predicted.message);
+        let optimizer = calibrate::optimizer(&profile, layers, shape, placement);
+        let optimizer = optimizer.map_err(|error| fail("layers", format!("layers: {error}")))?;
+        keys.hardware.optimizer.get_or_insert(optimizer);
     }
     if keys.hardware.vocabulary.is_some() {
         let (model, stages) = (profile.model.one_layer(), shape.stages());
@@ -80,7 +120,7 @@ pub fn fill(
 }
 
 /// Checks that the keys do not speak of another model than the profile.
-fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Result<(), Error> {
+pub fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Result<(), Error> {
     let keys = &setting.keys;
     let told = |key| match key {
         "hidden" => keys.hidden,

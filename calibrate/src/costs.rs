@@ -1,8 +1,10 @@
 //! From a profile to what a pipeline costs. A chunk is its layers times the layer, the first one with
 //! the embeddings, the last one with the head; nothing else is assumed.
 
-use executor::ModelError;
-use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Shape, check_sum};
+use executor::{Layout, ModelError};
+use pipeline::{
+    Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape, check_sum,
+};
 use thiserror::Error;
 
 use crate::profile::{LinkKind, Profile};
@@ -56,6 +58,28 @@ pub fn predict(profile: &Profile, layers: usize, shape: Shape) -> Result<Predict
         message,
         link: link.map(|link| link.kind),
     })
+}
+
+/// The time of an optimizer step on the stage with the most parameters: what was measured for one
+/// parameter, times those that the executor puts there.
+///
+/// # Errors
+/// Fewer layers than chunks, or more than can be counted.
+pub fn optimizer(
+    profile: &Profile,
+    layers: usize,
+    shape: Shape,
+    placement: Placement,
+) -> Result<Nanos, CostsError> {
+    let layouts = Layout::by_chunk(profile.model.with_layers(layers)?, shape)?;
+    let of_stage = |stage: usize| -> u128 {
+        let chunks = placement.chunks_of(shape, stage);
+        chunks.map(|chunk| layouts[usize::from(chunk)].parameters() as u128).sum()
+    };
+    let most = (0..shape.stages()).map(of_stage).max().unwrap_or(0);
+    let measured = &profile.optimizer;
+    let all = most.saturating_mul(u128::from(measured.step.median().0));
+    checked("the optimizer's time", all / u128::from(measured.parameters.max(1))).map(Nanos)
 }
 
 /// One chunk, whose parts add up.
@@ -158,6 +182,23 @@ mod tests {
     fn one_chunk_has_both_ends() {
         let predicted = predicted(3, 1, 1).unwrap();
         assert_eq!(predicted.costs.chunks()[0].forward, Nanos(36_070));
+    }
+
+    #[test]
+    fn the_optimizer_takes_as_long_as_on_the_largest_stage() {
+        let profile = Profile::parse(&tests_example()).unwrap();
+        let time = |layers, stages, chunks, placement| {
+            let shape = Shape::new(stages, chunks, 4).unwrap();
+            optimizer(&profile, layers, shape, placement).unwrap()
+        };
+        let model = profile.model.with_layers(4).unwrap();
+        let all = profile.optimizer.step.median().0 * model.parameters() as u64;
+        let whole = Nanos(all / profile.optimizer.parameters);
+        assert_eq!(time(4, 1, 1, Placement::Looped), whole);
+        assert_eq!(time(4, 1, 2, Placement::Looped), whole);
+        // Both ends of the model lie on stage 0 of a V.
+        let [looped, folded] = [Placement::Looped, Placement::Vee].map(|at| time(4, 2, 2, at));
+        assert!(looped < folded && folded < whole, "{looped} {folded} {whole}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod baseline;
 pub mod check;
 mod clock;
+pub mod company;
 pub mod costs;
 pub mod fit;
 pub mod kernels;
@@ -17,5 +18,5 @@ pub mod profile;
 pub mod sample;
 pub mod statistics;
 
-pub use costs::{CostsError, Predicted, predict};
+pub use costs::{CostsError, Predicted, optimizer, predict};
 pub use profile::{Profile, ProfileError};

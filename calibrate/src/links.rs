@@ -1,243 +1,311 @@
-//! Times messages between two ends: a queue between threads, TCP over the loopback device. And
+//! Times messages over the links of the executor itself: plans of two stages that compute nothing and
+//! hand on a value of the size asked for, as threads of this process or as processes over TCP. And
 //! copies in the memory of the host.
 //!
-//! An end sends from its own thread; what comes lands in an inbox, as at a stage, so that two ends
-//! that send at the same time never wait for each other.
+//! A message takes from the end of the pass that makes the value to the start of the pass that takes
+//! it: packing, the wire, the wake-up of the other stage, unpacking. Every time is the mean of both
+//! directions, so that it does not matter how far the clocks of two processes are apart.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use executor::{
+    DeviceError, Failure, Launch, Measured, Meeting, MeetingError, Norm, Ops, Plan, Step, Trainer,
+    Wire, Worker, join, run,
+};
+use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape};
 
 use crate::machine;
 use crate::sample::Source;
 
-/// One end of a link.
-struct End {
-    out: Out,
-    inbox: Receiver<Vec<u8>>,
-}
-
-enum Out {
-    Queue(Sender<Vec<u8>>),
-    Tcp(TcpStream),
-}
-
-fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the other end of the link is gone")
-}
-
-impl End {
-    /// Sends `message`; over a wire its buffer comes back.
-    fn send(&mut self, message: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-        match &mut self.out {
-            Out::Queue(queue) => queue.send(message).map(|()| None).map_err(|_| gone()),
-            Out::Tcp(stream) => {
-                stream.write_all(&(message.len() as u64).to_le_bytes())?;
-                stream.write_all(&message)?;
-                Ok(Some(message))
-            }
-        }
-    }
-
-    fn receive(&self) -> io::Result<Vec<u8>> {
-        self.inbox.recv().map_err(|_| gone())
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // The reader of the other end, and of this one, find the stream at its end.
-        if let Out::Tcp(stream) = &self.out {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-    }
-}
-
-/// What joins two ends.
+/// What joins two stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joint {
-    /// A queue between two threads.
+    /// The inbox of another thread.
     Queue,
-    /// TCP over the loopback device, without Nagle's delay.
+    /// TCP over the loopback device.
     Tcp,
-}
-
-impl Joint {
-    fn ends(self) -> io::Result<(End, End)> {
-        match self {
-            Self::Queue => {
-                let ((there, inbox), (back, outbox)) = (channel(), channel());
-                let near = End { out: Out::Queue(there), inbox: outbox };
-                Ok((near, End { out: Out::Queue(back), inbox }))
-            }
-            Self::Tcp => {
-                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-                let near = TcpStream::connect(listener.local_addr()?)?;
-                let (far, _) = listener.accept()?;
-                Ok((over_tcp(near)?, over_tcp(far)?))
-            }
-        }
-    }
-}
-
-/// An end whose reader puts messages into its inbox until the stream ends.
-fn over_tcp(stream: TcpStream) -> io::Result<End> {
-    stream.set_nodelay(true)?;
-    let mut reader = stream.try_clone()?;
-    let (there, inbox) = channel();
-    thread::spawn(move || {
-        let mut length = [0; 8];
-        while reader.read_exact(&mut length).is_ok() {
-            let Ok(length) = usize::try_from(u64::from_le_bytes(length)) else { return };
-            let mut message = vec![0; length];
-            if reader.read_exact(&mut message).is_err() || there.send(message).is_err() {
-                return;
-            }
-        }
-    });
-    Ok(End { out: Out::Tcp(stream), inbox })
 }
 
 /// What is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Bytes of a message.
+    /// Bytes of a message, rounded up to whole elements.
     pub bytes: usize,
-    /// How many pairs of ends send at the same time; all but the first only keep wires busy.
+    /// How many pairs of stages send at the same time; all but the first only keep wires busy.
     pub pairs: usize,
-    /// Whether both ends send at the same time, or one and then the other.
+    /// Whether both stages send at the same time, or one and then the other.
     pub both_ways: bool,
 }
 
-/// A pair of ends with a thread at the far one.
-struct Pair {
-    near: Option<End>,
-    far: Option<JoinHandle<()>>,
-    /// Number of the exchange that both ends may begin, where both send at the same time.
-    go: Arc<AtomicU64>,
-    message: Option<Vec<u8>>,
+/// A stage that computes nothing and hands on values of one size.
+struct Carrier<O: Ops> {
+    ops: O,
+    len: usize,
+    /// Values to hand on: made at the start, and what came from the other stage.
+    values: Vec<O::Handed>,
+    /// Whether the value of a pass is taken by another chunk.
+    chunks: u16,
+}
+
+impl<O: Ops> Carrier<O> {
+    fn new(mut ops: O, bytes: usize, chunks: u16) -> Result<Self, DeviceError> {
+        let len = bytes.div_ceil(ops.element_bytes()).max(1);
+        let tensor = ops.tensor(len)?;
+        let values = vec![ops.hand(tensor)?];
+        Ok(Self { ops, len, values, chunks })
+    }
+}
+
+impl<O: Ops> Worker for Carrier<O> {
+    type Value = O::Handed;
+
+    fn run(
+        &mut self,
+        pass: Pass,
+        input: Option<O::Handed>,
+    ) -> Result<Option<O::Handed>, DeviceError> {
+        self.values.extend(input);
+        if pass.makes().and_then(|value| value.taken_by(self.chunks)).is_none() {
+            return Ok(None);
+        }
+        if let Some(value) = self.values.pop() {
+            return Ok(Some(value));
+        }
+        let tensor = self.ops.tensor(self.len)?;
+        self.ops.hand(tensor).map(Some)
+    }
+
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        self.ops.settle()
+    }
+
+    fn forget(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl<O: Ops> Wire for Carrier<O> {
+    fn value_bytes(&self) -> usize {
+        self.len * self.ops.element_bytes()
+    }
+
+    fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
+        self.ops.pack(value)
+    }
+
+    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Handed, DeviceError> {
+        self.ops.unpack(bytes)
+    }
+}
+
+impl<O: Ops> Trainer for Carrier<O> {
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        Ok(Norm::default())
+    }
+
+    fn update(&mut self, _: f64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn undo(&mut self, _: f64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn begin_step(&mut self, _: u32) -> Result<(), DeviceError> {
+        // One value is enough: it goes there and comes back.
+        self.values.truncate(1);
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        Ok(None)
+    }
+}
+
+/// A value there and back; or, both ways at once, one of each stage at the same time, there and back.
+fn schedule(both_ways: bool) -> Result<Schedule, Fault> {
+    if both_ways {
+        let down = [Pass::f(0, 0), Pass::f(1, 1), Pass::bw(1, 1), Pass::bw(0, 0)];
+        let up = [Pass::f(0, 1), Pass::f(1, 0), Pass::bw(1, 0), Pass::bw(0, 1)];
+        let orders = vec![down.into_iter().collect(), up.into_iter().collect()];
+        return Schedule::new(Shape::new(2, 1, 2)?, Placement::Mirrored, orders);
+    }
+    let there = [Pass::f(0, 0), Pass::bw(0, 0)].into_iter().collect();
+    let back = [Pass::f(1, 0), Pass::bw(1, 0)].into_iter().collect();
+    Schedule::new(Shape::new(2, 1, 1)?, Placement::Looped, vec![there, back])
+}
+
+/// How long the messages of `step` took, on average.
+fn time(step: &Step) -> u64 {
+    let slots = || step.stages.iter().flatten();
+    let start_of = |pass: Pass| {
+        slots().find(|one| one.slot.passes().any(|other| other == pass)).map(|one| one.start)
+    };
+    let (mut total, mut count) = (0i128, 0i128);
+    for one in slots() {
+        for pass in one.slot.passes() {
+            let taker = match pass.kind {
+                Kind::F if pass.chunk == 0 => Pass { chunk: 1, ..pass },
+                Kind::BW if pass.chunk == 1 => Pass { chunk: 0, ..pass },
+                _ => continue,
+            };
+            let Some(Nanos(start)) = start_of(taker) else { continue };
+            // By clocks that are apart one direction may seem to take less than no time.
+            total += i128::from(start) - i128::from(one.end.0);
+            count += 1;
+        }
+    }
+    u64::try_from(total / count.max(1)).unwrap_or(0)
+}
+
+/// A pair of stages that send each other messages, run after run.
+struct Pair<F> {
+    joint: Joint,
     bytes: usize,
-    both_ways: bool,
+    plan: Plan,
+    ops: F,
+    /// The core of the first stage; the second sits on the next one.
+    core: Option<usize>,
 }
 
-/// Tells the far end that there is no further exchange.
-const OVER: u64 = u64::MAX;
+/// The most bytes sent in a run, and the most messages of each stage; what comes first warms up.
+const RUN_BYTES: usize = 1 << 24;
+const RUN_STEPS: usize = 32;
+const WARM_UP: u32 = 2;
 
-impl Pair {
-    fn new(joint: Joint, traffic: Traffic, core: Option<usize>) -> io::Result<Self> {
-        let Traffic { bytes, both_ways, .. } = traffic;
-        let (near, far) = joint.ends()?;
-        let go = Arc::new(AtomicU64::new(0));
-        let gate = Arc::clone(&go);
-        let far = thread::spawn(move || {
-            core.map(machine::pin);
-            // An end that is gone ends the work of the other.
-            let _ = if both_ways { exchange(far, bytes, &gate) } else { echo(far) };
-        });
-        let (near, far, message) = (Some(near), Some(far), Some(vec![1; bytes]));
-        Ok(Self { near, far, go, message, bytes, both_ways })
+impl<O, F> Pair<F>
+where
+    O: Ops + 'static,
+    F: Fn() -> Result<O, DeviceError> + Clone + Send + Sync + 'static,
+{
+    fn new(joint: Joint, traffic: Traffic, ops: F, core: Option<usize>) -> Result<Self, Failure> {
+        let fault = |fault: Fault| {
+            let error = DeviceError::NotAtHand { what: fault.to_string() };
+            Failure::Device { stage: 0, step: None, slot: None, error }
+        };
+        let schedule = schedule(traffic.both_ways).map_err(fault)?;
+        let steps = (RUN_BYTES / traffic.bytes.max(1)).clamp(2, RUN_STEPS);
+        let plan = Plan::new(schedule, u32::try_from(steps).unwrap_or(2))?.with_warm_up(WARM_UP)?;
+        Ok(Self { joint, bytes: traffic.bytes, plan, ops, core })
     }
 
-    /// The time of a message one way, in nanoseconds.
-    fn time(&mut self) -> io::Result<u64> {
-        let near = self.near.as_mut().ok_or_else(gone)?;
-        let message = self.message.take().unwrap_or_else(|| vec![1; self.bytes]);
-        if self.both_ways {
-            self.go.fetch_add(1, Ordering::Release);
-        }
-        let start = Instant::now();
-        let kept = near.send(message)?;
-        let received = near.receive()?;
-        let trips = if self.both_ways { 1 } else { 2 };
-        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX) / trips;
-        self.message = Some(kept.unwrap_or(received));
-        Ok(nanos)
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        self.go.store(OVER, Ordering::Release);
-        self.near = None;
-        if let Some(far) = self.far.take() {
-            let _ = far.join();
-        }
-    }
-}
-
-/// Sends back what comes.
-fn echo(mut end: End) -> io::Result<()> {
-    loop {
-        let message = end.receive()?;
-        end.send(message)?;
-    }
-}
-
-/// Sends a message of its own whenever the other end may send one.
-fn exchange(mut end: End, bytes: usize, gate: &AtomicU64) -> io::Result<()> {
-    let (mut done, mut message) = (0, Some(vec![2; bytes]));
-    loop {
-        let told = gate.load(Ordering::Acquire);
-        match told {
-            OVER => return Ok(()),
-            _ if told == done => thread::yield_now(),
-            _ => {
-                let kept = end.send(message.take().unwrap_or_else(|| vec![2; bytes]))?;
-                let received = end.receive()?;
-                message = Some(kept.unwrap_or(received));
-                done = told;
+    /// Runs the plan once: how long the messages of each step took.
+    fn times(&self) -> Result<Vec<u64>, Failure> {
+        let (bytes, core, ops) = (self.bytes, self.core, self.ops.clone());
+        let chunks = self.plan.schedule().shape().chunks();
+        let make = move |stage: usize| {
+            if let Some(core) = core {
+                let _ = machine::pin(core + stage);
             }
-        }
+            Carrier::new(ops()?, bytes, chunks)
+        };
+        let measured = match self.joint {
+            Joint::Queue => run(&self.plan, make)?,
+            Joint::Tcp => self.join(&make)?,
+        };
+        Ok(measured.steps.iter().map(time).collect())
     }
+
+    /// The two processes, as threads.
+    fn join<W: Trainer + Wire>(
+        &self,
+        make: &(impl Fn(usize) -> Result<W, DeviceError> + Sync),
+    ) -> Result<Measured, Failure> {
+        let token = RandomState::new().build_hasher().finish().to_le_bytes().to_vec();
+        let port = free_port()?;
+        let process = |rank| {
+            let master = Ipv4Addr::LOCALHOST.to_string();
+            let launch = Launch { rank, world: 2, master, port };
+            let about = "calibration of links".to_owned();
+            let meeting = Meeting { launch, bind: None, token: token.clone(), about };
+            join(&self.plan, &meeting, make)
+        };
+        let (near, far) = thread::scope(|scope| {
+            let far = scope.spawn(|| process(1));
+            // A thread of its own: it is pinned for good.
+            let near = scope.spawn(|| process(0));
+            (near.join(), far.join())
+        });
+        let lost = |_| Failure::Lost { stage: 0, what: "its thread broke down".to_owned() };
+        let (near, far) = (near.map_err(lost)?, far.map_err(lost)?);
+        far?;
+        near?.ok_or_else(|| Failure::Lost { stage: 0, what: "it measured nothing".to_owned() })
+    }
+}
+
+/// A port that nobody listens at just now.
+fn free_port() -> Result<u16, Failure> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = bound.and_then(|listener| listener.local_addr());
+    let none = |error: std::io::Error| {
+        let address = (Ipv4Addr::LOCALHOST, 0).into();
+        MeetingError::Bind { address, message: error.to_string() }
+    };
+    Ok(address.map_err(none)?.port())
 }
 
 /// Messages over a link: one series.
-pub struct Messages {
-    measured: Pair,
-    stop: Arc<AtomicU64>,
+pub struct Messages<F> {
+    measured: Pair<F>,
+    stop: Arc<AtomicBool>,
     others: Vec<JoinHandle<()>>,
     began: Instant,
 }
 
-impl Messages {
-    /// Joins `traffic.pairs` pairs of ends; with `pinned`, far ends sit on the second core and on.
+impl<O, F> Messages<F>
+where
+    O: Ops + 'static,
+    F: Fn() -> Result<O, DeviceError> + Clone + Send + Sync + 'static,
+{
+    /// Joins `traffic.pairs` pairs of stages on devices of `ops`; with `pinned`, each stage sits on a
+    /// core of its own.
     ///
     /// # Errors
-    /// If the system has no more sockets or threads.
-    pub fn new(joint: Joint, traffic: Traffic, pinned: bool) -> io::Result<Self> {
-        let core = |pair: usize| pinned.then_some(pair + 1);
-        let measured = Pair::new(joint, traffic, core(0))?;
-        let stop = Arc::new(AtomicU64::new(0));
+    /// A plan that cannot be.
+    pub fn new(joint: Joint, traffic: Traffic, ops: F, pinned: bool) -> Result<Self, Failure> {
+        let core = |pair: usize| pinned.then_some(2 * pair);
+        let measured = Pair::new(joint, traffic, ops.clone(), core(0))?;
+        let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { measured, stop, others: Vec::new(), began: Instant::now() };
         for pair in 1..traffic.pairs {
-            let mut other = Pair::new(joint, traffic, core(pair))?;
+            let other = Pair::new(joint, traffic, ops.clone(), core(pair))?;
             let stop = Arc::clone(&all.stop);
             all.others.push(thread::spawn(move || {
-                while stop.load(Ordering::Relaxed) == 0 && other.time().is_ok() {}
+                while !stop.load(Ordering::Relaxed) && other.times().is_ok() {}
             }));
         }
         Ok(all)
     }
 }
 
-impl Drop for Messages {
+impl<F> Drop for Messages<F> {
     fn drop(&mut self) {
-        self.stop.store(1, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         for other in self.others.drain(..) {
             let _ = other.join();
         }
     }
 }
 
-impl Source for Messages {
-    type Error = io::Error;
+impl<O, F> Source for Messages<F>
+where
+    O: Ops + 'static,
+    F: Fn() -> Result<O, DeviceError> + Clone + Send + Sync + 'static,
+{
+    type Error = Failure;
 
-    fn round(&mut self, series: &mut [Vec<u64>]) -> io::Result<()> {
-        series[0].push(self.measured.time()?);
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), Failure> {
+        series[0].extend(self.measured.times()?);
         Ok(())
     }
 
@@ -262,9 +330,9 @@ impl Copies {
 }
 
 impl Source for Copies {
-    type Error = io::Error;
+    type Error = Failure;
 
-    fn round(&mut self, series: &mut [Vec<u64>]) -> io::Result<()> {
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), Failure> {
         let start = Instant::now();
         self.to.copy_from_slice(&self.from);
         std::hint::black_box(&mut self.to);
@@ -279,12 +347,14 @@ impl Source for Copies {
 
 #[cfg(test)]
 mod tests {
+    use executor::{Cpu, Measurement};
+
     use super::*;
 
     fn times(joint: Joint, traffic: Traffic) -> Vec<u64> {
-        let mut messages = Messages::new(joint, traffic, false).unwrap();
+        let mut messages = Messages::new(joint, traffic, || Ok(Cpu::<f32>::new()), false).unwrap();
         let mut series = [Vec::new()];
-        (0..20).for_each(|_| messages.round(&mut series).unwrap());
+        messages.round(&mut series).unwrap();
         let [times] = series;
         times
     }
@@ -293,12 +363,11 @@ mod tests {
     fn messages_arrive_over_every_link_in_every_traffic() {
         for joint in [Joint::Queue, Joint::Tcp] {
             for (pairs, both_ways) in [(1, false), (1, true), (2, false), (2, true)] {
-                // Far more than the buffers of a socket hold: ends that waited for each other would
-                // wait for ever.
-                for bytes in [8, 8 << 20] {
+                // Far more than the buffers of a socket hold.
+                for (bytes, count) in [(8, RUN_STEPS), (8 << 20, 2)] {
                     let times = times(joint, Traffic { bytes, pairs, both_ways });
-                    assert_eq!(times.len(), 20);
-                    assert!(times.iter().all(|&time| time > 0));
+                    assert_eq!(times.len(), count);
+                    assert!(times.iter().any(|&time| time > 0));
                 }
             }
         }
@@ -314,12 +383,31 @@ mod tests {
     }
 
     #[test]
-    fn a_far_end_that_is_gone_is_an_error() {
-        let (mut near, far) = Joint::Queue.ends().unwrap();
-        drop(far);
-        assert!(near.send(vec![0]).is_err() && near.receive().is_err());
-        let (near, far) = Joint::Tcp.ends().unwrap();
-        drop(far);
-        assert!(near.receive().is_err());
+    fn a_message_takes_from_pass_to_pass_in_both_directions() {
+        let at = |pass: Pass, start, end| Measurement {
+            slot: pass.into(),
+            arrived: None,
+            start: Nanos(start),
+            end: Nanos(end),
+        };
+        // The clock of stage 1 is 100 ahead: 120 there, -60 back.
+        let step = Step {
+            stages: vec![
+                vec![at(Pass::f(0, 0), 0, 10), at(Pass::bw(0, 0), 90, 95)],
+                vec![at(Pass::f(1, 0), 130, 140), at(Pass::bw(1, 0), 145, 150)],
+            ],
+            ..Step::default()
+        };
+        assert_eq!(time(&step), 30);
+    }
+
+    #[test]
+    fn a_stage_without_a_device_is_an_error() {
+        let none = || Err::<Cpu<f32>, _>(DeviceError::NotAtHand { what: "a device".to_owned() });
+        let traffic = Traffic { bytes: 8, pairs: 1, both_ways: false };
+        for joint in [Joint::Queue, Joint::Tcp] {
+            let mut messages = Messages::new(joint, traffic, none, false).unwrap();
+            assert!(messages.round(&mut [Vec::new()]).is_err());
+        }
     }
 }

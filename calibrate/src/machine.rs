@@ -1,22 +1,38 @@
 //! What is known of the machine.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use core_affinity::CoreId;
+
+/// What computes when a core of the host does: what profiles call it.
+pub const ONE_CORE: &str = "cpu, one core";
 
 /// Keeps this thread on the core of that number, counted over those the process may use; whether
 /// that was possible.
 #[must_use]
 pub fn pin(core: usize) -> bool {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let chosen = cores.get(core % cores.len().max(1));
+    let (all, _) = known();
+    let chosen = all.get(core % all.len().max(1));
     chosen.is_some_and(|core| core_affinity::set_for_current(*core))
+}
+
+/// The cores as they were when they were first asked for: a thread that is pinned, and those it
+/// starts, see but one.
+fn known() -> &'static (Vec<CoreId>, u64) {
+    static KNOWN: OnceLock<(Vec<CoreId>, u64)> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let count = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        (core_affinity::get_core_ids().unwrap_or_default(), count)
+    })
 }
 
 /// Cores that the process may use.
 #[must_use]
 pub fn cores() -> u64 {
-    thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
+    known().1
 }
 
 /// Model of the processor, or its architecture where the system does not say.
@@ -100,6 +116,18 @@ fn date(days: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pinned_thread_still_knows_all_cores() {
+        let all = cores();
+        let pinned = thread::spawn(move || (pin(0), cores(), known().0.len()));
+        let (is_pinned, cores, ids) = pinned.join().unwrap();
+        assert_eq!(cores, all);
+        assert!(!is_pinned || ids > 0);
+        // A thread that a pinned one starts can be pinned elsewhere.
+        let inner = thread::spawn(|| pin(0) && thread::spawn(|| pin(1)).join().unwrap());
+        assert_eq!(inner.join().unwrap(), is_pinned);
+    }
 
     #[test]
     fn dates() {

@@ -1,8 +1,6 @@
 //! Takes all measurements of a profile on one device, one after the other.
 
-use std::io;
-
-use executor::{BuildError, DeviceError, Layout, Model, ModelError, Ops, footprints};
+use executor::{BuildError, DeviceError, Failure, Layout, Model, ModelError, Ops, footprints};
 use pipeline::{Bytes, Footprint, Shape};
 use thiserror::Error;
 
@@ -26,7 +24,7 @@ pub enum MeasureError {
     Model(#[from] ModelError),
     /// A link that failed.
     #[error("a link failed: {0}")]
-    Link(#[from] io::Error),
+    Link(#[from] Failure),
     /// A device that gave no times.
     #[error("{0} gave no times")]
     NoTimes(&'static str),
@@ -82,17 +80,23 @@ where
     Quantity::of(series).ok_or(MeasureError::NoTimes(what))
 }
 
-/// Checks that a model of `shape` can be timed with `free` bytes of memory.
+/// Checks that a model of `shape` can be timed with `free` bytes of memory beside `neighbours` that
+/// compute the same.
 ///
 /// # Errors
 /// [`MeasureError::TooLarge`], or a model that is none with a few layers.
-pub fn check_memory(shape: ModelShape, free: Option<u64>) -> Result<(), MeasureError> {
+pub fn check_memory(
+    shape: ModelShape,
+    neighbours: usize,
+    free: Option<u64>,
+) -> Result<(), MeasureError> {
     let model = shape.with_layers(LAYERS)?;
     let layout = Layout::whole(model);
     let element = usize::try_from(shape.element().bytes()).unwrap_or(usize::MAX);
     let Ok(whole) = Shape::new(1, 1, 1) else { return Ok(()) };
     let held = footprints(model, whole, element)?.of(0);
-    let needs = kernels::bytes(&layout, held.until_backward.0, element);
+    let each = kernels::bytes(&layout, held.until_backward.0, element);
+    let needs = each.saturating_mul(neighbours as u64 + 1);
     let free = free.unwrap_or(u64::MAX);
     if needs > free {
         let [needs, free] = [needs, free].map(Bytes);
@@ -188,12 +192,13 @@ pub fn traffic(kind: LinkKind, message: Bytes) -> Vec<(u64, u64, bool)> {
     all
 }
 
-/// Times messages over links of `kind`; `None` for a kind that needs a device of its own. `done` is
+/// Times messages over links of `kind` between devices of `ops`; `None` for a kind that needs a device of its own. `done` is
 /// called after each of [`traffic`].
 ///
 /// # Errors
 /// A link that fails.
-pub fn link_times(
+pub fn link_times<O: Ops + 'static>(
+    ops: impl Fn() -> Result<O, DeviceError> + Clone + Send + Sync + 'static,
     kind: LinkKind,
     message: Bytes,
     overhead: u64,
@@ -218,7 +223,8 @@ pub fn link_times(
             Some(joint) => {
                 let pairs = usize::try_from(pairs).unwrap_or(usize::MAX);
                 let traffic = Traffic { bytes: len, pairs, both_ways };
-                one_series("a link", Messages::new(joint, traffic, pinned)?, overhead, &each)?
+                let messages = Messages::new(joint, traffic, ops.clone(), pinned)?;
+                one_series("a link", messages, overhead, &each)?
             }
         };
         messages.push(Message { bytes, pairs, both_ways, time });

@@ -140,7 +140,7 @@ impl Grid {
             let keys = keys?;
             hardware::check_files(&keys)?;
             noise::check_files(&keys)?;
-            profiles::check_file(&keys)?;
+            profiles::of(&keys)?;
         }
         Ok(())
     }

@@ -11,9 +11,9 @@ use crate::cli::{debubble, refused, results, run, stdout};
 const SHAPE: &str = "--hidden 32 --heads 4 --seq 16 --vocabulary 64";
 const PIPELINE: &str = "--schedule 1f1b --stages 2 --microbatches 4";
 
-/// A profile as `debubble calibrate` would write it, of round numbers: a layer takes 10, 20 and 8
+/// A profile as `debubble calibrate` would write it on another machine, of round numbers: a layer takes 10, 20 and 8
 /// us, the embeddings 1, 2 and 0, the head 5, 6 and 4, a message of the model's 4 us over a queue.
-fn profile(folder: &Path) -> PathBuf {
+pub(crate) fn profile(folder: &Path) -> PathBuf {
     let samples = |time: u64| format!("samples = [{}]", vec![time.to_string(); 7].join(", "));
     let part = |name: &str, [f, b, w]: [u64; 3], [m_b, m_w]: [u64; 2]| {
         format!(
@@ -71,7 +71,7 @@ fn a_measured_profile_predicts_stages() {
     let path = folder.path().join("deep/here.toml");
     let line = format!(
         "calibrate {SHAPE} --effort quick --max-time 1s --links queue,copy,queue --remark test --pin \
-         --json --out {}",
+         --workers 2 --json --out {}",
         path.display()
     );
     let json: Value = serde_json::from_str(&stdout(&run(&line))).unwrap();
@@ -216,6 +216,20 @@ fn questions_that_a_profile_cannot_answer() {
 }
 
 #[test]
+fn the_optimizer_of_a_profile_lies_between_steps() {
+    let folder = folder();
+    let profile = profile(folder.path());
+    // 2 layers of 12 h^2 + 13 h on each stage, and embeddings of (V + s) h on the first, more than
+    // the V h + 2 h of the head; 9 ns for each parameter.
+    let layers = 2 * (12 * 32 * 32 + 13 * 32);
+    let largest = layers + (64 + 16) * 32;
+    let step = |rest: &str| result(&profile, rest)["hardware"]["step_ns"].as_u64().unwrap();
+    let own = step("--layers 4 --steps 2");
+    assert_eq!(own, step(&format!("--layers 4 --steps 2 --optimizer {}ns", 9 * largest)));
+    assert_eq!(own - step("--layers 4 --steps 2 --optimizer 0ns"), 9 * largest);
+}
+
+#[test]
 fn a_bad_profile_is_shown_with_its_line() {
     let folder = folder();
     let path = profile(folder.path());
@@ -255,6 +269,9 @@ fn what_cannot_be_calibrated_is_refused() {
         ("--max-time 5", "no unit"),
         ("--max-time -1s", "negative"),
         ("--max-time 900000s", "from 1s to 24h"),
+        ("--workers 0", "--workers 0: from 1 to 1024"),
+        ("--workers 1025", "from 1 to 1024"),
+        ("--workers 1000 --hidden 4096", "free"),
     ] {
         refused(&run(&format!("calibrate {rest}")), &[message]);
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
+mod agree;
 mod bench;
 mod boundary;
 mod calibrate;

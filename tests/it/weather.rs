@@ -173,6 +173,29 @@ fn a_profile_from_a_file() {
 }
 
 #[test]
+fn a_scenario_finds_its_slowdown_profile_beside_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("slow.csv"), "time,factor\n0s,3\n").unwrap();
+    let scenario = folder.path().join("q.toml");
+    let keys = "schedule = [\"1f1b\"]\nstages = 2\nforward = \"1ms\"\nbackward-input = \"1ms\"\n\
+                backward-weight = \"1ms\"\n";
+    let text = format!("microbatches = 4\nslowdown-profile = \"slow.csv\"\n{keys}");
+    fs::write(&scenario, text).unwrap();
+    // 4 microbatches of 3 passes, each three times as long.
+    let slowed = &results(&format!("simulate --json {}", scenario.display()))[0];
+    assert_eq!(slowed["busy_ns"][0], 36_000_000);
+    // An axis of a sweep too; a flag is relative to the current folder.
+    let axes = "[sweep]\nmicrobatches = [4]\nslowdown-profile = [\"slow.csv\"]\n";
+    fs::write(&scenario, format!("{keys}{axes}")).unwrap();
+    let rows = folder.path().join("rows.csv");
+    let [sweep, out] = [&scenario, &rows].map(|path| path.to_str().unwrap());
+    assert!(crate::cli::debubble(["sweep", sweep, "--out", out]).status.success());
+    let line = "simulate --stages 1 --microbatches 1 --forward 1ms --backward-input 1ms \
+                --backward-weight 1ms --schedule 1f1b --slowdown-profile slow.csv";
+    refused(&run(line), &["cannot read slow.csv"]);
+}
+
+#[test]
 fn samples_from_a_file() {
     let spans = |text: &str| {
         let (_folder, path) = file("samples.txt", text);

@@ -6,14 +6,12 @@
 use std::ops::Range;
 
 use executor::Model;
-use pipeline::{Bytes, Footprint};
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::Spanned;
 
-use super::{
-    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile, Quantity,
-};
+use super::form::{Document, ModelDocument, OptimizerDocument, PartDocument, VersionOnly};
+use super::quantities::{read_link, read_quantity, write_link, write_quantity};
+use super::{Element, ModelShape, Optimizer, Part, Profile, Quantity};
 
 /// The version of the file form.
 pub const VERSION: u64 = 1;
@@ -39,144 +37,12 @@ pub struct ProfileError {
 const WRITTEN_BY: &str =
     "profiles are written by `debubble calibrate`: mend the line, or run it again";
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Document {
-    version: Spanned<u64>,
-    half_width: Spanned<f64>,
-    machine: MachineDocument,
-    model: Spanned<ModelDocument>,
-    overhead: Spanned<QuantityDocument>,
-    layer: PartDocument,
-    embedding: PartDocument,
-    head: PartDocument,
-    optimizer: OptimizerDocument,
-    #[serde(default)]
-    link: Vec<LinkDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct MachineDocument {
-    cpu: String,
-    cores: u64,
-    os: String,
-    device: String,
-    driver: Option<String>,
-    clocks: Option<String>,
-    pinned: bool,
-    date: String,
-    program: String,
-    remark: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct ModelDocument {
-    hidden: usize,
-    heads: usize,
-    seq: usize,
-    microbatch_size: usize,
-    vocabulary: usize,
-    element: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct PartDocument {
-    footprint: FootprintDocument,
-    forward: Spanned<QuantityDocument>,
-    backward_input: Spanned<QuantityDocument>,
-    backward_weight: Spanned<QuantityDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OptimizerDocument {
-    parameters: Spanned<u64>,
-    step: Spanned<QuantityDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct FootprintDocument {
-    until_backward: Size,
-    until_weight: Size,
-}
-
-/// Times in nanoseconds.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QuantityDocument {
-    median: Option<Time>,
-    /// Ends of the 95 % confidence interval.
-    low: Option<Time>,
-    high: Option<Time>,
-    count: Option<u64>,
-    outliers: Option<u64>,
-    verdict: Option<String>,
-    samples: Vec<Time>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct LinkDocument {
-    kind: Spanned<String>,
-    /// The fit, in nanoseconds.
-    latency: Option<u64>,
-    per_mib: Option<u64>,
-    worst_residual_per_mille: Option<u64>,
-    #[serde(default)]
-    message: Vec<MessageDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct MessageDocument {
-    bytes: Size,
-    pairs: Spanned<u64>,
-    both_ways: bool,
-    time: Spanned<QuantityDocument>,
-}
-
-/// A time in nanoseconds that a clock can show.
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
-#[serde(try_from = "i64")]
-struct Time(u64);
-
-impl TryFrom<i64> for Time {
-    type Error = String;
-
-    fn try_from(nanos: i64) -> Result<Self, String> {
-        let within = u64::try_from(nanos).ok().filter(|&nanos| nanos <= MAX_NANOS);
-        within.map(Self).ok_or_else(|| {
-            format!("{nanos} is no time: nanoseconds are whole numbers from 0 to {MAX_NANOS}")
-        })
-    }
-}
-
-/// A size in bytes.
-#[derive(Serialize, Deserialize, Clone, Copy)]
-#[serde(try_from = "i64")]
-struct Size(u64);
-
-impl TryFrom<i64> for Size {
-    type Error = String;
-
-    fn try_from(bytes: i64) -> Result<Self, String> {
-        let within = u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES);
-        within.map(Self).ok_or_else(|| {
-            format!("{bytes} is no size: bytes are whole numbers from 0 to {MAX_BYTES}")
-        })
-    }
-}
-
-fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
+pub(super) fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
     Err(ProfileError { message, place: Some(place), cure: WRITTEN_BY })
 }
 
 /// A value of a file to be written, where places mean nothing.
-fn unplaced<T>(value: T) -> Spanned<T> {
+pub(super) fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
@@ -211,11 +77,6 @@ impl Profile {
         let body = toml::to_string(&Document::of(self)).unwrap_or_default();
         format!("{head}{body}")
     }
-}
-
-#[derive(Deserialize)]
-struct VersionOnly {
-    version: Spanned<u64>,
 }
 
 impl Document {
@@ -291,146 +152,6 @@ fn read_part(part: PartDocument, half_width: f64) -> Result<Part, ProfileError> 
         footprint: part.footprint.into(),
     })
 }
-
-fn read_quantity(
-    document: Spanned<QuantityDocument>,
-    half_width: f64,
-) -> Result<Quantity, ProfileError> {
-    let place = document.span();
-    let told = document.into_inner();
-    if told.samples.len() > MAX_SAMPLES {
-        return fail(place, format!("{} samples: at most {MAX_SAMPLES}", told.samples.len()));
-    }
-    let samples = told.samples.iter().map(|time| time.0).collect();
-    let Some(quantity) = Quantity::of(samples) else {
-        return fail(place, "there are no samples".to_owned());
-    };
-    let ours = write_quantity(&quantity, half_width).into_inner();
-    let nanos = |time: Option<Time>| time.map(|time| time.0);
-    agree(&place, "median", nanos(told.median), nanos(ours.median))?;
-    agree(&place, "low", nanos(told.low), nanos(ours.low))?;
-    agree(&place, "high", nanos(told.high), nanos(ours.high))?;
-    agree(&place, "count", told.count, ours.count)?;
-    agree(&place, "outliers", told.outliers, ours.outliers)?;
-    agree(&place, "verdict", told.verdict, ours.verdict)?;
-    Ok(quantity)
-}
-
-/// Checks that what the file says beside the samples is what the samples say.
-fn agree<T: PartialEq + std::fmt::Display>(
-    place: &Range<usize>,
-    what: &str,
-    told: Option<T>,
-    ours: Option<T>,
-) -> Result<(), ProfileError> {
-    let Some(told) = told.filter(|told| ours.as_ref() != Some(told)) else { return Ok(()) };
-    let ours = ours.map_or_else(|| "none".to_owned(), |ours| ours.to_string());
-    Err(ProfileError {
-        message: format!("{what} is {told}, but the samples give {ours}"),
-        place: Some(place.clone()),
-        cure: "the samples are what counts: mend them, or take the line out",
-    })
-}
-
-fn write_quantity(quantity: &Quantity, half_width: f64) -> Spanned<QuantityDocument> {
-    let summary = quantity.summary();
-    let (low, high) = summary.interval.unzip();
-    unplaced(QuantityDocument {
-        median: Some(Time(summary.median)),
-        low: low.map(Time),
-        high: high.map(Time),
-        count: Some(summary.samples as u64),
-        outliers: Some(summary.outliers as u64),
-        verdict: Some(quantity.verdict(half_width).to_string()),
-        samples: quantity.samples().iter().copied().map(Time).collect(),
-    })
-}
-
-fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, ProfileError> {
-    let place = link.kind.span();
-    let Some(kind) = LinkKind::named(link.kind.get_ref()) else {
-        let names = LinkKind::ALL.map(LinkKind::name).join(", ");
-        return fail(place, format!("there is no link `{}`: {names}", link.kind.get_ref()));
-    };
-    let message = |message: MessageDocument| {
-        let pairs = *message.pairs.get_ref();
-        if !(1..=1 << 16).contains(&pairs) {
-            return fail(message.pairs.span(), format!("{pairs} pairs: from 1 to 65536"));
-        }
-        let (bytes, both_ways) = (message.bytes.0, message.both_ways);
-        Ok(Message { bytes, pairs, both_ways, time: read_quantity(message.time, half_width)? })
-    };
-    let messages = link.message.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
-    let read = Link { kind, messages };
-    if read.alone().is_empty() {
-        let message = format!("the link {} has no message of one pair, one way", kind.name());
-        return fail(place, message);
-    }
-    let fit = read.fit();
-    agree(&place, "latency", link.latency, fit.map(|fit| fit.latency))?;
-    agree(&place, "per-mib", link.per_mib, fit.map(|fit| fit.per_mib))?;
-    let worst = fit.map(|fit| fit.worst_per_mille);
-    agree(&place, "worst-residual-per-mille", link.worst_residual_per_mille, worst)?;
-    Ok(read)
-}
-
-fn write_link(link: &Link, half_width: f64) -> LinkDocument {
-    let fit = link.fit();
-    let message = |one: &Message| MessageDocument {
-        bytes: Size(one.bytes),
-        pairs: unplaced(one.pairs),
-        both_ways: one.both_ways,
-        time: write_quantity(&one.time, half_width),
-    };
-    LinkDocument {
-        kind: unplaced(link.kind.name().to_owned()),
-        latency: fit.map(|fit| fit.latency),
-        per_mib: fit.map(|fit| fit.per_mib),
-        worst_residual_per_mille: fit.map(|fit| fit.worst_per_mille),
-        message: link.messages.iter().map(message).collect(),
-    }
-}
-
-impl From<FootprintDocument> for Footprint {
-    fn from(document: FootprintDocument) -> Self {
-        let [until_backward, until_weight] = [document.until_backward, document.until_weight];
-        Self { until_backward: Bytes(until_backward.0), until_weight: Bytes(until_weight.0) }
-    }
-}
-
-impl From<Footprint> for FootprintDocument {
-    fn from(footprint: Footprint) -> Self {
-        let Footprint { until_backward, until_weight } = footprint;
-        Self { until_backward: Size(until_backward.0), until_weight: Size(until_weight.0) }
-    }
-}
-
-impl From<ModelShape> for ModelDocument {
-    fn from(shape: ModelShape) -> Self {
-        let model = shape.one_layer();
-        Self {
-            hidden: model.hidden(),
-            heads: model.heads(),
-            seq: model.sequence(),
-            microbatch_size: model.microbatch_size(),
-            vocabulary: model.vocabulary(),
-            element: shape.element().name().to_owned(),
-        }
-    }
-}
-
-macro_rules! same_fields {
-    ($($from:ident => $to:ident),*) => {$(
-        impl From<$from> for $to {
-            fn from(machine: $from) -> Self {
-                let $from { cpu, cores, os, device, driver, clocks, .. } = machine;
-                let $from { pinned, date, program, remark, .. } = machine;
-                Self { cpu, cores, os, device, driver, clocks, pinned, date, program, remark }
-            }
-        }
-    )*};
-}
-same_fields!(Machine => MachineDocument, MachineDocument => Machine);
 
 #[cfg(test)]
 #[path = "tests.rs"]

@@ -1,7 +1,9 @@
 //! What was measured: a machine, the model shape it was measured for, times and sizes.
 
 mod document;
+mod form;
 mod link;
+mod quantities;
 
 use executor::{Model, ModelError};
 use pipeline::{Bytes, Footprint, Nanos};
@@ -54,6 +56,8 @@ pub struct Machine {
     pub clocks: Option<String>,
     /// Whether threads were pinned to cores.
     pub pinned: bool,
+    /// How many other workers computed at the same time.
+    pub neighbours: u64,
     /// Day of the measurement, UTC, as in 2026-11-30.
     pub date: String,
     /// The program that measured, with its version.

@@ -1,6 +1,8 @@
+use pipeline::{Bytes, Footprint};
 use proptest::prelude::*;
 
 use super::*;
+use crate::profile::{Link, LinkKind, Machine, Message};
 
 fn quantity() -> impl Strategy<Value = Quantity> {
     prop::collection::vec(0..=MAX_NANOS, 1..20).prop_map(|samples| Quantity::of(samples).unwrap())
@@ -49,6 +51,7 @@ fn machine() -> impl Strategy<Value = Machine> {
             os,
             driver,
             pinned,
+            neighbours: cores - 1,
         },
     )
 }

@@ -1,9 +1,9 @@
-//! What one microbatch holds in each chunk, before anything is run.
+//! What a model takes, before anything is allocated: one microbatch in each chunk, and a whole stage.
 
-use pipeline::{Bytes, Footprint, Footprints, Shape};
+use pipeline::{Bytes, Footprint, Footprints, Memory, Schedule, Shape};
 
 use crate::model::device::{TOKEN_BYTES, sum_bytes};
-use crate::model::{Layout, Model, ModelError};
+use crate::model::{Layout, Model, ModelError, Undo};
 
 /// M_B and M_W of every chunk of `model` cut for `shape`, with tensors of `element_bytes` per
 /// element: exactly what [`crate::Gpt`] keeps of one microbatch between its passes.
@@ -22,6 +22,59 @@ pub fn footprints(
 ) -> Result<Footprints, ModelError> {
     let chunks = Layout::by_chunk(model, shape)?;
     Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
+}
+
+/// What each stage of `schedule` takes to train `model` with tensors of `element_bytes` per element:
+/// weights; master weights, two moments and gradients in the precision of sums; a copy of all but the
+/// gradients under [`Undo::Snapshot`]; the most activations it keeps between passes; and those of its
+/// largest chunk once more, for what lives within a pass only.
+///
+/// # Errors
+/// Fewer layers than chunks.
+pub fn needs(
+    model: Model,
+    schedule: &Schedule,
+    element_bytes: usize,
+    undo: Undo,
+) -> Result<Vec<Bytes>, ModelError> {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let layouts = Layout::by_chunk(model, shape)?;
+    let held = footprints(model, shape, element_bytes)?;
+    // None are of another pipeline than these.
+    let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
+    let stage = |(stage, peak): (usize, Bytes)| {
+        let chunks = || placement.chunks_of(shape, stage);
+        let parameters: u64 =
+            chunks().map(|chunk| layouts[usize::from(chunk)].parameters() as u64).sum();
+        let passing = chunks().map(|chunk| held.of(chunk).until_backward.0).max().unwrap_or(0);
+        let state = parameters.saturating_mul(parameter_bytes(element_bytes, undo));
+        Bytes(state.saturating_add(peak.0).saturating_add(passing))
+    };
+    Ok(peaks.into_iter().enumerate().map(stage).collect())
+}
+
+/// Bytes of one parameter: its weight, master weight, two moments and gradient, and copies of all but
+/// the gradient where updates are taken back from copies.
+fn parameter_bytes(element_bytes: usize, undo: Undo) -> u64 {
+    let (element, sum) = (element_bytes as u64, sum_bytes(element_bytes) as u64);
+    let copies = match undo {
+        Undo::Inverse => 0,
+        Undo::Snapshot => element + 3 * sum,
+    };
+    element + 4 * sum + copies
+}
+
+/// What the serial reference of `model` takes ([`crate::Reference`]): one microbatch at a time, in
+/// one chunk.
+///
+/// # Errors
+/// None for a model that exists.
+pub fn reference_needs(model: Model, element_bytes: usize) -> Result<Bytes, ModelError> {
+    let Ok(whole) = Shape::new(1, 1, 1) else { return Ok(Bytes(0)) };
+    let held = footprints(model, whole, element_bytes)?.of(0).until_backward.0;
+    let parameters = model.parameters() as u64;
+    let state = parameters.saturating_mul(parameter_bytes(element_bytes, Undo::Inverse));
+    Ok(Bytes(state.saturating_add(held.saturating_mul(2))))
 }
 
 fn of(model: Model, chunk: &Layout, element_bytes: usize) -> Footprint {

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 pub use device::{Activations, Buffer, Device};
 pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
-pub use footprints::footprints;
+pub use footprints::{footprints, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
 pub use stage::{Gpt, Parameters};

@@ -33,6 +33,8 @@ pub(crate) enum Mishap {
     Say { stage: usize, step: u32 },
     /// A pass takes this many milliseconds.
     Slow { stage: usize, pass: Pass, millis: u64 },
+    /// The norm of a stage takes this many milliseconds.
+    SlowNorm { stage: usize, millis: u64 },
 }
 
 /// The worker of one stage.
@@ -173,6 +175,11 @@ impl Wire for Hashed {
 impl Trainer for Hashed {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         assert!(self.forwards.is_empty() && self.backwards.is_empty(), "all passes are done");
+        if let Mishap::SlowNorm { stage, millis } = self.mishap
+            && stage == self.stage
+        {
+            std::thread::sleep(std::time::Duration::from_millis(millis));
+        }
         let squares = self.gradients.values().map(|&sum| f64::from((sum >> 44) as u32) * 0.1).sum();
         let is_bad = self.mishap == Mishap::Nan { stage: self.stage, step: self.step };
         Ok(Norm { squares, is_bad })

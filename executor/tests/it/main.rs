@@ -3,6 +3,7 @@
 
 mod faults;
 mod hashed;
+mod model;
 mod tcp;
 mod threads;
 mod timed;

@@ -6,7 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use executor::{Boundary, Failure, Launch, Measured, Meeting, Plan, join};
+use executor::{
+    Boundary, DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, join,
+};
 use pipeline::{Pass, Schedule};
 
 use crate::faults::{patient_plan, small_plan};
@@ -23,7 +25,7 @@ fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
     Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }
 
-type End = Result<Option<Measured>, Failure>;
+pub(crate) type End = Result<Option<Measured>, Failure>;
 
 /// Runs `plan` with a process for each stage, played by threads; `change` may spoil what one is
 /// told.
@@ -40,12 +42,26 @@ fn join_all(
         let schedule = plan.schedule().clone();
         join(&plan, &meeting, |stage| Ok(Hashed::new(&schedule, stage, mishap, &left)))
     };
-    let ends = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..world).map(|rank| scope.spawn(move || process(rank))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
+    let ends = on_threads(world, process);
     let weights = left.lock().unwrap().clone();
     (ends, weights)
+}
+
+/// Runs `plan` with a process for each stage, played by threads, and workers that `make` makes.
+pub(crate) fn join_makers<W: Trainer + Wire>(
+    plan: &Plan,
+    make: impl Fn(usize) -> Result<W, DeviceError> + Sync,
+) -> Vec<End> {
+    let (port, world) = (free_port(), plan.schedule().shape().stages());
+    on_threads(world, |rank| join(plan, &meeting(rank, world, port), &make))
+}
+
+fn on_threads(world: usize, process: impl Fn(usize) -> End + Sync) -> Vec<End> {
+    std::thread::scope(|scope| {
+        let process = &process;
+        let threads: Vec<_> = (0..world).map(|rank| scope.spawn(move || process(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }
 
 fn texts(ends: &[End]) -> Vec<String> {

@@ -121,3 +121,19 @@ fn a_nan_anywhere_skips_the_step_everywhere() {
         }
     }
 }
+
+#[test]
+fn a_pair_put_off_by_an_early_final_norm_finds_its_values_again() {
+    // Stage 1 waits with the pair F1.1&F4.0, of which the first value is here, when the last stage
+    // comes out with the norm of the step before, later than all forwards that do not need it.
+    let text = "F0.0 F0.1 F0.2 F3.0 F3.1 F3.2 BW3.0 BW3.1 BW3.2 BW0.0 BW0.1 BW0.2\n\
+                F1.0 F1.1&F4.0 F1.2 F4.1 F4.2 BW4.0 BW4.1 BW4.2 BW1.0 BW1.1 BW1.2\n\
+                F2.0 F2.1 F5.0 F2.2 F5.1 F5.2 BW5.0 BW5.1 BW5.2 BW2.0 BW2.1 BW2.2\n";
+    let schedule: Schedule = text.parse().unwrap();
+    let mishap = Mishap::SlowNorm { stage: 2, millis: 30 };
+    for (max_norm, rollbacks) in [(f64::INFINITY, 0), (1e-3, 3)] {
+        let boundary = Boundary::PostValidation { max_norm };
+        let measured = same_as_serial(text, &schedule, 3, boundary, mishap);
+        assert_eq!((measured.rollbacks, measured.skipped), (rollbacks, 0));
+    }
+}

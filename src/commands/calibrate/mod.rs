@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use calibrate::check::{self, LoneStage};
+use calibrate::company::Company;
 use calibrate::measure::{
     self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
     traffic,
@@ -31,6 +32,8 @@ Examples:
       --out scenarios/profiles/here.toml
   A first look, in about 10 seconds:
     debubble calibrate --effort quick
+  As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
+    debubble calibrate --workers 2 --pin --out scenarios/profiles/here.toml
   What follows for a model of 16 layers of that shape over 4 stages:
     debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
       --schedule 1f1b,zb-h1 --stages 4 --microbatches 16
@@ -75,6 +78,10 @@ pub struct Calibrate {
     /// About how long all of it may take, from 1s to 24h [default: 10s, 60s or 600s by effort]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Nanos>,
+    /// Workers that compute side by side while one of them is timed, as the stages of a run on this
+    /// machine do
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    workers: usize,
     /// Keep threads on cores of their own, where the system allows it
     #[arg(long)]
     pin: bool,
@@ -165,6 +172,8 @@ struct Checked {
 const CPU_PEAK: usize = 512;
 /// Layers of the model whose two stages are checked.
 const CHECKED_LAYERS: usize = 12;
+/// The most workers side by side.
+const MAX_WORKERS: usize = 1024;
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
@@ -178,10 +187,12 @@ impl Calibrate {
         let shape = self.shape()?;
         let rule = self.rule()?;
         let memory = machine::free_memory();
-        check_memory(shape, memory).map_err(|error| refuse(&error))?;
+        let neighbours = self.neighbours()?;
+        check_memory(shape, neighbours, memory).map_err(|error| refuse(&error))?;
         let load = machine::load();
         let pinned = self.pin && machine::pin(0);
-        let outcome = self.measure(shape, &rule, pinned).map_err(|error| refuse(&error))?;
+        let measured = self.measure(shape, &rule, pinned, neighbours);
+        let outcome = measured.map_err(|error| refuse(&error))?;
         report::advise(&outcome, load, self.pin && !pinned);
         if let Some(path) = &self.out {
             files::write(path, outcome.profile.to_toml())?;
@@ -215,6 +226,17 @@ impl Calibrate {
         Ok(Rule { time: 2 * all / u32::try_from(halves).unwrap_or(u32::MAX), ..rule })
     }
 
+    /// How many compute beside the one that is timed.
+    fn neighbours(&self) -> Result<usize, Error> {
+        match self.workers {
+            1..=MAX_WORKERS => Ok(self.workers - 1),
+            _ => {
+                let message = format!("--workers {}: from 1 to {MAX_WORKERS}", self.workers);
+                Err(Error::question(message))
+            }
+        }
+    }
+
     /// The links asked for, each once.
     fn kinds(&self) -> Vec<LinkKind> {
         let mut kinds = Vec::new();
@@ -231,21 +253,25 @@ impl Calibrate {
         shape: ModelShape,
         rule: &Rule,
         pinned: bool,
+        neighbours: usize,
     ) -> Result<Outcome, MeasureError> {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
         let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
         let ops = || Ok(Cpu::<f32>::new());
+        let company = Company::new(neighbours, ops, shape, pinned)?;
         let times = kernel_times(ops, shape, CPU_PEAK, rule, || bar.inc(1))?;
+        // Links are timed without: a stage that waits for a value leaves its core idle.
+        drop(company);
         let half = Rule { time: rule.time / 2, ..*rule };
         let empty = times.nothing.median().0;
         let mut links = Vec::new();
         for kind in self.kinds() {
-            let link = link_times(kind, message, empty, &half, pinned, || bar.inc(1))?;
+            let link = link_times(ops, kind, message, empty, &half, pinned, || bar.inc(1))?;
             links.extend(link);
         }
         let KernelTimes { nothing, peak, layer, embedding, head, overhead, optimizer } = times;
-        let (machine, model) = (self.machine(pinned), shape);
+        let (machine, model) = (self.machine(pinned, neighbours), shape);
         let half_width = rule.half_width;
         let profile = Profile {
             machine,
@@ -258,12 +284,14 @@ impl Calibrate {
             optimizer,
             links,
         };
+        let company = Company::new(neighbours, ops, shape, pinned)?;
         let checks = checks(&profile, &half, &bar)?;
+        drop(company);
         bar.finish_and_clear();
         Ok(Outcome { profile, nothing, peak, checks })
     }
 
-    fn machine(&self, pinned: bool) -> Machine {
+    fn machine(&self, pinned: bool, neighbours: usize) -> Machine {
         let governor = machine::governor().map(|rule| format!("governor {rule}"));
         let clock = machine::megahertz().map(|clock| format!("{clock} MHz"));
         let clocks: Vec<String> = clock.into_iter().chain(governor).collect();
@@ -271,10 +299,11 @@ impl Calibrate {
             cpu: machine::cpu(),
             cores: machine::cores(),
             os: machine::os(),
-            device: "cpu, one core".to_owned(),
+            device: machine::ONE_CORE.to_owned(),
             driver: None,
             clocks: (!clocks.is_empty()).then(|| clocks.join(", ")),
             pinned,
+            neighbours: neighbours as u64,
             date: machine::today(),
             program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
             remark: self.remark.clone(),

@@ -5,6 +5,7 @@ mod processes;
 mod question;
 mod report;
 mod run;
+mod sizes;
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -85,6 +86,9 @@ pub struct Execute {
     /// twice the simulated step]
     #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
     patience: Option<Nanos>,
+    /// Keep the thread of stage k on core k of this machine
+    #[arg(long, help_heading = RUN)]
+    pin: bool,
     /// Run every stage in a process of its own on this machine, over TCP
     #[arg(long, help_heading = RUN)]
     processes: bool,
@@ -118,6 +122,9 @@ pub struct Execute {
     /// Write a picture of the simulated and measured timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    /// Exit with code 1 if a simulated makespan is off by more than that share of the measured
+    #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
+    fail_steps_above: Option<f64>,
     /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
     /// or the schedules do not come in the simulated order
     #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
@@ -164,7 +171,7 @@ impl Execute {
                 let message = "--processes: all schedules must have the same number of stages";
                 return Err(Error::question(message));
             }
-            jobs.iter().try_for_each(|job| run::plan(job, &self).map(drop))?;
+            jobs.iter().try_for_each(|job| self.try_out(job, None))?;
             return processes::supervise(stages, jobs.len());
         }
         processes::hold_lifeline();
@@ -187,19 +194,13 @@ impl Execute {
 
     /// Runs `jobs` one after the other.
     fn run_all(&self, jobs: Vec<Job>, place: &Place, notes: &mut Notes) -> Result<Vec<Ran>, Error> {
-        let trains = self.device != DeviceKind::Timed;
-        let chunks = question::most_chunks(&jobs);
-        let trained = |job: &Job| trains.then(|| Trained::of(job, chunks, self)).transpose();
         // What cannot be run is said before anything is.
-        for job in &jobs {
-            run::plan(job, self)?;
-            trained(job)?;
-        }
+        jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
         let bar = progress::bar(jobs.len(), "runs");
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
             bar.set_message(job.case.name.clone());
-            let came = run::run(&job, self, trained(&job)?.as_ref(), (place, index))?;
+            let came = run::run(&job, self, Trained::of(&job, self)?.as_ref(), (place, index))?;
             if let Some(measured) = came.measured {
                 let device = format!("{}, {}", self.device_name(), place.name());
                 ran.push(self.outcome((job, device), measured, came.check, notes)?);
@@ -210,6 +211,13 @@ impl Execute {
         Ok(ran)
     }
 
+    /// Checks that `job` can be run on this machine, `stage` of it or all.
+    fn try_out(&self, job: &Job, stage: Option<usize>) -> Result<(), Error> {
+        run::plan(job, self)?;
+        sizes::check_memory(job, stage, self)?;
+        Trained::of(job, self).map(drop)
+    }
+
     /// Simulates what was run.
     fn outcome(
         &self,
@@ -218,7 +226,7 @@ impl Execute {
         check: Option<report::Check>,
         notes: &mut Notes,
     ) -> Result<Ran, Error> {
-        let Job { mut case, has_times, .. } = job;
+        let Job { mut case, has_times, neighbours, .. } = job;
         if !has_times {
             let costs = question::measured_costs(&case.schedule, &measured.steps);
             question::replace_costs(&mut case, costs)?;
@@ -232,6 +240,17 @@ impl Execute {
             let text = format!(
                 "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
                  not that of {stages} devices"
+            );
+            notes.add(&text, &case.name);
+        }
+        if let Some(text) = report::left_out(measured.skipped) {
+            notes.add(&text, &case.name);
+        }
+        if let Some(neighbours) = neighbours.filter(|&one| one + 1 != stages.min(cores) as u64) {
+            let text = format!(
+                "the profile was measured with {neighbours} workers beside the one that was timed, \
+                 but {stages} stages run: `debubble calibrate --workers {}` meets what they do",
+                stages.min(cores)
             );
             notes.add(&text, &case.name);
         }
@@ -305,7 +324,14 @@ impl Execute {
             }
             off(most) || !report::swapped(ran).is_empty()
         });
-        if unequal || missed { Verdict::Missed } else { Verdict::Done }
+        let slow = self.fail_steps_above.is_some_and(|most| {
+            let off = ran.iter().any(|one| 100.0 * one.step_error().abs() > most);
+            if off {
+                note(&format!("a simulated step is off by more than {most} %"));
+            }
+            off
+        });
+        if unequal || missed || slow { Verdict::Missed } else { Verdict::Done }
     }
 }
 

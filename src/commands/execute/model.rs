@@ -24,9 +24,6 @@ const MAX_TEXT: u64 = 1 << 30;
 /// How far losses and gradients in f32 may lie from the reference's.
 const TOLERANCE: f64 = 1e-4;
 
-/// The size of the vocabulary where nobody gives one: a token per byte.
-const VOCABULARY: u64 = 256;
-
 type Device = Gpt<Cpu<f32>>;
 
 /// What is trained on what.
@@ -37,6 +34,8 @@ pub struct Trained {
     /// Tells one text from another.
     fingerprint: u64,
     training: Training,
+    /// Whether the first gradients are looked at afterwards.
+    keeps_gradients: bool,
 }
 
 impl fmt::Debug for Trained {
@@ -47,34 +46,18 @@ impl fmt::Debug for Trained {
 }
 
 impl Trained {
-    /// What the keys of `job` and the flags say; a layer per chunk of `chunks` where
-    /// nothing else is said.
-    pub fn of(job: &Job, chunks: usize, execute: &Execute) -> Result<Self, Error> {
-        let keys = &job.keys;
-        let schedule = &job.case.schedule;
-        let count = |value: Option<u64>| usize::try_from(value.unwrap_or(1)).unwrap_or(usize::MAX);
-        let stages = schedule.shape().stages() as u64;
-        let told = keys.layers.or(keys.layers_per_stage.map(|one| one.saturating_mul(stages)));
-        let model = Model::new(
-            count(keys.hidden),
-            count(keys.heads),
-            count(told.or(Some(chunks as u64))),
-            count(keys.hardware.vocabulary.or(Some(VOCABULARY))),
-            count(keys.seq),
-            count(keys.microbatch_size),
-        );
-        let fault = |error: &dyn ToString| named(&job.case, &error.to_string());
-        let model = model.map_err(|error| fault(&error))?;
-        model.layers_by_chunk(schedule.shape()).map_err(|error| fault(&error))?;
-        if schedule.placement() == Placement::Mirrored {
-            return Err(fault(&BuildError::Mirrored));
+    /// What `job` and the flags say; `None` if nothing is trained.
+    pub fn of(job: &Job, execute: &Execute) -> Result<Option<Self>, Error> {
+        let Some(model) = job.model else { return Ok(None) };
+        if job.case.schedule.placement() == Placement::Mirrored {
+            return Err(named(&job.case, &BuildError::Mirrored));
         }
         if job.case.problem.segments() > 1 {
             let message = "attention looks from one segment of a microbatch into those before it, \
                            which the model that is run cannot: use --device timed";
-            return Err(fault(&message));
+            return Err(named(&job.case, &message));
         }
-        let seed = keys.seed.unwrap_or(0);
+        let seed = job.seed;
         let mut fingerprint = DefaultHasher::new();
         let batches: Arc<dyn Batches> = match &execute.data {
             None => Arc::new(Random::new(model, seed)),
@@ -98,7 +81,8 @@ impl Trained {
         }
         let (fingerprint, training) =
             (fingerprint.finish(), Training { seed, rule, ..Training::default() });
-        Ok(Self { model, batches, fingerprint, training })
+        let keeps_gradients = execute.check;
+        Ok(Some(Self { model, batches, fingerprint, training, keeps_gradients }))
     }
 
     /// The worker of `stage`; what it computes is noted in `seen`.
@@ -114,7 +98,7 @@ impl Trained {
             BuildError::Device(error) => error,
             other => DeviceError::Call { call: "building a stage", message: other.to_string() },
         })?;
-        Ok(Watched { gpt, stage, noted: false, seen })
+        Ok(Watched { gpt, stage, noted: !self.keeps_gradients, seen })
     }
 
     /// Holds what a run of `plan` measured against the model in one piece: losses where they are

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use executor::Step;
-use pipeline::{Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule};
+use calibrate::machine;
+use calibrate::profile::Element;
+use executor::{Model, ModelError, Step};
+use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
+use super::sizes::{F32_BYTES, Sizes};
 use super::{DeviceKind, Execute};
 use crate::commands::Notes;
 use crate::error::Error;
 use crate::hardware::keys::{BoundaryKey, HardwareKeys};
 use crate::keys::Keys;
 use crate::outcome::named;
-use crate::question::{self, Case};
+use crate::profiles;
+use crate::question::{self, Case, Rule};
 use crate::scenario::{Scenario, Setting};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
@@ -25,8 +29,12 @@ pub struct Job {
     pub steps: u32,
     /// How steps are divided.
     pub boundary: BoundaryKey,
-    /// What the model is made of, where one is trained.
-    pub keys: Keys,
+    /// The model, where one is trained.
+    pub model: Option<Model>,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// How many neighbours the profile was measured with, if there is one.
+    pub neighbours: Option<u64>,
 }
 
 /// Steps measured where nobody says how many.
@@ -35,8 +43,14 @@ const STEPS: u32 = 3;
 /// How long a stage waits for another where nobody says, in nanoseconds.
 const PATIENCE: u64 = 60_000_000_000;
 
-/// What stands in for the keys of a model.
-const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
+/// What a setting asks of all its jobs.
+struct Common {
+    taken: HardwareKeys,
+    rules: Vec<Rule>,
+    has_times: bool,
+    sizes: Option<Sizes>,
+    neighbours: Option<u64>,
+}
 
 /// The jobs of `scenario`, in order.
 pub fn jobs(
@@ -44,36 +58,24 @@ pub fn jobs(
     execute: &Execute,
     notes: &mut Notes,
 ) -> Result<Vec<Job>, Error> {
-    let mut jobs = Vec::new();
+    let mut settings = Vec::new();
     for at in 0..scenario.settings.len() {
-        let setting = &mut scenario.settings[at];
-        let taken = take(setting)?;
-        let trains = execute.device != DeviceKind::Timed;
-        let has_times = setting.keys.forward.is_some();
-        let (layers, layers_per_stage) = (setting.keys.layers, setting.keys.layers_per_stage);
-        if trains {
-            // A question takes layers with a profile only.
-            setting.keys.layers = layers.filter(|_| setting.keys.profile.is_some());
-            fill_model(&mut setting.keys, layers);
-            fill_times(&mut setting.keys);
+        settings.push(common(scenario, at, execute)?);
+    }
+    // Without a word about layers, all models of a command are the same.
+    let mut most_chunks = 1;
+    for (setting, common) in scenario.settings.iter().zip(&settings) {
+        for rule in &common.rules {
+            let (shape, _) = question::shape(scenario, setting, rule)?;
+            most_chunks = most_chunks.max(usize::from(shape.chunks()));
         }
-        let setting = &scenario.settings[at];
+    }
+    let mut jobs = Vec::new();
+    for (setting, common) in scenario.settings.iter().zip(settings) {
         let mut of_setting = Vec::new();
-        for rule in question::rules(scenario, setting)? {
-            notes.add_ignored(setting, &rule);
-            let case = question::case(scenario, setting, &rule)?;
-            of_setting.push(Job {
-                case,
-                has_times: has_times || !trains,
-                steps: taken.steps.unwrap_or(STEPS),
-                boundary: taken.boundary.unwrap_or(BoundaryKey::Barrier),
-                keys: Keys {
-                    hardware: taken.clone(),
-                    layers,
-                    layers_per_stage,
-                    ..setting.keys.clone()
-                },
-            });
+        for rule in &common.rules {
+            notes.add_ignored(setting, rule);
+            of_setting.push(job(scenario, setting, &common, rule, most_chunks)?);
         }
         if execute.device == DeviceKind::Timed {
             execute.scale(&mut of_setting)?;
@@ -81,6 +83,74 @@ pub fn jobs(
         jobs.extend(of_setting);
     }
     Ok(jobs)
+}
+
+/// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
+fn common(scenario: &mut Scenario, at: usize, execute: &Execute) -> Result<Common, Error> {
+    let trains = execute.device != DeviceKind::Timed;
+    let taken = take(&mut scenario.settings[at])?;
+    let setting = &scenario.settings[at];
+    let rules = question::rules(scenario, setting)?;
+    let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
+    let (mut sizes, mut neighbours) = (None, None);
+    if trains {
+        let profile = profiles::of(&setting.keys)?;
+        if let Some(profile) = &profile {
+            let mut own = setting.clone();
+            own.keys.hardware.vocabulary = taken.vocabulary;
+            profiles::agree(scenario, &own, profile)?;
+            profiles::check_machine(profile, machine::ONE_CORE, Element::F32)?;
+            neighbours = Some(profile.machine.neighbours);
+        }
+        let keys = &mut scenario.settings[at].keys;
+        sizes = Some(Sizes::take(keys, taken.vocabulary, profile.as_deref()));
+        if profile.is_none() {
+            fill_times(keys);
+        }
+    }
+    Ok(Common { taken, rules, has_times, sizes, neighbours })
+}
+
+fn job(
+    scenario: &Scenario,
+    setting: &Setting,
+    common: &Common,
+    rule: &Rule,
+    most_chunks: usize,
+) -> Result<Job, Error> {
+    let mut own = setting.clone();
+    let mut model = None;
+    if let Some(sizes) = common.sizes {
+        let (shape, _) = question::shape(scenario, setting, rule)?;
+        let fail = |error: ModelError| {
+            let message = format!("{}: {error}", rule.name());
+            scenario.error(setting, None, message)
+        };
+        let trained = sizes.model(shape, most_chunks).map_err(fail)?;
+        let held = executor::footprints(trained, shape, F32_BYTES).map_err(fail)?;
+        let of = |bytes: fn(Footprint) -> Bytes| {
+            Some((0..shape.chunks()).map(|chunk| bytes(held.of(chunk))).collect::<Vec<_>>())
+        };
+        own.keys.activation = of(|one| one.until_backward);
+        own.keys.activation_until_weight = of(|one| one.until_weight);
+        if own.keys.profile.is_some() {
+            own.keys.layers = Some(trained.layers() as u64);
+        }
+        model = Some(trained);
+    }
+    let mut case = question::case(scenario, &own, rule)?;
+    if let Some(sizes) = common.sizes {
+        case.layers_per_stage = sizes.layers_per_stage;
+    }
+    Ok(Job {
+        case,
+        has_times: common.has_times,
+        steps: common.taken.steps.unwrap_or(STEPS),
+        boundary: common.taken.boundary.unwrap_or(BoundaryKey::Barrier),
+        model,
+        seed: setting.keys.seed.unwrap_or(0),
+        neighbours: common.neighbours,
+    })
 }
 
 /// Takes the keys out of `setting` that ask the simulator for a cluster, but mean something by
@@ -114,24 +184,17 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
     Ok(taken)
 }
 
+/// Whether threads can be kept on cores; tried on a thread that ends.
+fn can_pin() -> bool {
+    std::thread::spawn(|| machine::pin(0)).join().unwrap_or(false)
+}
+
 /// Lets orders be made for equal F, B and W where no times are given.
 fn fill_times(keys: &mut Keys) {
     let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
     if times.iter().all(|times| times.is_none()) {
         times.into_iter().for_each(|times| *times = Some(vec![Nanos(1_000_000)]));
     }
-}
-
-/// Gives a model the sizes that nobody gave; memory is counted in whole stages.
-fn fill_model(keys: &mut Keys, layers: Option<u64>) {
-    let [hidden, heads, seq, size] = DEFAULTS;
-    keys.activation = None;
-    keys.hidden.get_or_insert(hidden);
-    keys.heads.get_or_insert(heads);
-    keys.seq.get_or_insert(seq);
-    keys.microbatch_size.get_or_insert(size);
-    let stages = keys.stages.unwrap_or(1).max(1);
-    keys.layers_per_stage.get_or_insert(layers.map_or(1, |layers| layers.div_ceil(stages)));
 }
 
 impl Execute {
@@ -158,8 +221,16 @@ impl Execute {
             return Err(Error::question("--duration must be more than 0"));
         }
         let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
-        if let Some(value) = bad(self.fail_above) {
-            return Err(Error::question(format!("--fail-above {value}: it must be 0 or more")));
+        let bars =
+            [("--fail-above", self.fail_above), ("--fail-steps-above", self.fail_steps_above)];
+        for (flag, value) in bars {
+            if let Some(value) = bad(value) {
+                return Err(Error::question(format!("{flag} {value}: it must be 0 or more")));
+            }
+        }
+        if self.pin && !can_pin() {
+            let message = "--pin: the system does not let threads be kept on cores";
+            return Err(Error::question(message).with_help("leave --pin out"));
         }
         if self.device == DeviceKind::Cuda {
             let message = "this debubble was built without CUDA";
@@ -276,9 +347,4 @@ pub fn excess(case: &Case, steps: &[Step]) -> f64 {
         took += (one.end - one.start).0 as f64;
     }
     if asked > 0.0 { took / asked - 1.0 } else { 0.0 }
-}
-
-/// The most chunks of any job.
-pub fn most_chunks(jobs: &[Job]) -> usize {
-    jobs.iter().map(|job| usize::from(job.case.schedule.shape().chunks())).max().unwrap_or(1)
 }

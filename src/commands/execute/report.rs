@@ -51,6 +51,15 @@ impl Ran {
         (step, Metrics::of(&timeline))
     }
 
+    /// The simulated makespan over the measured, less 1.
+    pub fn step_error(&self) -> f64 {
+        let (_, measured) = self.median();
+        #[allow(clippy::cast_precision_loss)]
+        let [simulated, measured] =
+            [&self.outcome.metrics, &measured].map(|one| one.makespan().0 as f64);
+        accuracy::error(simulated, measured)
+    }
+
     /// Measured less simulated, by span and by makespan, in percentage points.
     pub fn points(&self) -> [f64; 2] {
         let (_, measured) = self.median();
@@ -78,6 +87,17 @@ pub fn swapped(all: &[Ran]) -> Vec<(String, String)> {
         }
     }
     swapped
+}
+
+/// What is to be said of updates that were left out, if any were.
+pub fn left_out(updates: u32) -> Option<String> {
+    let (s, were) = if updates == 1 { ("", "was") } else { ("s", "were") };
+    (updates > 0).then(|| {
+        format!(
+            "{updates} update{s} {were} left out for a NaN or an infinity in the gradients: lower \
+             --learning-rate"
+        )
+    })
 }
 
 /// The table, and whether the schedules come in the simulated order.
@@ -286,4 +306,18 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
     }
     let bytes = writer.into_inner().map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_that_were_left_out_are_told() {
+        assert_eq!(left_out(0), None);
+        let one = left_out(1).unwrap_or_default();
+        assert!(one.starts_with("1 update was left out for a NaN"), "{one}");
+        let more = left_out(3).unwrap_or_default();
+        assert!(more.starts_with("3 updates were left out"), "{more}");
+    }
 }

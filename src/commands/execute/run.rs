@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use calibrate::machine;
 use executor::{Boundary, Failure, Launch, Measured, Meeting, Plan, Timed};
 
 use super::model::{Seen, Trained};
@@ -51,6 +52,14 @@ impl Place {
         match self {
             Self::Threads => true,
             Self::Process(meeting) => meeting.launch.rank == 0,
+        }
+    }
+
+    /// The stage that runs in this process, unless all do.
+    pub const fn stage(&self) -> Option<usize> {
+        match self {
+            Self::Threads => None,
+            Self::Process(meeting) => Some(meeting.launch.rank),
         }
     }
 
@@ -119,7 +128,11 @@ pub fn run(
     let meeting = place.meeting(index, about).transpose()?;
     let Some(trained) = trained else {
         let costs = Arc::new(job.case.problem.costs().clone());
-        let make = move |_| Ok(Timed::new(Arc::clone(&costs)));
+        let pins = execute.pin;
+        let make = move |stage| {
+            pin(stage, pins);
+            Ok(Timed::new(Arc::clone(&costs)))
+        };
         let measured = match &meeting {
             None => executor::run(&plan, make).map(Some),
             Some(meeting) => executor::join(&plan, meeting, make),
@@ -129,8 +142,11 @@ pub fn run(
     let seen = Arc::new(Mutex::new(Seen::default()));
     let make = {
         let (trained, schedule) = (trained.clone(), job.case.schedule.clone());
-        let seen = Arc::clone(&seen);
-        move |stage| trained.worker(&schedule, stage, Arc::clone(&seen))
+        let (seen, pins) = (Arc::clone(&seen), execute.pin);
+        move |stage| {
+            pin(stage, pins);
+            trained.worker(&schedule, stage, Arc::clone(&seen))
+        }
     };
     let measured = match &meeting {
         None => executor::run(&plan, make).map(Some),
@@ -139,6 +155,14 @@ pub fn run(
     let measured = measured.map_err(fail)?;
     let check = execute.check.then(|| check(job, &plan, trained, measured.as_ref(), &open(&seen)));
     Ok(Outcome { check: check.transpose()?, measured })
+}
+
+/// Keeps the thread of `stage` on a core of its own, if that is asked for; that the system
+/// allows it was seen before.
+fn pin(stage: usize, pins: bool) {
+    if pins {
+        let _ = machine::pin(stage);
+    }
 }
 
 fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {

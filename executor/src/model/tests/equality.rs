@@ -1,13 +1,11 @@
 //! Every way to compute a model comes to the same, and its gradients are slopes.
 
-use std::sync::Arc;
-
 use pipeline::{Family, Pass, Placement, Schedule, Shape};
 
-use super::{Stages, alone, batches, bits, model, runnable, schedule};
+use super::{Stages, alone, batches, bits, model, runnable};
 use crate::model::{Layout, Model, Training, Undo};
 use crate::random;
-use crate::{AdamW, Batches, Cpu, Real, Reference, Text, Trainer, Worker};
+use crate::{Cpu, Real, Reference, Trainer, Worker};
 
 /// The largest difference, as a share of the largest gradient.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
@@ -107,42 +105,6 @@ fn gradients_of_the_whole_model_are_the_slopes_of_its_loss() {
     assert!(gradients.iter().filter(|x| x.abs() > 1e-6).count() > gradients.len() / 2);
     let worst = distance(&slopes, &gradients);
     assert!(worst < 1e-9, "{worst}");
-}
-
-/// Herman Melville, Moby-Dick (1851), chapter 1.
-const TEXT: &str = "Call me Ishmael. Some years ago, never mind how long precisely, having little or \
-    no money in my purse, and nothing particular to interest me on shore, I thought I would sail \
-    about a little and see the watery part of the world. It is a way I have of driving off the \
-    spleen and regulating the circulation. Whenever I find myself growing grim about the mouth; \
-    whenever it is a damp, drizzly November in my soul; whenever I find myself involuntarily \
-    pausing before coffin warehouses, and bringing up the rear of every funeral I meet; and \
-    especially whenever my hypos get such an upper hand of me, that it requires a strong moral \
-    principle to prevent me from deliberately stepping into the street, and methodically knocking \
-    people's hats off, then, I account it high time to get to sea as soon as I can.";
-
-fn train(family: Family) -> Vec<f64> {
-    let model = Model::new(16, 2, 4, 256, 16, 2).unwrap();
-    let data: Arc<dyn Batches> = Arc::new(Text::new(model, TEXT.into(), 1).unwrap());
-    let rule = AdamW { learning_rate: 1e-2, ..AdamW::default() };
-    let training = Training { rule, ..Training::default() };
-    let mut all = Stages::<f32>::new(schedule(family, 2, 4), model, &data, training);
-    let step = |step| {
-        let loss = all.step(step);
-        all.update();
-        loss
-    };
-    (0..200).map(step).collect()
-}
-
-#[test]
-fn training_on_a_text_lowers_the_loss_alike_under_every_schedule() {
-    let losses = train(Family::OneFOneB);
-    assert!((losses[0] - 256f64.ln()).abs() < 0.1, "{}", losses[0]);
-    let last = losses[190..].iter().sum::<f64>() / 10.0;
-    // The frequencies of its letters alone would give 2.97.
-    assert!(last < 2.4, "{last}");
-    // Both sum up gradients in the order of microbatches, so not a bit may differ.
-    assert_eq!(losses, train(Family::ZbV));
 }
 
 #[test]

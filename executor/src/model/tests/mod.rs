@@ -106,10 +106,6 @@ impl<T: Real> Stages<T> {
         }
         all
     }
-
-    fn update(&mut self) {
-        self.stages.iter_mut().for_each(|stage| stage.update(1.0).unwrap());
-    }
 }
 
 /// One stage with all of a model, cut into `chunks` chunks.

@@ -1,0 +1,117 @@
+//! The numbers of a problem: its shape, times and footprints.
+
+use pipeline::{
+    Bytes, Choice, Chunks, Costs, Fault, Footprint, Footprints, Nanos, PassTimes, Placement, Shape,
+    spread,
+};
+
+use super::Rule;
+use crate::keys::Keys;
+
+/// How many segments each microbatch is cut into: 1 where the schedule does not cut.
+pub fn segments(keys: &Keys, rule: &Rule) -> u32 {
+    let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
+    match rule.family().map(|family| family.about().choice) {
+        Some(Choice::Segments { default }) => told.unwrap_or(default),
+        Some(Choice::Nothing | Choice::Group) => 1,
+        None => told.unwrap_or(1),
+    }
+}
+
+/// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
+pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placement), Fault> {
+    if segments == 0 {
+        return Err(Fault::Zero { what: "segments" });
+    }
+    match rule {
+        Rule::Written(_, schedule) => Ok((schedule.shape(), schedule.placement())),
+        Rule::Family(family) => {
+            let about = family.about();
+            let chunks = match about.chunks {
+                Chunks::Exactly(chunks) => u64::from(chunks),
+                Chunks::Any { default } => keys.chunks.unwrap_or(u64::from(default)),
+            };
+            let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
+            Ok((shape, about.placement))
+        }
+    }
+}
+
+/// Times by chunk and segment, from F, B and W; a segment takes its share to the nearest nanosecond.
+pub fn costs(
+    keys: &Keys,
+    hop: Option<Nanos>,
+    shape: Shape,
+    placement: Placement,
+    segments: u32,
+) -> Result<Costs, Fault> {
+    let segments = u64::from(segments);
+    let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
+    let by_chunk = |what, values: &Option<Vec<Nanos>>| {
+        let values = values.as_deref().unwrap_or_default();
+        let mut times = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        times.iter_mut().for_each(nearest);
+        Ok::<_, Fault>(times)
+    };
+    let f = by_chunk("forward", &keys.forward)?.into_iter();
+    let b = by_chunk("backward-input", &keys.backward_input)?;
+    let w = by_chunk("backward-weight", &keys.backward_weight)?;
+    let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
+        forward,
+        backward_input,
+        backward_weight,
+    });
+    Ok(Costs::new(times.collect(), hop.unwrap_or_default()))
+}
+
+/// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
+/// layer and token) or from bytes, each segment its share; `None` if the keys say nothing.
+pub fn footprints(
+    keys: &Keys,
+    shape: Shape,
+    placement: Placement,
+    segments: u32,
+) -> Result<Option<Footprints>, Fault> {
+    let by_chunk = |what, values: &[Bytes]| {
+        let mut held = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
+        Ok::<_, Fault>(held)
+    };
+    let (until_backward, until_weight) = match (&keys.activation, keys.hidden) {
+        (Some(activation), _) => {
+            let until_weight = keys.activation_until_weight.as_ref().unwrap_or(activation);
+            (
+                by_chunk("activation", activation)?,
+                by_chunk("activation-until-weight", until_weight)?,
+            )
+        }
+        (None, Some(hidden)) => {
+            let [until_backward, until_weight] = model_footprint(keys, hidden)?;
+            (by_chunk("hidden", &[until_backward])?, by_chunk("hidden", &[until_weight])?)
+        }
+        (None, None) => return Ok(None),
+    };
+    let pair = |(until_backward, until_weight)| Footprint { until_backward, until_weight };
+    Ok(Some(Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect())))
+}
+
+/// M_B and M_W of one stage and microbatch, or of one layer and token if neither layers nor
+/// microbatch size are given.
+fn model_footprint(keys: &Keys, hidden: u64) -> Result<[Bytes; 2], Fault> {
+    let (hidden, heads) = (u128::from(hidden), u128::from(keys.heads.unwrap_or(0)));
+    let seq = u128::from(keys.seq.unwrap_or(0));
+    let tokens = match (keys.layers_per_stage, keys.microbatch_size) {
+        (Some(layers), Some(size)) => {
+            u128::from(layers).saturating_mul(u128::from(size)).saturating_mul(seq)
+        }
+        _ => 1,
+    };
+    let attention = heads.saturating_mul(seq).saturating_mul(5);
+    let per_token = [(34 * hidden).saturating_add(attention), 32 * hidden];
+    let bytes = per_token.map(|bytes| u64::try_from(bytes.saturating_mul(tokens)));
+    match bytes {
+        [Ok(until_backward), Ok(until_weight)] => Ok([Bytes(until_backward), Bytes(until_weight)]),
+        _ => Err(Fault::Overflow { what: "the activations" }),
+    }
+}

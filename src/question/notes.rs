@@ -1,0 +1,66 @@
+//! What of a question has no influence, and what is taken for granted.
+
+use pipeline::{Choice, Chunks, Limit, LimitUse, Placement};
+
+use super::Rule;
+use super::checks::{has_footprints, limit_in_bytes};
+use crate::hardware;
+use crate::scenario::Setting;
+
+/// What of `setting` has no influence on `rule`, or is settled by it, in words.
+pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
+    let Rule::Family(family) = rule else { return Vec::new() };
+    let (about, keys) = (family.about(), &setting.keys);
+    let mut notes = Vec::new();
+    match (about.chunks, keys.chunks) {
+        (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
+            let s = if own == 1 { "" } else { "s" };
+            notes.push(format!("always {own} chunk{s} per stage, chunks = {told} is ignored"));
+        }
+        (Chunks::Any { default }, None) => {
+            notes.push(format!("{default} chunks per stage, since chunks are not given"));
+        }
+        _ => {}
+    }
+    if about.placement == Placement::Mirrored && keys.hardware.resident.is_some() {
+        notes.push("every stage holds two copies: resident must count both".to_owned());
+    }
+    match (about.choice, keys.segments) {
+        (Choice::Segments { .. }, Some(1)) => {}
+        (Choice::Segments { default }, told) => notes.push(format!(
+            "microbatches are cut into {} segments, which its passes count as microbatches",
+            told.unwrap_or(u64::from(default))
+        )),
+        (_, Some(told)) => {
+            notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
+        }
+        _ => {}
+    }
+    if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
+        notes.push(format!("has no groups to choose, group = {told} is ignored"));
+    }
+    if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
+        && told.iter().any(|told| *told != own)
+    {
+        let told: Vec<String> = told.iter().map(Limit::to_string).collect();
+        let told = told.join(",");
+        notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
+    }
+    notes
+}
+
+/// What is taken for granted where the keys of `setting` leave it open, in words.
+pub fn assumed(setting: &Setting) -> Vec<String> {
+    let keys = &setting.keys;
+    if !has_footprints(keys) {
+        let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \
+                    memory is counted in chunk activations, each held whole until its W";
+        return vec![note.to_owned()];
+    }
+    if limit_in_bytes(keys).is_some() && !hardware::measures_bytes(keys) {
+        let note = "activations are bytes per layer and token, and so is the memory limit: give \
+                    --layers-per-stage and --microbatch-size to count whole stages";
+        return vec![note.to_owned()];
+    }
+    Vec::new()
+}

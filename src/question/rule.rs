@@ -1,0 +1,83 @@
+//! What orders the passes of a question.
+
+use std::path::Path;
+
+use pipeline::{Family, LeftOut, Schedule};
+
+use crate::error::Error;
+use crate::files;
+use crate::scenario::{Scenario, Setting};
+
+/// The largest schedule file.
+const MAX_SCHEDULE: u64 = 2 << 30;
+
+/// What orders the passes: a family, or an order somebody wrote down.
+pub enum Rule {
+    /// A family.
+    Family(Family),
+    /// The schedule of a file, and the name of the file.
+    Written(String, Box<Schedule>),
+}
+
+impl Rule {
+    /// The family of that name, or the schedule in that file.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        if let Some(family) = Family::named(name) {
+            return Ok(Self::Family(family));
+        }
+        let path = Path::new(name);
+        if !path.exists() && !name.contains(['/', '.']) {
+            return Err(unknown(name));
+        }
+        let text = files::read_text(path, MAX_SCHEDULE)?;
+        let schedule = text.parse().map_err(|fault| Error::question(format!("{name}: {fault}")))?;
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Self::Written(stem, Box::new(schedule)))
+    }
+
+    /// The family, if it is one.
+    pub const fn family(&self) -> Option<Family> {
+        match self {
+            Self::Family(family) => Some(*family),
+            Self::Written(..) => None,
+        }
+    }
+
+    /// What to call it: the name of the family, or of the file without folder and extension.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Family(family) => family.name(),
+            Self::Written(name, _) => name,
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
+        return Error::question(format!("{name} is not offered: {why}"));
+    }
+    let distance = |family: &Family| strsim::damerau_levenshtein(family.name(), name);
+    let nearest = Family::ALL.into_iter().min_by_key(distance).map_or("", Family::name);
+    Error::question(format!("there is no schedule `{name}`: did you mean `{nearest}`?"))
+        .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
+}
+
+/// The schedules a setting names.
+pub fn rules(scenario: &Scenario, setting: &Setting) -> Result<Vec<Rule>, Error> {
+    let names = setting.keys.schedule.as_deref().unwrap_or_default();
+    if names.is_empty() {
+        let message = "no schedule is named: give --schedule, for example 1f1b,zb-h1,zb-2p";
+        return Err(Error::question(message).with_help("`debubble schedules` lists all names"));
+    }
+    let rule = |name: &String| match Rule::named(name) {
+        Err(Error::Question { message, help }) => {
+            let error = scenario.error(setting, Some("schedule"), message);
+            Err(match help {
+                Some(help) => error.with_help(help),
+                None => error,
+            })
+        }
+        other => other,
+    };
+    names.iter().map(rule).collect()
+}
