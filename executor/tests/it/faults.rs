@@ -23,9 +23,17 @@ pub(crate) fn patient_plan() -> Plan {
 
 /// The threads of this process that run stages.
 fn stage_threads() -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|name| name.starts_with("stage")).count()
+    let count = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("stage")).count()
+    };
+    // A thread that has ended is listed for a moment more.
+    let begin = Instant::now();
+    while count() > 0 && begin.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    count()
 }
 
 #[test]
