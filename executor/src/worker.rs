@@ -36,9 +36,15 @@ pub trait Worker {
     /// Whatever stopped the device meanwhile.
     fn settle(&mut self) -> Result<(), DeviceError>;
 
+    /// Whether [`Worker::run`] returns before the work is done, so that only the device knows when
+    /// passes ran: [`Worker::device_times`] says it then.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
+
     /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
     /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
-    /// since `run` returns when the work is done. Called after [`Worker::settle`].
+    /// since `run` returns when the work is done. Called after [`Worker::settle`], once a step.
     ///
     /// # Errors
     /// Whatever stops the device.

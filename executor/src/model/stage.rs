@@ -183,6 +183,10 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.settle()
     }
 
+    fn runs_ahead(&self) -> bool {
+        self.device.ops.runs_ahead()
+    }
+
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
         let stamps = self.device.ops.stamps(epoch)?;
         Ok(stamps.map(|all| all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()))

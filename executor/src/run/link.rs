@@ -26,6 +26,11 @@ pub(crate) trait Link<W: Worker> {
         made: u64,
     ) -> Result<(), DeviceError>;
 
+    /// Whether values go from device to device, so that the host sees only the word of them.
+    fn stays_on_devices(&self) -> bool {
+        false
+    }
+
     /// What came in a parcel.
     fn open(&mut self, worker: &mut W, parcel: Self::Parcel) -> Result<W::Value, DeviceError>;
 
@@ -77,6 +82,10 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         let at = made + self.hop;
         self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
         Ok(())
+    }
+
+    fn stays_on_devices(&self) -> bool {
+        true
     }
 
     fn open(&mut self, _: &mut W, parcel: W::Value) -> Result<W::Value, DeviceError> {

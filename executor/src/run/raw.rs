@@ -11,7 +11,8 @@ use crate::record::{Measured, Measurement, Step};
 /// When a slot ran, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RawSlot {
-    /// When what each of its passes needs from another stage was here.
+    /// When what each of its passes needs from another stage was here, at the earliest: it cannot be
+    /// before it was made, which its maker knows.
     pub(crate) arrivals: [Option<u64>; 2],
     pub(crate) start: u64,
     pub(crate) end: u64,

@@ -1,6 +1,7 @@
 //! The promises of the executor, one file for each.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+mod ahead;
 mod faults;
 mod hashed;
 mod tcp;
