@@ -9,6 +9,7 @@ pub mod check;
 mod clock;
 pub mod costs;
 pub mod fit;
+pub mod handover;
 pub mod kernels;
 pub mod links;
 pub mod machine;

@@ -21,6 +21,7 @@ mod device;
 mod element;
 mod gemm;
 mod handed;
+mod host_copies;
 mod kernels;
 mod launch;
 mod layout;
@@ -40,6 +41,7 @@ mod uploads;
 
 pub use element::{Bf16, Element};
 pub use handed::Handed;
+pub use host_copies::HostCopies;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
 pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};

@@ -1,5 +1,7 @@
 //! `debubble execute`: schedules run for real, beside their simulation.
 
+#[cfg_attr(not(feature = "cuda"), path = "no_gpus.rs")]
+mod gpus;
 mod model;
 mod processes;
 mod question;
@@ -20,9 +22,11 @@ use crate::draw::gantt;
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::files;
+use crate::gpus::ElementKind;
 use crate::outcome::{Outcome, title};
 use crate::progress;
 use crate::timelines::{self, Recorded, Source};
+use gpus::Gpus;
 use model::Trained;
 use question::Job;
 use report::Ran;
@@ -36,6 +40,9 @@ Examples:
   A small GPT trained on this CPU, and the result held against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  The same on the GPUs here, bf16; stages that share a GPU get multiprocessors of their own:
+    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \
+      --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline measured.json
@@ -52,8 +59,11 @@ in order.
 
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
-and the last. With --device cpu times are optional: without them the simulation beside the run
-uses the median times measured.
+and the last. With --device cpu and cuda times are optional: without them the simulation beside
+the run uses the median times measured. Passes on a GPU are timed by its own events.
+
+--check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
+dozen roundings on the way through a layer is off by up to 2^-9.
 
 Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
 OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
@@ -103,9 +113,17 @@ pub struct Execute {
     /// Learning rate of AdamW [default: 0.001]
     #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
     learning_rate: Option<f64>,
-    /// Hold loss and gradients against a serial run of the same model; exit 1 if they differ
-    #[arg(long, help_heading = MODEL)]
-    check: bool,
+    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU [default]
+    /// or as the stages compute; exit 1 if they differ
+    #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "f64")]
+    check: Option<Against>,
+    /// What tensors hold (cuda) [default: bf16]
+    #[arg(long, help_heading = MODEL, value_enum)]
+    element: Option<ElementKind>,
+    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda) [default: all]
+    #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
+    gpus: Vec<usize>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -142,6 +160,15 @@ pub enum DeviceKind {
     Cuda,
 }
 
+/// What a run is held against.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Against {
+    /// The model in one piece, in f64 on the CPU
+    F64,
+    /// The model in one piece, on the device and in the elements of the stages
+    Device,
+}
+
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<report::Json<'a>>,
@@ -151,6 +178,10 @@ impl Execute {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         self.check_flags()?;
+        let gpus = match self.device {
+            DeviceKind::Cuda => Some(Gpus::find(&self)?),
+            DeviceKind::Timed | DeviceKind::Cpu => None,
+        };
         let mut scenario = self.asked.read()?;
         let mut notes = Notes::default();
         let jobs = question::jobs(&mut scenario, &self, &mut notes)?;
@@ -172,7 +203,7 @@ impl Execute {
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
-        let ran = self.run_all(jobs, &place, &mut notes)?;
+        let ran = self.run_all(jobs, (&place, gpus.as_ref()), &mut notes)?;
         if !place.answers() {
             return Ok(Verdict::Done);
         }
@@ -183,13 +214,18 @@ impl Execute {
                 let results = ran.iter().map(report::Json::from).collect();
                 print_json(out, &Results { results })?;
             }
-            false => write!(out, "{}", report::text(&ran))?,
+            false => write!(out, "{}{}", self.devices(&ran), report::text(&ran))?,
         }
         Ok(self.verdict(&ran))
     }
 
     /// Runs `jobs` one after the other.
-    fn run_all(&self, jobs: Vec<Job>, place: &Place, notes: &mut Notes) -> Result<Vec<Ran>, Error> {
+    fn run_all(
+        &self,
+        jobs: Vec<Job>,
+        (place, gpus): (&Place, Option<&Gpus>),
+        notes: &mut Notes,
+    ) -> Result<Vec<Ran>, Error> {
         let trains = self.device != DeviceKind::Timed;
         let chunks = question::most_chunks(&jobs);
         let trained = |job: &Job| trains.then(|| Trained::of(job, chunks, self)).transpose();
@@ -202,9 +238,11 @@ impl Execute {
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
             bar.set_message(job.case.name.clone());
-            let came = run::run(&job, self, trained(&job)?.as_ref(), (place, index))?;
+            let came = run::run(&job, self, (trained(&job)?.as_ref(), gpus), (place, index))?;
+            came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
             if let Some(measured) = came.measured {
-                let device = format!("{}, {}", self.device_name(), place.name());
+                let device = came.device.as_deref().unwrap_or(self.device_name());
+                let device = format!("{device}, {}", place.name());
                 ran.push(self.outcome((job, device), measured, came.check, notes)?);
             }
             bar.inc(1);
@@ -262,6 +300,26 @@ impl Execute {
             skipped: measured.skipped,
             check,
         })
+    }
+
+    /// What tensors hold.
+    fn element(&self) -> ElementKind {
+        match self.device {
+            DeviceKind::Cuda => self.element.unwrap_or(ElementKind::Bf16),
+            DeviceKind::Timed | DeviceKind::Cpu => ElementKind::F32,
+        }
+    }
+
+    /// The GPUs that computed, a line each.
+    fn devices(&self, ran: &[Ran]) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for one in ran.iter().filter(|_| self.device == DeviceKind::Cuda) {
+            let line = format!("on {}\n", one.measured.device);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.concat()
     }
 
     const fn device_name(&self) -> &'static str {

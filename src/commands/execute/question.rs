@@ -135,7 +135,7 @@ impl Execute {
             ("--layers", self.layers.is_some()),
             ("--data", self.data.is_some()),
             ("--learning-rate", self.learning_rate.is_some()),
-            ("--check", self.check),
+            ("--check", self.check.is_some()),
         ];
         let of_clock =
             [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
@@ -155,9 +155,10 @@ impl Execute {
         if let Some(value) = bad(self.fail_above) {
             return Err(Error::question(format!("--fail-above {value}: it must be 0 or more")));
         }
-        if self.device == DeviceKind::Cuda {
-            let message = "this debubble was built without CUDA";
-            return Err(Error::question(message).with_help("--device cpu runs the same model"));
+        let of_gpus = [("--element", self.element.is_some()), ("--gpus", !self.gpus.is_empty())];
+        if let Some(flag) = given(&of_gpus).filter(|_| self.device != DeviceKind::Cuda) {
+            let message = format!("{flag} is for --device cuda: the CPU computes in f32");
+            return Err(Error::question(message));
         }
         Ok(())
     }
