@@ -18,6 +18,8 @@
 mod call;
 mod clock;
 mod device;
+#[cfg(feature = "nccl")]
+mod direct;
 mod element;
 mod gemm;
 mod handed;

@@ -151,6 +151,12 @@ impl<O: Ops> Gpt<O> {
         }
     }
 
+    /// The kernels it works with.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn ops_mut(&mut self) -> &mut O {
+        &mut self.device.ops
+    }
+
     /// Elements of a value.
     const fn value_len(&self) -> usize {
         self.model.tokens() * self.model.hidden()

@@ -136,6 +136,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let at = done.len();
             let mut flow = self.validate(at >= validate_before)?;
             if flow == Flow::On {
+                self.take_part(at)?;
                 match self.slot(self.slots[at])? {
                     Some(raw) => done.push(raw),
                     None => flow = self.validate(true)?,
@@ -147,8 +148,18 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 self.begin()?;
             }
         }
+        self.take_part(self.slots.len())?;
         self.attempt = 0;
         Ok(done)
+    }
+
+    /// Takes part in the transfers that are due before slot number `at`.
+    fn take_part(&mut self, at: usize) -> Result<(), Halt> {
+        let (slot, now) = (self.slots.get(at).copied(), (self.step, self.attempt));
+        let here = self.device(slot, |worker, link| link.take_part(worker, at, now))?;
+        let since = nanos_since(self.epoch, Instant::now());
+        here.into_iter().for_each(|(name, parcel)| self.inbox.put(name, parcel, since));
+        Ok(())
     }
 
     /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.

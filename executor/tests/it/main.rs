@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod ahead;
+mod direct;
 mod faults;
 mod hashed;
 mod tcp;
