@@ -35,7 +35,7 @@ pub struct Keys {
     /// them; in a scenario, relative to its folder
     #[arg(long, value_name = "PROFILE.toml")]
     pub profile: Option<PathBuf>,
-    /// Layers of the whole model, for --profile: cut into chunks as evenly as can be
+    /// Layers of the whole model, for --profile and for runs: cut into chunks as evenly as can be
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub layers: Option<u64>,
     /// F: forward time of a stage and microbatch; or one per stage, or one per chunk

@@ -104,9 +104,6 @@ pub struct Execute {
     /// A file with the secret that all processes of the run share [default: DEBUBBLE_TOKEN]
     #[arg(long, help_heading = RUN, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Layers of the whole model [default: --layers-per-stage times stages, else one per chunk]
-    #[arg(long, help_heading = MODEL, value_name = "L", allow_negative_numbers = true)]
-    layers: Option<u64>,
     /// Train on the bytes of this file [default: random tokens]
     #[arg(long, help_heading = MODEL, value_name = "FILE")]
     data: Option<PathBuf>,

@@ -49,7 +49,7 @@ impl Trained {
         let schedule = &job.case.schedule;
         let count = |value: Option<u64>| usize::try_from(value.unwrap_or(1)).unwrap_or(usize::MAX);
         let stages = schedule.shape().stages() as u64;
-        let told = execute.layers.or(keys.layers_per_stage.map(|one| one.saturating_mul(stages)));
+        let told = keys.layers.or(keys.layers_per_stage.map(|one| one.saturating_mul(stages)));
         let model = Model::new(
             count(keys.hidden),
             count(keys.heads),

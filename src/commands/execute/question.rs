@@ -50,9 +50,11 @@ pub fn jobs(
         let taken = take(setting)?;
         let trains = execute.device != DeviceKind::Timed;
         let has_times = setting.keys.forward.is_some();
-        let layers_per_stage = setting.keys.layers_per_stage;
+        let (layers, layers_per_stage) = (setting.keys.layers, setting.keys.layers_per_stage);
         if trains {
-            fill_model(&mut setting.keys, execute.layers);
+            // A question takes layers with a profile only.
+            setting.keys.layers = layers.filter(|_| setting.keys.profile.is_some());
+            fill_model(&mut setting.keys, layers);
             fill_times(&mut setting.keys);
         }
         let setting = &scenario.settings[at];
@@ -65,7 +67,12 @@ pub fn jobs(
                 has_times: has_times || !trains,
                 steps: taken.steps.unwrap_or(STEPS),
                 boundary: taken.boundary.unwrap_or(BoundaryKey::Barrier),
-                keys: Keys { hardware: taken.clone(), layers_per_stage, ..setting.keys.clone() },
+                keys: Keys {
+                    hardware: taken.clone(),
+                    layers,
+                    layers_per_stage,
+                    ..setting.keys.clone()
+                },
             });
         }
         if execute.device == DeviceKind::Timed {
@@ -132,7 +139,6 @@ impl Execute {
     pub(super) fn check_flags(&self) -> Result<(), Error> {
         let timed = self.device == DeviceKind::Timed;
         let of_model = [
-            ("--layers", self.layers.is_some()),
             ("--data", self.data.is_some()),
             ("--learning-rate", self.learning_rate.is_some()),
             ("--check", self.check.is_some()),
