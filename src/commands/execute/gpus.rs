@@ -4,9 +4,15 @@ use std::sync::{Mutex, PoisonError};
 
 use executor::DeviceError;
 use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, Sharing, split};
+#[cfg(feature = "nccl")]
+use executor::{Failure, Measured, Meeting, Plan};
 
 use super::Execute;
-use super::run::{F32_TOLERANCE, Outcome, Task};
+#[cfg(feature = "nccl")]
+use super::Links;
+#[cfg(feature = "nccl")]
+use super::model::Watched;
+use super::run::{F32_TOLERANCE, Joins, Outcome, Task};
 use crate::error::Error;
 use crate::gpus::{ElementKind, available};
 
@@ -120,6 +126,23 @@ impl Gpus {
         stages[stage] = Mutex::new(Some(kernels));
         let device = format!("{}; driver {}; {}", info.name, info.driver, E::NAME);
         Ok((Bench { stages, device, notes: Vec::new() }, info.ordinal))
+    }
+}
+
+#[cfg(not(feature = "nccl"))]
+impl<E: Element> Joins for Cuda<E> {}
+
+#[cfg(feature = "nccl")]
+impl<E: Element> Joins for Cuda<E> {
+    fn join(
+        links: Links,
+        (plan, meeting): (&Plan, &Meeting),
+        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
+    ) -> Result<Option<Measured>, Failure> {
+        match links {
+            Links::Tcp => executor::join(plan, meeting, make),
+            Links::Nccl => executor::join_directly(plan, meeting, make),
+        }
     }
 }
 

@@ -98,6 +98,10 @@ pub struct Execute {
     /// Run every stage in a process of its own on this machine, over TCP
     #[arg(long, help_heading = RUN)]
     processes: bool,
+    /// How values travel between processes; all else goes over TCP [default: tcp; cuda: nccl where it
+    /// is built in]
+    #[arg(long, help_heading = RUN, value_enum)]
+    links: Option<Links>,
     /// Address at which this process listens for the others [default: 127.0.0.1]
     #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
@@ -155,6 +159,15 @@ pub enum DeviceKind {
     Cpu,
     /// A GPT, on GPUs
     Cuda,
+}
+
+/// How values travel between processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Links {
+    /// As bytes, by way of the hosts
+    Tcp,
+    /// From GPU to GPU by NCCL, a process for each GPU
+    Nccl,
 }
 
 /// What a run is held against.
@@ -239,7 +252,7 @@ impl Execute {
             came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
             if let Some(measured) = came.measured {
                 let device = came.device.as_deref().unwrap_or(self.device_name());
-                let device = format!("{device}, {}", place.name());
+                let device = format!("{device}, {}", place.name(self.links()));
                 ran.push(self.outcome((job, device), measured, came.check, notes)?);
             }
             bar.inc(1);
@@ -305,6 +318,15 @@ impl Execute {
             DeviceKind::Cuda => self.element.unwrap_or(ElementKind::Bf16),
             DeviceKind::Timed | DeviceKind::Cpu => ElementKind::F32,
         }
+    }
+
+    /// How values travel between processes.
+    fn links(&self) -> Links {
+        let default = match self.device {
+            DeviceKind::Cuda if cfg!(feature = "nccl") => Links::Nccl,
+            _ => Links::Tcp,
+        };
+        self.links.unwrap_or(default)
     }
 
     /// The GPUs that computed, a line each.

@@ -234,6 +234,34 @@ impl<O: Ops> Wire for Watched<O> {
     }
 }
 
+#[cfg(feature = "nccl")]
+impl<O: Ops> executor::Direct for Watched<O>
+where
+    Gpt<O>: executor::Direct<Value = O::Handed>,
+{
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.name()
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: std::time::Duration,
+    ) -> Result<(), DeviceError> {
+        self.gpt.join(name, rank, ranks, patience)
+    }
+
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Self::Value)>,
+        from: &[usize],
+    ) -> Result<Vec<Self::Value>, DeviceError> {
+        self.gpt.exchange(sends, from)
+    }
+}
+
 impl<O: Ops> Trainer for Watched<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         self.gpt.norm()

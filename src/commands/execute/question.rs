@@ -6,7 +6,7 @@ use executor::Step;
 use pipeline::{Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
-use super::{DeviceKind, Execute};
+use super::{DeviceKind, Execute, Links};
 use crate::commands::Notes;
 use crate::error::Error;
 use crate::hardware::keys::{BoundaryKey, HardwareKeys};
@@ -165,6 +165,22 @@ impl Execute {
         if let Some(flag) = given(&of_gpus).filter(|_| self.device != DeviceKind::Cuda) {
             let message = format!("{flag} is for --device cuda: the CPU computes in f32");
             return Err(Error::question(message));
+        }
+        self.check_links()
+    }
+
+    fn check_links(&self) -> Result<(), Error> {
+        if self.links != Some(Links::Nccl) {
+            return Ok(());
+        }
+        if self.device != DeviceKind::Cuda {
+            let message = "--links nccl: NCCL joins GPUs";
+            return Err(Error::question(message).with_help("add --device cuda"));
+        }
+        if !cfg!(feature = "nccl") {
+            let cure = "build it with `cargo build --release --features nccl`, or use --links tcp";
+            let message = "--links nccl: this debubble was built without NCCL";
+            return Err(Error::question(message).with_help(cure));
         }
         Ok(())
     }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use executor::{Boundary, Cpu, DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Timed};
 
 use super::gpus::Gpus;
-use super::model::{Seen, Trained};
+use super::model::{Seen, Trained, Watched};
 use super::processes::TOKEN;
 use super::question::Job;
 use super::report::Check;
-use super::{Against, DeviceKind, Execute};
+use super::{Against, DeviceKind, Execute, Links};
 use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::BoundaryKey;
@@ -56,10 +56,11 @@ impl Place {
     }
 
     /// In words.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::Process(_) => "processes over TCP",
+    pub const fn name(&self, links: Links) -> &'static str {
+        match (self, links) {
+            (Self::Threads, _) => "threads",
+            (Self::Process(_), Links::Tcp) => "processes over TCP",
+            (Self::Process(_), Links::Nccl) => "processes over NCCL",
         }
     }
 
@@ -128,9 +129,8 @@ pub fn run(
     (place, index): (&Place, usize),
 ) -> Result<Outcome, Error> {
     let plan = plan(job, execute)?;
-    let element = execute.element();
-    let about =
-        format!("{:?} {element:?} {:?} {trained:?}", execute.device, job.case.problem.costs());
+    let kind = (execute.device, execute.element(), execute.links());
+    let about = format!("{kind:?} {:?} {trained:?}", job.case.problem.costs());
     let meeting = place.meeting(index, about).transpose()?;
     let Some(trained) = trained else {
         let costs = Arc::new(job.case.problem.costs().clone());
@@ -147,6 +147,21 @@ pub fn run(
         Some(gpus) => gpus.train(&task),
     }
 }
+
+/// Kernels whose stages can be in processes of their own.
+pub trait Joins: Ops + Sized + 'static {
+    /// Runs the stage of this process, whose worker `make` makes; values go over `links`.
+    fn join(
+        links: Links,
+        (plan, meeting): (&Plan, &Meeting),
+        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
+    ) -> Result<Option<Measured>, Failure> {
+        let _ = links;
+        executor::join(plan, meeting, make)
+    }
+}
+
+impl Joins for Cpu<f32> {}
 
 /// A run that trains a model.
 pub struct Task<'a> {
@@ -175,7 +190,7 @@ impl Task<'_> {
 
     /// Trains with the kernels that `make` has for each stage. A check against the same device gets
     /// the kernels of `own`; it may be off by `tolerance`.
-    pub fn train<O: Ops + 'static>(
+    pub fn train<O: Joins>(
         &self,
         make: impl Fn(usize) -> Result<O, DeviceError> + Send + Sync + 'static,
         own: impl FnOnce() -> Result<O, DeviceError>,
@@ -189,7 +204,7 @@ impl Task<'_> {
         };
         let measured = match &self.meeting {
             None => executor::run(&self.plan, worker).map(Some),
-            Some(meeting) => executor::join(&self.plan, meeting, worker),
+            Some(meeting) => O::join(self.execute.links(), (&self.plan, meeting), worker),
         };
         let mut outcome = Outcome::of(measured.map_err(|failure| failed(self.job, &failure))?);
         let (measured, seen) = (outcome.measured.as_ref(), open(&seen));
