@@ -15,6 +15,7 @@ mod execute;
 mod explain;
 mod faults;
 mod golden;
+mod gpus;
 mod hardware;
 mod law;
 mod levers;

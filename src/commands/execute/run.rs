@@ -174,11 +174,13 @@ pub struct Task<'a> {
 
 impl Task<'_> {
     /// How many stages there are.
+    #[cfg(feature = "cuda")]
     pub fn stages(&self) -> usize {
         self.plan.schedule().shape().stages()
     }
 
     /// The stage of this process; `None` if all are here.
+    #[cfg(feature = "cuda")]
     pub fn own_stage(&self) -> Option<usize> {
         self.meeting.as_ref().map(|meeting| meeting.launch.rank)
     }
