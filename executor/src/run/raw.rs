@@ -68,8 +68,9 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     let measurement = |(slot, times): (&Slot, &RawSlot)| {
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
             let value = input_of(pass, chunks)?;
-            // What a device has only been told to make is announced before it is there.
-            Some((value, at?.max(*made.get(&value)?)))
+            // What a device has only been told to make is announced before it is there; and clocks
+            // of two devices agree to some microseconds, which a pass may be shorter than.
+            Some((value, at?.max(*made.get(&value)?).min(times.end)))
         });
         let last = arrivals.max_by_key(|&(_, at)| at);
         let arrived = last.map(|(value, at)| (value, since(at)));

@@ -99,6 +99,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 if let Some(times) = times {
                     self.take_times(&mut slots, &times)?;
                 }
+                // The clocks of device and host agree to some microseconds.
+                let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 self.raw.steps.push(RawStep { slots, end, loss });
             }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use executor::{Boundary, DeviceError, Failure, Norm, Plan, Trainer, Worker, run};
-use pipeline::{Costs, Nanos, Pass, PassTimes, Schedule, Value};
+use pipeline::{Costs, Nanos, Pass, PassTimes, Schedule, Slot, Value};
 
 use crate::threads::{pairs, schedules};
 
@@ -24,6 +24,8 @@ struct Ahead {
     /// The step whose gradients are to be clipped.
     clipped: Option<u32>,
     settled: Arc<AtomicUsize>,
+    /// How far its clock is before that of the host.
+    early: u64,
 }
 
 impl Worker for Ahead {
@@ -49,7 +51,9 @@ impl Worker for Ahead {
     }
 
     fn device_times(&mut self, _: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
-        Ok(Some(std::mem::take(&mut self.times)))
+        let times = std::mem::take(&mut self.times);
+        let shifted = |(start, end)| (start + self.early, end + self.early);
+        Ok(Some(times.into_iter().map(shifted).collect()))
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -117,10 +121,21 @@ fn replay(schedule: &Schedule, costs: &Costs) -> Vec<Vec<(u64, u64)>> {
     spans
 }
 
+/// Whether `slot` needs anything of another stage.
+fn waits(schedule: &Schedule, slot: Slot) -> bool {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let home = |chunk, microbatch| placement.stage(shape, chunk, microbatch);
+    slot.passes().any(|pass| {
+        let own = home(pass.chunk, pass.microbatch);
+        pass.needs(shape.chunks()).any(|value| home(value.chunk(), value.microbatch()) != own)
+    })
+}
+
 fn measure(
     schedule: &Schedule,
     boundary: Boundary,
     clipped: Option<u32>,
+    early: u64,
 ) -> (executor::Measured, usize) {
     let plan = Plan::new(schedule.clone(), 2).unwrap().with_warm_up(1).unwrap();
     let plan = plan.with_boundary(boundary).unwrap();
@@ -128,7 +143,7 @@ fn measure(
     let (costs, count) = (costs(schedule), Arc::clone(&settled));
     let make = move |_| {
         let (costs, settled) = (Arc::clone(&costs), Arc::clone(&count));
-        Ok(Ahead { costs, free: 0, times: Vec::new(), step: 0, clipped, settled })
+        Ok(Ahead { costs, free: 0, times: Vec::new(), step: 0, clipped, settled, early })
     };
     (run(&plan, make).unwrap(), settled.load(Ordering::Relaxed))
 }
@@ -136,11 +151,10 @@ fn measure(
 #[test]
 fn what_is_measured_is_by_the_clock_of_the_device() {
     let boundaries = [Boundary::Asynchronous, Boundary::Barrier { max_norm: 1.0 }];
-    // A pair hands on what it makes when both of its passes are done, which its device does not say.
     for (name, schedule) in schedules(4, 5).into_iter().chain(schedules(2, 3)) {
         let expected = replay(&schedule, &costs(&schedule));
         for boundary in boundaries {
-            let (measured, settled) = measure(&schedule, boundary, None);
+            let (measured, settled) = measure(&schedule, boundary, None, 0);
             assert_eq!(settled, 3 * schedule.shape().stages(), "{name}: once a step");
             for step in &measured.steps {
                 let mut made: HashMap<Value, Nanos> = HashMap::new();
@@ -154,6 +168,7 @@ fn what_is_measured_is_by_the_clock_of_the_device() {
                     }
                 }
                 for one in step.stages.iter().flatten() {
+                    assert_eq!(one.arrived.is_some(), waits(&schedule, one.slot), "{name}");
                     if let Some((value, at)) = one.arrived {
                         assert_eq!(at, made[&value], "{name}: the host was later");
                         assert!(at <= one.start, "{name}");
@@ -166,10 +181,23 @@ fn what_is_measured_is_by_the_clock_of_the_device() {
 }
 
 #[test]
+fn a_step_ends_behind_its_passes_whatever_the_clocks_say() {
+    for (name, schedule) in schedules(3, 4) {
+        // An hour: no host is as late.
+        let (measured, _) = measure(&schedule, Boundary::Asynchronous, None, 3_600_000_000_000);
+        for step in &measured.steps {
+            for (slots, end) in step.stages.iter().zip(&step.ends) {
+                assert!(slots.iter().all(|slot| slot.end <= *end), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_step_begun_anew_is_measured_once() {
     for (name, schedule) in schedules(3, 4) {
         let boundary = Boundary::PostValidation { max_norm: 1.0 };
-        let (measured, _) = measure(&schedule, boundary, Some(1));
+        let (measured, _) = measure(&schedule, boundary, Some(1), 0);
         assert_eq!((measured.rollbacks, measured.skipped), (1, 0), "{name}");
         let costs = costs(&schedule);
         for one in measured.steps.iter().flat_map(|step| step.stages.iter().flatten()) {
@@ -184,7 +212,7 @@ fn a_simulated_hop_is_refused_by_a_device_that_runs_ahead() {
     let plan = Plan::new(schedule.clone(), 1).unwrap().with_hop(Nanos(1_000)).unwrap();
     let make = move |_| {
         let (costs, settled) = (costs(&schedule), Arc::default());
-        Ok(Ahead { costs, free: 0, times: Vec::new(), step: 0, clipped: None, settled })
+        Ok(Ahead { costs, free: 0, times: Vec::new(), step: 0, clipped: None, settled, early: 0 })
     };
     let failure = run(&plan, make).unwrap_err();
     assert!(matches!(failure, Failure::Device { .. }), "{failure}");

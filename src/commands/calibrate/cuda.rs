@@ -10,7 +10,8 @@ use executor::DeviceError;
 use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, HostCopies, Sharing, devices, split};
 use pipeline::Bytes;
 
-use super::{Calibrate, LinkArg, Target};
+use super::target::Target;
+use super::{Calibrate, LinkArg};
 use crate::commands::note;
 use crate::error::Error;
 use crate::gpus::{ElementKind, available, refused};

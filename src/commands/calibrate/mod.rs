@@ -3,6 +3,7 @@
 #[cfg_attr(not(feature = "cuda"), path = "no_cuda.rs")]
 mod cuda;
 mod report;
+mod target;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,10 +18,11 @@ use calibrate::profile::{Element, Link, LinkKind, Machine, ModelShape, Quantity}
 use calibrate::sample::{Rule, sample};
 use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
-use executor::{Cpu, DeviceError, Model, Ops};
+use executor::{Model, Ops};
 use indicatif::ProgressBar;
-use pipeline::{Bytes, Nanos};
+use pipeline::Nanos;
 
+use self::target::{Core, Target};
 use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
@@ -186,61 +188,6 @@ struct Checked {
     pass: &'static str,
     predicted: Nanos,
     measured: Quantity,
-}
-
-/// What is timed.
-trait Target {
-    /// Its kernels.
-    type Ops: Ops;
-
-    /// Kernels of one stage.
-    fn ops(&self) -> Result<Self::Ops, DeviceError>;
-
-    /// Rows and columns of the product that shows what it does at its best.
-    fn peak(&self) -> usize;
-
-    /// What is known of it.
-    fn describe(&self, machine: Machine) -> Machine;
-
-    /// A link of a kind that needs the device; `None` where it has none.
-    fn link(
-        &self,
-        kind: LinkKind,
-        message: Bytes,
-        overhead: u64,
-        rule: &Rule,
-        done: &mut dyn FnMut(),
-    ) -> Result<Option<Link>, MeasureError>;
-}
-
-/// One core.
-struct Core;
-
-impl Target for Core {
-    type Ops = Cpu<f32>;
-
-    fn ops(&self) -> Result<Cpu<f32>, DeviceError> {
-        Ok(Cpu::new())
-    }
-
-    fn peak(&self) -> usize {
-        512
-    }
-
-    fn describe(&self, machine: Machine) -> Machine {
-        machine
-    }
-
-    fn link(
-        &self,
-        _: LinkKind,
-        _: Bytes,
-        _: u64,
-        _: &Rule,
-        _: &mut dyn FnMut(),
-    ) -> Result<Option<Link>, MeasureError> {
-        Ok(None)
-    }
 }
 
 /// Layers of the model whose two stages are checked.

@@ -9,7 +9,7 @@ use executor::{Failure, Measured, Meeting, Plan};
 
 use super::Execute;
 #[cfg(feature = "nccl")]
-use super::Links;
+use super::kinds::Links;
 #[cfg(feature = "nccl")]
 use super::model::Watched;
 use super::run::{F32_TOLERANCE, Joins, Outcome, Task};

@@ -2,6 +2,7 @@
 
 #[cfg_attr(not(feature = "cuda"), path = "no_gpus.rs")]
 mod gpus;
+mod kinds;
 mod model;
 mod processes;
 mod question;
@@ -12,7 +13,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::Replay;
@@ -27,6 +28,7 @@ use crate::outcome::{Outcome, title};
 use crate::progress;
 use crate::timelines::{self, Recorded, Source};
 use gpus::Gpus;
+use kinds::{Against, DeviceKind, Links};
 use model::Trained;
 use question::Job;
 use report::Ran;
@@ -149,35 +151,6 @@ pub struct Execute {
 /// Headings in the help.
 const RUN: &str = "The run";
 const MODEL: &str = "The model (cpu, cuda)";
-
-/// What computes the passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum DeviceKind {
-    /// Nothing: passes and hops take the times of the question, and stages, links and waits are real
-    Timed,
-    /// A GPT, on the cores of this machine
-    Cpu,
-    /// A GPT, on GPUs
-    Cuda,
-}
-
-/// How values travel between processes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Links {
-    /// As bytes, by way of the hosts
-    Tcp,
-    /// From GPU to GPU by NCCL, a process for each GPU
-    Nccl,
-}
-
-/// What a run is held against.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Against {
-    /// The model in one piece, in f64 on the CPU
-    F64,
-    /// The model in one piece, on the device and in the elements of the stages
-    Device,
-}
 
 #[derive(Serialize)]
 struct Results<'a> {

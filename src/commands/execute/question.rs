@@ -6,7 +6,8 @@ use executor::Step;
 use pipeline::{Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
-use super::{DeviceKind, Execute, Links};
+use super::Execute;
+use super::kinds::{DeviceKind, Links};
 use crate::commands::Notes;
 use crate::error::Error;
 use crate::hardware::keys::{BoundaryKey, HardwareKeys};

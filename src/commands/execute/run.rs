@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use executor::{Boundary, Cpu, DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Timed};
 
+use super::Execute;
 use super::gpus::Gpus;
+use super::kinds::{Against, DeviceKind, Links};
 use super::model::{Seen, Trained, Watched};
 use super::processes::TOKEN;
 use super::question::Job;
 use super::report::Check;
-use super::{Against, DeviceKind, Execute, Links};
 use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::BoundaryKey;
