@@ -116,8 +116,8 @@ pub struct Execute {
     /// Learning rate of AdamW [default: 0.001]
     #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
     learning_rate: Option<f64>,
-    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU [default]
-    /// or as the stages compute; exit 1 if they differ
+    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU (f64)
+    /// or as the stages compute (device); exit 1 if they differ [default: f64]
     #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "f64")]
     check: Option<Against>,
