@@ -3,12 +3,17 @@
 #             takes minutes, and a machine with nothing else to do
 # make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
 #             fails if the median of five rounds is off by more than 5 %; takes three minutes, likewise
+# make gpu    tests, a profile and five schedules on a GPU, beside their simulation; says so and ends
+#             well where there is none
 # make test   the tests, those of SLURM too where it runs or can be started
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
 # make bench  the benches (criterion)
+#
+# The default build has --device cuda, which needs no CUDA to build; for the small one without:
+# cargo build --release --no-default-features
 
-.PHONY: all build reproduce measure agree test slurm lint check bench cargo
+.PHONY: all build reproduce measure agree gpu test slurm lint check bench cargo
 
 all: reproduce
 
@@ -34,20 +39,26 @@ agree: build
 	bash tests/agree.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble" 5 20s 5 results/agreement-cpu.csv
 
+gpu: build
+	bash tests/gpu.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
+	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble"
+
+# NCCL is in no default build: its tests come with it here, in one build of everything.
 test: cargo
-	cargo test --workspace --exclude benches --locked
+	cargo test --workspace --exclude benches --features nccl --locked
 	$(MAKE) --no-print-directory slurm
 
 # With the program that the tests have built.
 slurm: cargo
-	cargo build --quiet --locked
+	cargo build --quiet --features nccl --locked
 	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
 
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo clippy --workspace --all-targets --features nccl --locked -- -D warnings
+	cargo clippy --no-default-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl --locked
 
 check: lint test
 

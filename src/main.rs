@@ -10,6 +10,7 @@ mod error;
 mod explain;
 mod files;
 mod format;
+mod gpus;
 mod hardware;
 mod keys;
 mod noise;

@@ -105,8 +105,53 @@ impl<O: Ops> Source for Peak<O> {
     }
 }
 
-/// The smallest layer there is, once as a stage runs it and once alone, by the host's clock: the
-/// difference, over the three passes, is what a pass takes besides.
+/// Kernels at work in one round of [`Launches`]: few enough for any queue of a device.
+const AT_ONCE: u32 = 64;
+
+/// The smallest kernel there is, begun again and again, by the host's clock: how long its thread
+/// takes for each, whatever the device does with it.
+pub struct Launches<O: Ops> {
+    ops: O,
+    x: O::Tensor,
+    y: O::Tensor,
+    began: Instant,
+}
+
+impl<O: Ops> Launches<O> {
+    /// On the device of `ops`.
+    ///
+    /// # Errors
+    /// Whatever stops it.
+    pub fn new(mut ops: O) -> Result<Self, DeviceError> {
+        let (mut x, mut y) = (ops.tensor(1)?, ops.tensor(1)?);
+        ops.write(&[0.0], At::start(&mut x))?;
+        ops.write(&[0.0], At::start(&mut y))?;
+        Ok(Self { ops, x, y, began: Instant::now() })
+    }
+}
+
+impl<O: Ops> Source for Launches<O> {
+    type Error = DeviceError;
+
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), DeviceError> {
+        self.ops.settle()?;
+        let start = Instant::now();
+        for _ in 0..AT_ONCE {
+            self.ops.add(1, &self.x, &mut self.y)?;
+        }
+        let each = start.elapsed() / AT_ONCE;
+        series[0].push(u64::try_from(each.as_nanos()).unwrap_or(u64::MAX));
+        self.ops.settle()
+    }
+
+    fn elapsed(&mut self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+/// The smallest layer there is, once as a stage runs it and once alone: the difference, over the
+/// three passes, is what a pass takes besides. By the clock of a device that runs ahead, which a
+/// stage lets start a pass while the host begins the next, else by the host's.
 pub struct Besides<O: Ops> {
     worker: Gpt<O>,
     device: Device<O>,
@@ -158,8 +203,11 @@ impl<O: Ops> Besides<O> {
             total += start.elapsed();
             drop(value);
         }
-        self.worker.device_times(self.began)?;
-        Ok(total)
+        let device = self.worker.device_times(self.began)?;
+        let sum = |times: Vec<(u64, u64)>| {
+            times.into_iter().map(|(start, end)| Duration::from_nanos(end - start.min(end))).sum()
+        };
+        Ok(device.map_or(total, sum))
     }
 
     fn alone(&mut self) -> Result<Duration, DeviceError> {
@@ -167,15 +215,26 @@ impl<O: Ops> Besides<O> {
         let Some(layer) = layout.layers().first() else { return Ok(Duration::ZERO) };
         let (x, dy) = (device.tensor(1)?, device.tensor(1)?);
         let start = Instant::now();
+        device.ops.stamp()?;
         let (y, kept) = layer.forward(device, weights, x)?;
+        device.ops.stamp()?;
         device.ops.settle()?;
+        device.ops.stamp()?;
         let (dx, kept) = layer.backward_input(device, weights, gradients, kept, dy)?;
+        device.ops.stamp()?;
         device.ops.settle()?;
+        device.ops.stamp()?;
         layer.backward_weight(device, gradients, kept)?;
+        device.ops.stamp()?;
         device.ops.settle()?;
         let total = start.elapsed();
+        let stamps = device.ops.stamps(self.began)?;
         drop((y, dx));
-        Ok(total)
+        let sum = |stamps: Vec<u64>| {
+            let pairs = stamps.chunks_exact(2);
+            pairs.map(|ends| Duration::from_nanos(ends[1].saturating_sub(ends[0]))).sum()
+        };
+        Ok(stamps.map_or(total, sum))
     }
 }
 

@@ -10,6 +10,7 @@ mod clock;
 pub mod company;
 pub mod costs;
 pub mod fit;
+pub mod handover;
 pub mod kernels;
 pub mod links;
 pub mod machine;

@@ -4,7 +4,8 @@ use executor::{BuildError, DeviceError, Failure, Layout, Model, ModelError, Ops,
 use pipeline::{Bytes, Footprint, Shape};
 use thiserror::Error;
 
-use crate::baseline::{Besides, Nothing, Peak};
+use crate::baseline::{Besides, Launches, Nothing, Peak};
+use crate::handover::HandOvers;
 use crate::kernels::{self, LAYERS, OptimizerSteps, Parts};
 use crate::links::{Copies, Joint, Messages, Traffic};
 use crate::profile::{Link, LinkKind, Message, ModelShape, Optimizer, Part, Quantity};
@@ -183,7 +184,7 @@ pub fn traffic(kind: LinkKind, message: Bytes) -> Vec<(u64, u64, bool)> {
     }
     sizes.sort_unstable();
     let mut all: Vec<_> = sizes.iter().map(|&bytes| (bytes, 1, false)).collect();
-    if kind.joins_stages() {
+    if kind.joins_stages() && !kind.is_of_gpus() {
         let large = sizes.iter().filter(|bytes| [1 << 14, 1 << 20, 1 << 24].contains(*bytes));
         all.extend(
             large.flat_map(|&bytes| [(bytes, 1, true), (bytes, 2, false), (bytes, 2, true)]),
@@ -210,7 +211,9 @@ pub fn link_times<O: Ops + 'static>(
         LinkKind::Queue => Some(Joint::Queue),
         LinkKind::Tcp => Some(Joint::Tcp),
         LinkKind::Copy => None,
-        LinkKind::Nccl => return Ok(None),
+        LinkKind::Nccl | LinkKind::HandOver | LinkKind::Peer | LinkKind::HostCopy => {
+            return Ok(None);
+        }
     };
     let all = traffic(kind, message);
     let share = u32::try_from(all.len()).unwrap_or(u32::MAX);
@@ -231,6 +234,56 @@ pub fn link_times<O: Ops + 'static>(
         done();
     }
     Ok(Some(Link { kind, messages }))
+}
+
+/// Times messages over links of `kind`, each size by a source that `make` makes for so many bytes;
+/// `done` is called after each of [`traffic`].
+///
+/// # Errors
+/// Whatever stops the device.
+pub fn device_link_times<S: Source<Error = DeviceError>>(
+    kind: LinkKind,
+    message: Bytes,
+    overhead: u64,
+    rule: &Rule,
+    mut make: impl FnMut(usize) -> Result<S, DeviceError>,
+    mut done: impl FnMut(),
+) -> Result<Link, MeasureError> {
+    let all = traffic(kind, message);
+    let share = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    let each = Rule { time: rule.time / share, ..short(rule) };
+    let mut messages = Vec::new();
+    for (bytes, pairs, both_ways) in all {
+        let source = make(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let time = one_series("a link", source, overhead, &each)?;
+        messages.push(Message { bytes, pairs, both_ways, time });
+        done();
+    }
+    Ok(Link { kind, messages })
+}
+
+/// The same where two devices hand tensors to each other.
+///
+/// # Errors
+/// Whatever stops the devices.
+pub fn hand_over_times<O: Ops>(
+    kind: LinkKind,
+    message: Bytes,
+    overhead: u64,
+    rule: &Rule,
+    mut ends: impl FnMut() -> Result<[O; 2], DeviceError>,
+    done: impl FnMut(),
+) -> Result<Link, MeasureError> {
+    let make = |bytes| HandOvers::new(ends()?, bytes);
+    device_link_times(kind, message, overhead, rule, make, done)
+}
+
+/// How long the host takes to begin a kernel.
+///
+/// # Errors
+/// Whatever stops the device.
+pub fn launch_time<O: Ops>(ops: O, rule: &Rule) -> Result<Quantity, MeasureError> {
+    one_series("a launch", Launches::new(ops)?, 0, &short(rule))
 }
 
 /// Floating-point operations of F, B and W of a layer (Narayanan et al. 2021, arXiv 2104.04473,

@@ -33,6 +33,7 @@ pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
-    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join, run,
+    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join,
+    join_directly, run,
 };
-pub use worker::{Norm, Trainer, Wire, Worker};
+pub use worker::{Direct, Norm, Trainer, Wire, Worker};

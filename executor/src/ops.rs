@@ -124,6 +124,11 @@ pub trait Ops {
     /// Waits until all kernels begun are done.
     fn settle(&mut self) -> Result<(), DeviceError>;
 
+    /// Whether calls return before their kernels are done.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
+
     /// Marks this moment in the order of the kernels.
     fn stamp(&mut self) -> Result<(), DeviceError>;
 

@@ -1,6 +1,6 @@
 //! What the executor asks of whoever computes the passes of one stage.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pipeline::Pass;
 
@@ -36,9 +36,15 @@ pub trait Worker {
     /// Whatever stopped the device meanwhile.
     fn settle(&mut self) -> Result<(), DeviceError>;
 
+    /// Whether [`Worker::run`] returns before the work is done, so that only the device knows when
+    /// passes ran: [`Worker::device_times`] says it then.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
+
     /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
     /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
-    /// since `run` returns when the work is done. Called after [`Worker::settle`].
+    /// since `run` returns when the work is done. Called after [`Worker::settle`], once a step.
     ///
     /// # Errors
     /// Whatever stops the device.
@@ -71,6 +77,40 @@ pub trait Wire: Worker {
     /// # Errors
     /// Whatever stops the device.
     fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Value, DeviceError>;
+}
+
+/// A worker whose values go to other processes from device to device, without the host: both ends of
+/// every transfer must take part in it, as with NCCL.
+pub trait Direct: Wire {
+    /// A name that all workers can join by; one makes it, and all are given it.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or a library that is missing.
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
+
+    /// Joins the `ranks` workers that were given `name`, as number `rank`. Waits for all of them, and
+    /// later for any, at most `patience`.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or a worker that did not come.
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: Duration,
+    ) -> Result<(), DeviceError>;
+
+    /// Begins to send values to ranks and to receive one from each of `from`, as one and behind all
+    /// that was begun so before. Returns what is received, in order; it may be on its way still.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or a worker that is gone.
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Self::Value)>,
+        from: &[usize],
+    ) -> Result<Vec<Self::Value>, DeviceError>;
 }
 
 /// What the gradients of a stage come to.

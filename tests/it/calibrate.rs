@@ -255,7 +255,6 @@ fn a_bad_profile_is_shown_with_its_line() {
 #[test]
 fn what_cannot_be_calibrated_is_refused() {
     for (rest, message) in [
-        ("--device cuda", "no CUDA"),
         ("--device tpu", "possible values"),
         ("--links pigeon", "possible values"),
         ("--hidden 0", "hidden must be at least 1"),

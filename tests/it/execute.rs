@@ -153,11 +153,6 @@ fn bad_questions_are_refused() {
 }
 
 #[test]
-fn without_cuda_what_is_missing_is_named() {
-    refused(&tiny("--device cuda --schedule zb-h1"), &["CUDA", "--device cpu"]);
-}
-
-#[test]
 fn a_failed_bar_is_an_exit_code() {
     // No run is as exact as a millionth of a point.
     let output = tiny("--schedule gpipe --fail-above 0.000001");

@@ -19,6 +19,7 @@ mod explain;
 mod faults;
 mod fsdp;
 mod golden;
+mod gpus;
 mod hardware;
 mod law;
 mod levers;

@@ -16,11 +16,25 @@ pub enum LinkKind {
     Copy,
     /// NCCL send and receive.
     Nccl,
+    /// An event between two stages on one GPU: values change hands, their bytes stay.
+    HandOver,
+    /// A copy to another GPU of the same process.
+    Peer,
+    /// A copy between a GPU and pinned memory of the host: no link between stages.
+    HostCopy,
 }
 
 impl LinkKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Queue, Self::Tcp, Self::Copy, Self::Nccl];
+    pub const ALL: [Self; 7] = [
+        Self::Queue,
+        Self::Tcp,
+        Self::Copy,
+        Self::Nccl,
+        Self::HandOver,
+        Self::Peer,
+        Self::HostCopy,
+    ];
 
     /// The name in files.
     #[must_use]
@@ -30,6 +44,9 @@ impl LinkKind {
             Self::Tcp => "tcp",
             Self::Copy => "copy",
             Self::Nccl => "nccl",
+            Self::HandOver => "hand-over",
+            Self::Peer => "peer",
+            Self::HostCopy => "host-copy",
         }
     }
 
@@ -42,13 +59,19 @@ impl LinkKind {
     /// Whether the bytes of a message are moved, or only change hands.
     #[must_use]
     pub const fn moves_bytes(self) -> bool {
-        !matches!(self, Self::Queue)
+        !matches!(self, Self::Queue | Self::HandOver)
     }
 
     /// Whether it joins two stages.
     #[must_use]
     pub const fn joins_stages(self) -> bool {
-        !matches!(self, Self::Copy)
+        !matches!(self, Self::Copy | Self::HostCopy)
+    }
+
+    /// Whether it is a GPU that it begins or ends at.
+    #[must_use]
+    pub const fn is_of_gpus(self) -> bool {
+        matches!(self, Self::Nccl | Self::HandOver | Self::Peer | Self::HostCopy)
     }
 }
 

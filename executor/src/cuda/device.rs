@@ -245,6 +245,16 @@ impl Queue {
         driver("cuStreamWaitEvent", unsafe { cu::cuStreamWaitEvent(self.raw, event.raw, 0) })
     }
 
+    /// Whether its work is done.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn is_idle(self) -> Result<bool, DeviceError> {
+        // SAFETY: the stream lives.
+        match unsafe { cu::cuStreamQuery(self.raw) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => driver("cuStreamQuery", result).map(|()| true),
+        }
+    }
+
     /// Waits until its work is done.
     pub(crate) fn settle(self) -> Result<(), DeviceError> {
         // SAFETY: the stream lives.

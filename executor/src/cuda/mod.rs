@@ -18,9 +18,12 @@
 mod call;
 mod clock;
 mod device;
+#[cfg(feature = "nccl")]
+mod direct;
 mod element;
 mod gemm;
 mod handed;
+mod host_copies;
 mod kernels;
 mod launch;
 mod layout;
@@ -40,6 +43,7 @@ mod uploads;
 
 pub use element::{Bf16, Element};
 pub use handed::Handed;
+pub use host_copies::HostCopies;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
 pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cudarc::nccl::sys as nc;
 
 use super::call::failed;
-use super::device::Gpu;
+use super::device::{Gpu, Queue};
 use super::element::Element;
 use super::handed::Handed;
 use super::memory::Buffer;
@@ -223,6 +223,21 @@ impl Peers {
             if since.elapsed() > self.patience {
                 let message = format!("not done after {} s", self.patience.as_secs());
                 return Err(failed(call, message));
+            }
+            thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+
+    /// Waits until `queue`, which transfers may be on, is done: as long as the others are there, and at
+    /// most the patience.
+    pub(crate) fn wait_for(&self, queue: Queue) -> Result<(), DeviceError> {
+        let since = Instant::now();
+        while !queue.is_idle()? {
+            self.is_done()?;
+            if since.elapsed() > self.patience {
+                let message = format!("not done after {} s", self.patience.as_secs());
+                return Err(failed("waiting for the GPU", message));
             }
             thread::sleep(GLANCE);
         }

@@ -112,6 +112,10 @@ impl<E: Element> Ops for Cuda<E> {
         self.settle_all()
     }
 
+    fn runs_ahead(&self) -> bool {
+        true
+    }
+
     fn stamp(&mut self) -> Done {
         self.new_stamp()
     }

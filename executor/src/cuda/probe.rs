@@ -25,6 +25,20 @@ pub struct DeviceInfo {
     pub capability: (i32, i32),
     /// Highest clock of the multiprocessors, in kHz.
     pub clock_khz: u32,
+    /// The driver: its version where the system tells, and the CUDA it is for.
+    pub driver: String,
+}
+
+/// The version of the kernel module, where it says so.
+fn module() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
+    Some(text.trim().to_owned()).filter(|version| !version.is_empty())
+}
+
+/// `version` of CUDA, as the driver writes it, in words.
+fn driver_name(module: Option<String>, version: i32) -> String {
+    let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+    module.map_or(cuda.clone(), |module| format!("{module}, {cuda}"))
 }
 
 /// The oldest driver that has every function used here: CUDA 12.8.
@@ -69,8 +83,8 @@ pub(crate) fn nccl() -> Result<(), DeviceError> {
     }
 }
 
-/// The driver is there, new enough, and begun: how many GPUs it has.
-fn start_driver() -> Result<i32, DeviceError> {
+/// The driver is there, new enough, and begun: how many GPUs it has, and its CUDA.
+fn start_driver() -> Result<(i32, i32), DeviceError> {
     let no_driver = || {
         let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
         missing("the NVIDIA driver (libcuda)", cure)
@@ -104,7 +118,7 @@ fn start_driver() -> Result<i32, DeviceError> {
     driver("cuInit", begun)?;
     // SAFETY: the driver has begun.
     driver("cuDeviceGetCount", unsafe { cu::cuDeviceGetCount(&mut count) })?;
-    Ok(count)
+    Ok((count, version))
 }
 
 /// A number the driver knows of `device`.
@@ -119,7 +133,7 @@ pub(crate) fn attribute(
 }
 
 /// GPU number `ordinal` of the driver, which has begun.
-fn device(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
+fn device(ordinal: usize, version: i32) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
     use cu::CUdevice_attribute as Of;
     let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
     let (mut device, mut bytes) = (0, 0);
@@ -142,6 +156,7 @@ fn device(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
             attribute(device, Of::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         ),
         clock_khz: count(Of::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+        driver: driver_name(module(), version),
     };
     Ok((device, info))
 }
@@ -152,10 +167,12 @@ fn device(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
 /// [`DeviceError::Missing`], with the cure, if there is no driver, no GPU, or a library that the
 /// kernels need cannot be loaded.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
-    let count = usize::try_from(start_driver()?).unwrap_or(0);
+    let (count, version) = start_driver()?;
     nvrtc()?;
     cublaslt()?;
-    (0..count).map(|ordinal| Ok(device(ordinal)?.1)).collect()
+    (0..usize::try_from(count).unwrap_or(0))
+        .map(|ordinal| Ok(device(ordinal, version)?.1))
+        .collect()
 }
 
 /// GPU number `ordinal`, with all that kernels need there to be.
@@ -165,12 +182,19 @@ pub(crate) fn find(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceE
         let what = format!("GPU {ordinal}");
         return Err(missing(&what, &format!("there are {count}, counted from 0")));
     }
-    device(ordinal)
+    let (_, version) = start_driver()?;
+    device(ordinal, version)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers_are_named_by_module_and_cuda() {
+        assert_eq!(driver_name(Some("575.57.08".to_owned()), 12_090), "575.57.08, CUDA 12.9");
+        assert_eq!(driver_name(None, 13_000), "CUDA 13.0");
+    }
 
     #[test]
     fn without_a_gpu_the_answer_names_what_is_missing_and_a_cure() {

@@ -30,6 +30,9 @@ use crate::ops::Gemm;
 /// whichever it is moved to.
 // Fields are dropped in this order: streams after what waits for them, the green context last.
 pub struct Cuda<E: Element> {
+    /// The same stages in other processes.
+    #[cfg(feature = "nccl")]
+    pub(crate) peers: Option<super::nccl::Peers>,
     pub(crate) kernels: Kernels,
     program: Arc<Program>,
     blas: Blas,
@@ -118,6 +121,8 @@ impl<E: Element> Cuda<E> {
         };
         let multiprocessors = multiprocessors.and_then(|count| i32::try_from(count).ok());
         Ok(Self {
+            #[cfg(feature = "nccl")]
+            peers: None,
             kernels: Kernels::new(E::BYTES),
             program,
             blas: Blas::new(gpu, compute.queue, multiprocessors)?,
@@ -234,7 +239,7 @@ impl<E: Element> Cuda<E> {
                 cu::cuMemcpyDtoHAsync_v2(to, from.memory.address(), bytes.len(), queue.raw)
             })?;
         }
-        stream.queue.settle()?;
+        self.wait_for(stream)?;
         Ok(bytes)
     }
 
@@ -279,8 +284,18 @@ impl<E: Element> Cuda<E> {
 
     /// Waits for both streams.
     pub(crate) fn settle_all(&self) -> Result<(), DeviceError> {
-        self.compute.queue.settle()?;
-        self.transfer.queue.settle()
+        self.wait_for(&self.compute)?;
+        self.wait_for(&self.transfer)
+    }
+
+    /// Waits for one of its streams; where other processes take part in what is on it, no longer
+    /// than they may take.
+    fn wait_for(&self, stream: &Stream) -> Result<(), DeviceError> {
+        #[cfg(feature = "nccl")]
+        if let Some(peers) = &self.peers {
+            return peers.wait_for(stream.queue);
+        }
+        stream.queue.settle()
     }
 
     /// Marks this moment, with its time.
@@ -307,7 +322,15 @@ impl<E: Element> Drop for Cuda<E> {
     fn drop(&mut self) {
         // What is let go of here may still be read by kernels begun.
         let _ = self.gpu.bind();
-        let _ = self.settle_all();
+        let settled = self.settle_all();
+        #[cfg(feature = "nccl")]
+        if settled.is_err() {
+            // Transfers that a lost process holds up end with the ties to it.
+            self.peers = None;
+        }
+        if settled.is_err() {
+            let _ = self.settle_all();
+        }
     }
 }
 

@@ -27,7 +27,8 @@ impl Drop for Pinned {
 }
 
 impl Pinned {
-    fn new(bytes: usize) -> Result<Self, DeviceError> {
+    /// So many bytes; a context is current.
+    pub(crate) fn new(bytes: usize) -> Result<Self, DeviceError> {
         let mut address = ptr::null_mut();
         // SAFETY: a context is current.
         driver("cuMemHostAlloc", unsafe {
@@ -37,6 +38,11 @@ impl Pinned {
             return Err(failed("cuMemHostAlloc", "no address"));
         }
         Ok(Self { address: address.cast(), bytes })
+    }
+
+    /// Where they begin.
+    pub(crate) const fn address(&self) -> *mut u8 {
+        self.address
     }
 }
 

@@ -151,6 +151,12 @@ impl<O: Ops> Gpt<O> {
         }
     }
 
+    /// The kernels it works with.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn ops_mut(&mut self) -> &mut O {
+        &mut self.device.ops
+    }
+
     /// Elements of a value.
     const fn value_len(&self) -> usize {
         self.model.tokens() * self.model.hidden()
@@ -181,6 +187,10 @@ impl<O: Ops> Worker for Gpt<O> {
 
     fn settle(&mut self) -> Result<(), DeviceError> {
         self.device.ops.settle()
+    }
+
+    fn runs_ahead(&self) -> bool {
+        self.device.ops.runs_ahead()
     }
 
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {

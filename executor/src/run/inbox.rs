@@ -115,6 +115,11 @@ impl<P> Inbox<P> {
         self.values.retain(|name, _| (name.step, name.attempt) >= (step, attempt));
     }
 
+    /// Puts away what the link of this stage has brought itself.
+    pub(crate) fn put(&mut self, name: Name, parcel: P, at: u64) {
+        self.values.insert(name, (parcel, at));
+    }
+
     /// The value of that name, if it is here, and since when.
     pub(crate) fn take(&mut self, name: &Name) -> Option<(P, u64)> {
         self.values.remove(name)

@@ -26,6 +26,23 @@ pub(crate) trait Link<W: Worker> {
         made: u64,
     ) -> Result<(), DeviceError>;
 
+    /// Called before slot number `at` of each attempt at a step, and behind its last: begins the
+    /// transfers that this stage has to take part in by then. What they bring, by name.
+    fn take_part(
+        &mut self,
+        worker: &mut W,
+        at: usize,
+        (step, attempt): (u32, u8),
+    ) -> Result<Vec<(Name, Self::Parcel)>, DeviceError> {
+        let _ = (worker, at, step, attempt);
+        Ok(Vec::new())
+    }
+
+    /// Whether values go from device to device, so that the host sees only the word of them.
+    fn stays_on_devices(&self) -> bool {
+        false
+    }
+
     /// What came in a parcel.
     fn open(&mut self, worker: &mut W, parcel: Self::Parcel) -> Result<W::Value, DeviceError>;
 
@@ -77,6 +94,10 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         let at = made + self.hop;
         self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
         Ok(())
+    }
+
+    fn stays_on_devices(&self) -> bool {
+        true
     }
 
     fn open(&mut self, _: &mut W, parcel: W::Value) -> Result<W::Value, DeviceError> {

@@ -45,6 +45,12 @@ pub enum PlanError {
     /// No time to wait, or more than anyone would.
     #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
     Patience(Duration),
+    /// A boundary after which a step may be begun anew, over links that agree on one order.
+    #[error(
+        "post-validation may begin a step anew, in the middle of transfers that both ends have \
+         agreed on: run it over TCP"
+    )]
+    Anew,
     /// A hop longer than patience.
     #[error("a hop of {hop} is longer than the patience of {patience:?}")]
     Hop {

@@ -11,7 +11,8 @@ use crate::record::{Measured, Measurement, Step};
 /// When a slot ran, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RawSlot {
-    /// When what each of its passes needs from another stage was here.
+    /// When what each of its passes needs from another stage was here, at the earliest: it cannot be
+    /// before it was made, which its maker knows.
     pub(crate) arrivals: [Option<u64>; 2],
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -67,8 +68,9 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     let measurement = |(slot, times): (&Slot, &RawSlot)| {
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
             let value = input_of(pass, chunks)?;
-            // What a device has only been told to make is announced before it is there.
-            Some((value, at?.max(*made.get(&value)?)))
+            // What a device has only been told to make is announced before it is there; and clocks
+            // of two devices agree to some microseconds, which a pass may be shorter than.
+            Some((value, at?.max(*made.get(&value)?).min(times.end)))
         });
         let last = arrivals.max_by_key(|&(_, at)| at);
         let arrived = last.map(|(value, at)| (value, since(at)));

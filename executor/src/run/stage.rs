@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Pass, Slot, Value};
+use pipeline::{Nanos, Pass, Slot, Value};
 
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
@@ -80,6 +80,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
 
     /// All steps.
     pub(super) fn run(mut self) -> Result<RawStage, Halt> {
+        self.refuse_hop()?;
         let schedule = self.plan.schedule();
         let validate_before = validate_before(schedule, self.stage, &self.slots);
         for step in 0..self.plan.all_steps() {
@@ -88,20 +89,34 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
             let epoch = self.epoch;
+            self.cross_boundary()?;
+            // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
             self.device(None, |worker, _| worker.settle())?;
+            let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
             let loss = self.device(None, |worker, _| worker.loss())?;
-            self.cross_boundary()?;
             if step >= self.plan.warm_up() {
                 if let Some(times) = times {
                     self.take_times(&mut slots, &times)?;
                 }
-                let end = nanos_since(epoch, Instant::now());
+                // The clocks of device and host agree to some microseconds.
+                let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 self.raw.steps.push(RawStep { slots, end, loss });
             }
         }
         self.publish(Doing::Done);
         Ok(self.raw)
+    }
+
+    /// A hop that is simulated is waited for on the host, which knows nothing of when a device that
+    /// runs ahead makes its values.
+    fn refuse_hop(&mut self) -> Result<(), Halt> {
+        if self.plan.hop() == Nanos(0) || !self.worker.runs_ahead() {
+            return Ok(());
+        }
+        let message = "the device runs ahead of the host: its links take what they take";
+        let call = "simulating a hop";
+        self.device(None, |_, _| Err(DeviceError::Call { call, message: message.to_owned() }))
     }
 
     fn begin(&mut self) -> Result<(), Halt> {
@@ -123,6 +138,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let at = done.len();
             let mut flow = self.validate(at >= validate_before)?;
             if flow == Flow::On {
+                self.take_part(at)?;
                 match self.slot(self.slots[at])? {
                     Some(raw) => done.push(raw),
                     None => flow = self.validate(true)?,
@@ -134,8 +150,18 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 self.begin()?;
             }
         }
+        self.take_part(self.slots.len())?;
         self.attempt = 0;
         Ok(done)
+    }
+
+    /// Takes part in the transfers that are due before slot number `at`.
+    fn take_part(&mut self, at: usize) -> Result<(), Halt> {
+        let (slot, now) = (self.slots.get(at).copied(), (self.step, self.attempt));
+        let here = self.device(slot, |worker, link| link.take_part(worker, at, now))?;
+        let since = nanos_since(self.epoch, Instant::now());
+        here.into_iter().for_each(|(name, parcel)| self.inbox.put(name, parcel, since));
+        Ok(())
     }
 
     /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.
@@ -159,7 +185,9 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             wait_until(self.epoch + Duration::from_nanos(at));
             let open = |worker: &mut W, link: &mut L| link.open(worker, parcel);
             inputs[i] = Some(self.device(Some(slot), open)?);
-            raw.arrivals[i] = Some(at);
+            // What stays on devices is here when they have made it, whenever the host heard of it.
+            let by_device = self.worker.runs_ahead() && self.link.stays_on_devices();
+            raw.arrivals[i] = Some(if by_device { 0 } else { at });
         }
         raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
         let mut outputs: [Option<W::Value>; 2] = [None, None];

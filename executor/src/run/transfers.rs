@@ -23,6 +23,8 @@ pub struct Post {
     pub peer: usize,
     /// What crosses.
     pub value: Value,
+    /// Those of one round cross at once: a stage may begin its ends of them as one.
+    pub round: u64,
 }
 
 /// All transfers of one step.
@@ -54,9 +56,9 @@ impl Transfers {
         let mut posts = vec![Vec::new(); schedule.shape().stages()];
         for Crossing { time, value, from, to } in crossings {
             let before = starts[to].partition_point(|&start| start < time);
-            posts[to].push(Post { before, way: Way::Receive, peer: from, value });
+            posts[to].push(Post { before, way: Way::Receive, peer: from, value, round: time });
             let before = starts[from].partition_point(|&start| start < time);
-            posts[from].push(Post { before, way: Way::Send, peer: to, value });
+            posts[from].push(Post { before, way: Way::Send, peer: to, value, round: time });
         }
         Self { posts }
     }

@@ -1,6 +1,8 @@
 //! The promises of the executor, one file for each.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+mod ahead;
+mod direct;
 mod faults;
 mod hashed;
 mod model;

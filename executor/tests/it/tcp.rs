@@ -16,11 +16,11 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::threads::{losses, pairs, run_hashed, schedules};
 
 /// A port that nobody listens at just now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
+pub(crate) fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
     let launch = Launch { rank, world, master: "127.0.0.1".to_owned(), port };
     Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }

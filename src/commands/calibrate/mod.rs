@@ -1,6 +1,9 @@
 //! `debubble calibrate`: times the kernels and links of this machine and writes a profile.
 
+#[cfg_attr(not(feature = "cuda"), path = "no_cuda.rs")]
+mod cuda;
 mod report;
+mod target;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,13 +19,15 @@ use calibrate::profile::{Element, Link, LinkKind, Machine, ModelShape, Quantity}
 use calibrate::sample::{Rule, sample};
 use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
-use executor::{Cpu, Model};
+use executor::{Cpu, Model, Ops};
 use indicatif::ProgressBar;
 use pipeline::Nanos;
 
+use self::target::{Core, Target};
 use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
+use crate::gpus::ElementKind;
 use crate::progress;
 
 const EXAMPLES: &str = "\
@@ -34,6 +39,9 @@ Examples:
     debubble calibrate --effort quick
   As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
     debubble calibrate --workers 2 --pin --out scenarios/profiles/here.toml
+  One of 8 equal parts of a GPU, as stages that share it have them:
+    debubble calibrate --device cuda --partition 8 --hidden 4096 --heads 32 --seq 1024 \
+      --microbatch-size 3 --vocabulary 50304 --out scenarios/profiles/gpu.toml
   What follows for a model of 16 layers of that shape over 4 stages:
     debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
       --schedule 1f1b,zb-h1 --stages 4 --microbatches 16
@@ -41,7 +49,8 @@ Examples:
 Each time is the median of repeats, taken until its 95 % confidence interval is narrow enough, with
 the reading of the clock taken off. Samples that stand out are counted, and kept. A layer is timed
 among others, with weights of its own and two microbatches in flight, as in a stage. At the end whole
-stages of the executor are timed, and held against the sum of their parts.
+stages of the executor are timed, and held against the sum of their parts. On a GPU all times are
+by its own events; a part of one is timed while the other parts are idle.
 
 A profile says nothing of other shapes: a question that names it may not give another hidden, heads,
 seq, microbatch-size or vocabulary.";
@@ -53,10 +62,19 @@ pub struct Calibrate {
     /// What computes
     #[arg(long, value_enum, default_value_t = Device::Cpu)]
     device: Device,
-    /// Links to time; hops are predicted by the first that joins stages
+    /// Links to time; hops are predicted by the first that joins stages [default: queue,tcp,copy;
+    /// cuda: hand-over,host-copy, and peer where there are two GPUs]
     #[arg(long, value_enum, value_name = "LINK,..", value_delimiter = ',')]
-    #[arg(default_values_t = [LinkArg::Queue, LinkArg::Tcp, LinkArg::Copy])]
     links: Vec<LinkArg>,
+    /// What tensors hold (cuda) [default: bf16]
+    #[arg(long, value_enum)]
+    element: Option<ElementKind>,
+    /// The GPU to time, counted from 0 (cuda) [default: 0]
+    #[arg(long, value_name = "N")]
+    gpu: Option<usize>,
+    /// Time one of K equal parts of the GPU (cuda) [default: all of it]
+    #[arg(long, value_name = "K")]
+    partition: Option<usize>,
     /// Hidden size h
     #[arg(long, value_name = "H", default_value_t = 512, allow_negative_numbers = true)]
     hidden: usize,
@@ -112,6 +130,12 @@ enum LinkArg {
     Tcp,
     /// Copies in the memory of the host
     Copy,
+    /// Between stages on one GPU, as they are
+    HandOver,
+    /// Copies to the next GPU
+    Peer,
+    /// Copies between a GPU and pinned memory
+    HostCopy,
 }
 
 impl LinkArg {
@@ -120,6 +144,9 @@ impl LinkArg {
             Self::Queue => LinkKind::Queue,
             Self::Tcp => LinkKind::Tcp,
             Self::Copy => LinkKind::Copy,
+            Self::HandOver => LinkKind::HandOver,
+            Self::Peer => LinkKind::Peer,
+            Self::HostCopy => LinkKind::HostCopy,
         }
     }
 }
@@ -155,6 +182,8 @@ impl Effort {
 struct Outcome {
     profile: Profile,
     nothing: Quantity,
+    /// How long the host takes to begin a kernel that it does not wait for.
+    launch: Option<Quantity>,
     peak: (Quantity, u64),
     checks: Vec<Checked>,
 }
@@ -168,8 +197,6 @@ struct Checked {
     measured: Quantity,
 }
 
-/// Rows and columns of the product that shows what a core does at its best.
-const CPU_PEAK: usize = 512;
 /// Layers of the model whose two stages are checked.
 const CHECKED_LAYERS: usize = 12;
 /// The most workers side by side.
@@ -180,18 +207,36 @@ impl Calibrate {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
         if self.device == Device::Cuda {
-            let message = "--device cuda: this build of debubble has no CUDA";
-            let cure = "time this machine's processor with --device cpu";
-            return Err(Error::question(message).with_help(cure));
+            return cuda::run(self, out);
         }
-        let shape = self.shape()?;
+        self.refuse_links(LinkKind::is_of_gpus, "a GPU: --device cuda times it")?;
+        let of_gpus = [
+            ("--element", self.element.is_some()),
+            ("--gpu", self.gpu.is_some()),
+            ("--partition", self.partition.is_some()),
+        ];
+        if let Some((flag, _)) = of_gpus.into_iter().find(|one| one.1) {
+            let message = format!("{flag} is for --device cuda: a core computes in f32");
+            return Err(Error::question(message));
+        }
+        self.run_on(&Core, Element::F32, machine::free_memory(), out)
+    }
+
+    /// Times `target`, which has so much memory.
+    fn run_on<T: Target>(
+        &self,
+        target: &T,
+        element: Element,
+        memory: Option<u64>,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let shape = self.shape(element)?;
         let rule = self.rule()?;
-        let memory = machine::free_memory();
         let neighbours = self.neighbours()?;
         check_memory(shape, neighbours, memory).map_err(|error| refuse(&error))?;
         let load = machine::load();
         let pinned = self.pin && machine::pin(0);
-        let measured = self.measure(shape, &rule, pinned, neighbours);
+        let measured = self.measure(target, shape, &rule, (pinned, neighbours));
         let outcome = measured.map_err(|error| refuse(&error))?;
         report::advise(&outcome, load, self.pin && !pinned);
         if let Some(path) = &self.out {
@@ -202,10 +247,20 @@ impl Calibrate {
         if self.json { report::json(out, &outcome) } else { report::tables(out, &outcome) }
     }
 
-    fn shape(&self) -> Result<ModelShape, Error> {
+    /// Refuses links that are `wrong` here: they need something else.
+    fn refuse_links(&self, wrong: fn(LinkKind) -> bool, needs: &str) -> Result<(), Error> {
+        match self.kinds().into_iter().find(|kind| wrong(*kind)) {
+            None => Ok(()),
+            Some(kind) => {
+                Err(Error::question(format!("--links {}: it needs {needs}", kind.name())))
+            }
+        }
+    }
+
+    fn shape(&self, element: Element) -> Result<ModelShape, Error> {
         let Self { hidden, heads, seq, microbatch_size, vocabulary, .. } = *self;
         Model::new(hidden, heads, 1, vocabulary, seq, microbatch_size)
-            .and_then(|model| ModelShape::new(model, Element::F32))
+            .and_then(|model| ModelShape::new(model, element))
             .map_err(|error| Error::question(format!("there is no such model: {error}")))
     }
 
@@ -229,6 +284,11 @@ impl Calibrate {
     /// How many compute beside the one that is timed.
     fn neighbours(&self) -> Result<usize, Error> {
         match self.workers {
+            2.. if self.device == Device::Cuda => {
+                let message =
+                    "--workers is for --device cpu: stages on a GPU have parts of their own";
+                Err(Error::question(message).with_help("--partition times one of several parts"))
+            }
             1..=MAX_WORKERS => Ok(self.workers - 1),
             _ => {
                 let message = format!("--workers {}: from 1 to {MAX_WORKERS}", self.workers);
@@ -240,7 +300,12 @@ impl Calibrate {
     /// The links asked for, each once.
     fn kinds(&self) -> Vec<LinkKind> {
         let mut kinds = Vec::new();
-        for kind in self.links.iter().map(|link| link.kind()) {
+        let default = match self.device {
+            Device::Cpu => vec![LinkArg::Queue, LinkArg::Tcp, LinkArg::Copy],
+            Device::Cuda => cuda::links(),
+        };
+        let asked = if self.links.is_empty() { &default } else { &self.links };
+        for kind in asked.iter().map(|link| link.kind()) {
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
@@ -248,30 +313,38 @@ impl Calibrate {
         kinds
     }
 
-    fn measure(
+    fn measure<T: Target>(
         &self,
+        target: &T,
         shape: ModelShape,
         rule: &Rule,
-        pinned: bool,
-        neighbours: usize,
+        (pinned, neighbours): (bool, usize),
     ) -> Result<Outcome, MeasureError> {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
         let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
-        let ops = || Ok(Cpu::<f32>::new());
-        let company = Company::new(neighbours, ops, shape, pinned)?;
-        let times = kernel_times(ops, shape, CPU_PEAK, rule, || bar.inc(1))?;
+        let core = || Ok(Cpu::<f32>::new());
+        let company = Company::new(neighbours, core, shape, pinned)?;
+        let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;
         // Links are timed without: a stage that waits for a value leaves its core idle.
         drop(company);
         let half = Rule { time: rule.time / 2, ..*rule };
         let empty = times.nothing.median().0;
         let mut links = Vec::new();
         for kind in self.kinds() {
-            let link = link_times(ops, kind, message, empty, &half, pinned, || bar.inc(1))?;
+            let link = match kind.is_of_gpus() {
+                true => target.link(kind, message, empty, &half, &mut || bar.inc(1))?,
+                false => link_times(core, kind, message, empty, &half, pinned, || bar.inc(1))?,
+            };
             links.extend(link);
         }
+        let ops = target.ops()?;
+        let launch = match ops.runs_ahead() {
+            true => Some(measure::launch_time(ops, &half)?),
+            false => None,
+        };
         let KernelTimes { nothing, peak, layer, embedding, head, overhead, optimizer } = times;
-        let (machine, model) = (self.machine(pinned, neighbours), shape);
+        let (machine, model) = (target.describe(self.machine(pinned, neighbours)), shape);
         let half_width = rule.half_width;
         let profile = Profile {
             machine,
@@ -284,11 +357,11 @@ impl Calibrate {
             optimizer,
             links,
         };
-        let company = Company::new(neighbours, ops, shape, pinned)?;
-        let checks = checks(&profile, &half, &bar)?;
+        let company = Company::new(neighbours, core, shape, pinned)?;
+        let checks = checks(target, &profile, &half, &bar)?;
         drop(company);
         bar.finish_and_clear();
-        Ok(Outcome { profile, nothing, peak, checks })
+        Ok(Outcome { profile, nothing, launch, peak, checks })
     }
 
     fn machine(&self, pinned: bool, neighbours: usize) -> Machine {
@@ -312,11 +385,16 @@ impl Calibrate {
 }
 
 /// Whole stages of the executor, against the sum of their parts.
-fn checks(profile: &Profile, rule: &Rule, bar: &ProgressBar) -> Result<Vec<Checked>, MeasureError> {
+fn checks<T: Target>(
+    target: &T,
+    profile: &Profile,
+    rule: &Rule,
+    bar: &ProgressBar,
+) -> Result<Vec<Checked>, MeasureError> {
     let model = profile.model.with_layers(CHECKED_LAYERS)?;
     let mut checks = Vec::new();
     for stage in 0..2 {
-        let mut lone = LoneStage::new(Cpu::<f32>::new(), model, stage)?;
+        let mut lone = LoneStage::new(target.ops()?, model, stage)?;
         let predicted = predict(profile, CHECKED_LAYERS, lone.shape());
         let predicted = predicted.map_err(|_| MeasureError::NoTimes("a stage"))?;
         let times = predicted.costs.chunks()[stage];

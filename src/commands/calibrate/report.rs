@@ -21,7 +21,7 @@ struct Row<'a> {
 }
 
 fn rows(outcome: &Outcome) -> Vec<Row<'_>> {
-    let Outcome { profile, nothing, peak: (peak, peak_operations), .. } = outcome;
+    let Outcome { profile, nothing, launch, peak: (peak, peak_operations), .. } = outcome;
     let row = |name: &str, quantity, operations: Option<f64>| Row {
         name: name.to_owned(),
         quantity,
@@ -31,6 +31,7 @@ fn rows(outcome: &Outcome) -> Vec<Row<'_>> {
         row("clock, taken off", nothing, None),
         row("square product", peak, Some(*peak_operations as f64)),
     ];
+    rows.extend(launch.as_ref().map(|launch| row("launch of a kernel", launch, None)));
     let quantities = profile.quantities().into_iter();
     rows.extend(quantities.map(|(name, one)| row(name, one, operations(profile, name))));
     rows

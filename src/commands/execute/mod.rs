@@ -1,5 +1,8 @@
 //! `debubble execute`: schedules run for real, beside their simulation.
 
+#[cfg_attr(not(feature = "cuda"), path = "no_gpus.rs")]
+mod gpus;
+mod kinds;
 mod model;
 mod processes;
 mod question;
@@ -11,7 +14,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::Replay;
@@ -21,9 +24,12 @@ use crate::draw::gantt;
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::files;
+use crate::gpus::ElementKind;
 use crate::outcome::{Outcome, title};
 use crate::progress;
 use crate::timelines::{self, Recorded, Source};
+use gpus::Gpus;
+use kinds::{Against, DeviceKind, Links};
 use model::Trained;
 use question::Job;
 use report::Ran;
@@ -37,6 +43,9 @@ Examples:
   A small GPT trained on this CPU, and the result held against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  The same on the GPUs here, bf16; stages that share a GPU get multiprocessors of their own:
+    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \
+      --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline measured.json
@@ -53,8 +62,11 @@ in order.
 
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
-and the last. With --device cpu times are optional: without them the simulation beside the run
-uses the median times measured.
+and the last. With --device cpu and cuda times are optional: without them the simulation beside
+the run uses the median times measured. Passes on a GPU are timed by its own events.
+
+--check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
+dozen roundings on the way through a layer is off by up to 2^-9.
 
 Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
 OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
@@ -92,6 +104,10 @@ pub struct Execute {
     /// Run every stage in a process of its own on this machine, over TCP
     #[arg(long, help_heading = RUN)]
     processes: bool,
+    /// How values travel between processes; all else goes over TCP [default: tcp; cuda: nccl where it
+    /// is built in]
+    #[arg(long, help_heading = RUN, value_enum)]
+    links: Option<Links>,
     /// Address at which this process listens for the others [default: 127.0.0.1]
     #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
@@ -104,9 +120,17 @@ pub struct Execute {
     /// Learning rate of AdamW [default: 0.001]
     #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
     learning_rate: Option<f64>,
-    /// Hold loss and gradients against a serial run of the same model; exit 1 if they differ
-    #[arg(long, help_heading = MODEL)]
-    check: bool,
+    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU (f64)
+    /// or as the stages compute (device); exit 1 if they differ [default: f64]
+    #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "f64")]
+    check: Option<Against>,
+    /// What tensors hold (cuda) [default: bf16]
+    #[arg(long, help_heading = MODEL, value_enum)]
+    element: Option<ElementKind>,
+    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda) [default: all]
+    #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
+    gpus: Vec<usize>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -135,17 +159,6 @@ pub struct Execute {
 const RUN: &str = "The run";
 const MODEL: &str = "The model (cpu, cuda)";
 
-/// What computes the passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum DeviceKind {
-    /// Nothing: passes and hops take the times of the question, and stages, links and waits are real
-    Timed,
-    /// A GPT, on the cores of this machine
-    Cpu,
-    /// A GPT, on GPUs
-    Cuda,
-}
-
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<report::Json<'a>>,
@@ -155,9 +168,13 @@ impl Execute {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         self.check_flags()?;
+        let gpus = match self.device {
+            DeviceKind::Cuda => Some(Gpus::find(&self)?),
+            DeviceKind::Timed | DeviceKind::Cpu => None,
+        };
         let mut scenario = self.asked.read()?;
         let mut notes = Notes::default();
-        let jobs = question::jobs(&mut scenario, &self, &mut notes)?;
+        let jobs = question::jobs(&mut scenario, (&self, gpus.as_ref()), &mut notes)?;
         let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
         if let Some((flag, _)) = asked.filter(|_| jobs.len() != 1) {
@@ -176,7 +193,7 @@ impl Execute {
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
-        let ran = self.run_all(jobs, &place, &mut notes)?;
+        let ran = self.run_all(jobs, (&place, gpus.as_ref()), &mut notes)?;
         if !place.answers() {
             return Ok(Verdict::Done);
         }
@@ -187,22 +204,30 @@ impl Execute {
                 let results = ran.iter().map(report::Json::from).collect();
                 print_json(out, &Results { results })?;
             }
-            false => write!(out, "{}", report::text(&ran))?,
+            false => write!(out, "{}{}", self.devices(&ran), report::text(&ran))?,
         }
         Ok(self.verdict(&ran))
     }
 
     /// Runs `jobs` one after the other.
-    fn run_all(&self, jobs: Vec<Job>, place: &Place, notes: &mut Notes) -> Result<Vec<Ran>, Error> {
+    fn run_all(
+        &self,
+        jobs: Vec<Job>,
+        (place, gpus): (&Place, Option<&Gpus>),
+        notes: &mut Notes,
+    ) -> Result<Vec<Ran>, Error> {
         // What cannot be run is said before anything is.
         jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
         let bar = progress::bar(jobs.len(), "runs");
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
             bar.set_message(job.case.name.clone());
-            let came = run::run(&job, self, Trained::of(&job, self)?.as_ref(), (place, index))?;
+            let trained = Trained::of(&job, self)?;
+            let came = run::run(&job, self, (trained.as_ref(), gpus), (place, index))?;
+            came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
             if let Some(measured) = came.measured {
-                let device = format!("{}, {}", self.device_name(), place.name());
+                let device = came.device.as_deref().unwrap_or(self.device_name());
+                let device = format!("{device}, {}", place.name(self.links()));
                 ran.push(self.outcome((job, device), measured, came.check, notes)?);
             }
             bar.inc(1);
@@ -278,6 +303,35 @@ impl Execute {
             skipped: measured.skipped,
             check,
         })
+    }
+
+    /// What tensors hold.
+    fn element(&self) -> ElementKind {
+        match self.device {
+            DeviceKind::Cuda => self.element.unwrap_or(ElementKind::Bf16),
+            DeviceKind::Timed | DeviceKind::Cpu => ElementKind::F32,
+        }
+    }
+
+    /// How values travel between processes.
+    fn links(&self) -> Links {
+        let default = match self.device {
+            DeviceKind::Cuda if cfg!(feature = "nccl") => Links::Nccl,
+            _ => Links::Tcp,
+        };
+        self.links.unwrap_or(default)
+    }
+
+    /// The GPUs that computed, a line each.
+    fn devices(&self, ran: &[Ran]) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for one in ran.iter().filter(|_| self.device == DeviceKind::Cuda) {
+            let line = format!("on {}\n", one.measured.device);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.concat()
     }
 
     const fn device_name(&self) -> &'static str {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use executor::{
-    AdamW, Batches, BuildError, Cpu, DeviceError, Gpt, Measured, Model, Norm, Parameters, Plan,
+    AdamW, Batches, BuildError, DeviceError, Gpt, Measured, Model, Norm, Ops, Parameters, Plan,
     Random, Reference, Text, Trainer, Training, Wire, Worker,
 };
 use pipeline::{Pass, Placement, Schedule};
@@ -20,11 +20,6 @@ use crate::outcome::named;
 
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
-
-/// How far losses and gradients in f32 may lie from the reference's.
-const TOLERANCE: f64 = 1e-4;
-
-type Device = Gpt<Cpu<f32>>;
 
 /// What is trained on what.
 #[derive(Clone)]
@@ -81,19 +76,20 @@ impl Trained {
         }
         let (fingerprint, training) =
             (fingerprint.finish(), Training { seed, rule, ..Training::default() });
-        let keeps_gradients = execute.check;
+        let keeps_gradients = execute.check.is_some();
         Ok(Some(Self { model, batches, fingerprint, training, keeps_gradients }))
     }
 
-    /// The worker of `stage`; what it computes is noted in `seen`.
-    pub fn worker(
+    /// The worker of `stage` with the kernels of `ops`; what it computes is noted in `seen`.
+    pub fn worker<O: Ops>(
         &self,
+        ops: O,
         schedule: &Schedule,
         stage: usize,
         seen: Arc<Mutex<Seen>>,
-    ) -> Result<Watched, DeviceError> {
+    ) -> Result<Watched<O>, DeviceError> {
         let batches = Arc::clone(&self.batches);
-        let gpt = Gpt::new(Cpu::new(), self.model, schedule, stage, batches, self.training);
+        let gpt = Gpt::new(ops, self.model, schedule, stage, batches, self.training);
         let gpt = gpt.map_err(|error| match error {
             BuildError::Device(error) => error,
             other => DeviceError::Call { call: "building a stage", message: other.to_string() },
@@ -101,21 +97,23 @@ impl Trained {
         Ok(Watched { gpt, stage, noted: !self.keeps_gradients, seen })
     }
 
-    /// Holds what a run of `plan` measured against the model in one piece: losses where they are
-    /// known, and the gradients that were seen.
+    /// Holds what a run of `plan` measured against the model in one piece with the kernels of
+    /// `ops`: losses where they are known, and the gradients that were seen. Either may be off by
+    /// `tolerance`.
     ///
     /// # Errors
     /// If there is too little memory for it.
-    pub fn check(
+    pub fn check<O: Ops>(
         &self,
+        (ops, tolerance): (O, f64),
         plan: &Plan,
         measured: Option<&Measured>,
         seen: &Seen,
     ) -> Result<Check, BuildError> {
         let batches = Arc::clone(&self.batches);
-        let mut reference = Reference::new(Cpu::<f32>::new(), self.model, batches, self.training)?;
+        let mut reference = Reference::new(ops, self.model, batches, self.training)?;
         let microbatches = plan.schedule().shape().microbatches();
-        let mut check = Check { loss_error: 0.0, gradient_error: 0.0, tolerance: TOLERANCE };
+        let mut check = Check { loss_error: 0.0, gradient_error: 0.0, tolerance };
         // A process that does not answer for the run knows the gradients of its stage alone.
         let steps = if measured.is_some() { plan.all_steps() } else { 1 };
         for step in 0..steps {
@@ -169,22 +167,22 @@ impl Seen {
 }
 
 /// A stage at work that notes its first gradients and the scales of its updates.
-pub struct Watched {
-    gpt: Device,
+pub struct Watched<O: Ops> {
+    gpt: Gpt<O>,
     stage: usize,
     noted: bool,
     seen: Arc<Mutex<Seen>>,
 }
 
-impl Watched {
+impl<O: Ops> Watched<O> {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         // What a thread that broke down left is not looked at: its run failed.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Worker for Watched {
-    type Value = <Device as Worker>::Value;
+impl<O: Ops> Worker for Watched<O> {
+    type Value = O::Handed;
 
     fn run(
         &mut self,
@@ -198,6 +196,10 @@ impl Worker for Watched {
         self.gpt.settle()
     }
 
+    fn runs_ahead(&self) -> bool {
+        self.gpt.runs_ahead()
+    }
+
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
         self.gpt.device_times(epoch)
     }
@@ -207,7 +209,7 @@ impl Worker for Watched {
     }
 }
 
-impl Wire for Watched {
+impl<O: Ops> Wire for Watched<O> {
     fn value_bytes(&self) -> usize {
         self.gpt.value_bytes()
     }
@@ -221,7 +223,35 @@ impl Wire for Watched {
     }
 }
 
-impl Trainer for Watched {
+#[cfg(feature = "nccl")]
+impl<O: Ops> executor::Direct for Watched<O>
+where
+    Gpt<O>: executor::Direct<Value = O::Handed>,
+{
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.name()
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: std::time::Duration,
+    ) -> Result<(), DeviceError> {
+        self.gpt.join(name, rank, ranks, patience)
+    }
+
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Self::Value)>,
+        from: &[usize],
+    ) -> Result<Vec<Self::Value>, DeviceError> {
+        self.gpt.exchange(sends, from)
+    }
+}
+
+impl<O: Ops> Trainer for Watched<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         self.gpt.norm()
     }

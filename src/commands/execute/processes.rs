@@ -143,6 +143,7 @@ fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stag
     command
         .env("RANK", rank.to_string())
         .env("WORLD_SIZE", stages.to_string())
+        .env("LOCAL_RANK", rank.to_string())
         .env("MASTER_ADDR", "127.0.0.1")
         .env("MASTER_PORT", port.to_string())
         .env(TOKEN, token)

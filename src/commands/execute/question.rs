@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use calibrate::Profile;
 use calibrate::machine;
 use calibrate::profile::Element;
 use executor::{Model, ModelError, Step};
 use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule};
 use sim::Replay;
 
-use super::sizes::{F32_BYTES, Sizes};
-use super::{DeviceKind, Execute};
+use super::Execute;
+use super::gpus::Gpus;
+use super::kinds::{DeviceKind, Links};
+use super::sizes::Sizes;
 use crate::commands::Notes;
 use crate::error::Error;
+use crate::gpus::ElementKind;
 use crate::hardware::keys::{BoundaryKey, HardwareKeys};
 use crate::keys::Keys;
 use crate::outcome::named;
@@ -50,17 +54,19 @@ struct Common {
     has_times: bool,
     sizes: Option<Sizes>,
     neighbours: Option<u64>,
+    /// Bytes of an element of a tensor.
+    element_bytes: usize,
 }
 
 /// The jobs of `scenario`, in order.
 pub fn jobs(
     scenario: &mut Scenario,
-    execute: &Execute,
+    (execute, gpus): (&Execute, Option<&Gpus>),
     notes: &mut Notes,
 ) -> Result<Vec<Job>, Error> {
     let mut settings = Vec::new();
     for at in 0..scenario.settings.len() {
-        settings.push(common(scenario, at, execute)?);
+        settings.push(common(scenario, at, (execute, gpus))?);
     }
     // Without a word about layers, all models of a command are the same.
     let mut most_chunks = 1;
@@ -86,7 +92,11 @@ pub fn jobs(
 }
 
 /// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
-fn common(scenario: &mut Scenario, at: usize, execute: &Execute) -> Result<Common, Error> {
+fn common(
+    scenario: &mut Scenario,
+    at: usize,
+    (execute, gpus): (&Execute, Option<&Gpus>),
+) -> Result<Common, Error> {
     let trains = execute.device != DeviceKind::Timed;
     let taken = take(&mut scenario.settings[at])?;
     let setting = &scenario.settings[at];
@@ -99,7 +109,7 @@ fn common(scenario: &mut Scenario, at: usize, execute: &Execute) -> Result<Commo
             let mut own = setting.clone();
             own.keys.hardware.vocabulary = taken.vocabulary;
             profiles::agree(scenario, &own, profile)?;
-            profiles::check_machine(profile, machine::ONE_CORE, Element::F32)?;
+            check_machine(profile, execute, gpus)?;
             neighbours = Some(profile.machine.neighbours);
         }
         let keys = &mut scenario.settings[at].keys;
@@ -108,7 +118,28 @@ fn common(scenario: &mut Scenario, at: usize, execute: &Execute) -> Result<Commo
             fill_times(keys);
         }
     }
-    Ok(Common { taken, rules, has_times, sizes, neighbours })
+    let element_bytes = usize::try_from(element(execute).bytes()).unwrap_or(usize::MAX);
+    Ok(Common { taken, rules, has_times, sizes, neighbours, element_bytes })
+}
+
+/// What tensors hold, as profiles say it.
+fn element(execute: &Execute) -> Element {
+    match execute.element() {
+        ElementKind::Bf16 => Element::Bf16,
+        ElementKind::F32 => Element::F32,
+    }
+}
+
+/// Checks that `profile` is of what computes here: a core, or GPUs or parts of them.
+fn check_machine(profile: &Profile, execute: &Execute, gpus: Option<&Gpus>) -> Result<(), Error> {
+    let there = &profile.machine.device;
+    let device = match gpus {
+        None => machine::ONE_CORE,
+        // What part of it was measured stands behind its name.
+        Some(gpus) if there.split(',').next() == Some(gpus.name()) => there,
+        Some(gpus) => gpus.name(),
+    };
+    profiles::check_machine(profile, device, element(execute))
 }
 
 fn job(
@@ -127,7 +158,7 @@ fn job(
             scenario.error(setting, None, message)
         };
         let trained = sizes.model(shape, most_chunks).map_err(fail)?;
-        let held = executor::footprints(trained, shape, F32_BYTES).map_err(fail)?;
+        let held = executor::footprints(trained, shape, common.element_bytes).map_err(fail)?;
         let of = |bytes: fn(Footprint) -> Bytes| {
             Some((0..shape.chunks()).map(|chunk| bytes(held.of(chunk))).collect::<Vec<_>>())
         };
@@ -204,7 +235,7 @@ impl Execute {
         let of_model = [
             ("--data", self.data.is_some()),
             ("--learning-rate", self.learning_rate.is_some()),
-            ("--check", self.check),
+            ("--check", self.check.is_some()),
         ];
         let of_clock =
             [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
@@ -232,9 +263,26 @@ impl Execute {
             let message = "--pin: the system does not let threads be kept on cores";
             return Err(Error::question(message).with_help("leave --pin out"));
         }
-        if self.device == DeviceKind::Cuda {
-            let message = "this debubble was built without CUDA";
-            return Err(Error::question(message).with_help("--device cpu runs the same model"));
+        let of_gpus = [("--element", self.element.is_some()), ("--gpus", !self.gpus.is_empty())];
+        if let Some(flag) = given(&of_gpus).filter(|_| self.device != DeviceKind::Cuda) {
+            let message = format!("{flag} is for --device cuda: the CPU computes in f32");
+            return Err(Error::question(message));
+        }
+        self.check_links()
+    }
+
+    fn check_links(&self) -> Result<(), Error> {
+        if self.links != Some(Links::Nccl) {
+            return Ok(());
+        }
+        if self.device != DeviceKind::Cuda {
+            let message = "--links nccl: NCCL joins GPUs";
+            return Err(Error::question(message).with_help("add --device cuda"));
+        }
+        if !cfg!(feature = "nccl") {
+            let cure = "build it with `cargo build --release --features nccl`, or use --links tcp";
+            let message = "--links nccl: this debubble was built without NCCL";
+            return Err(Error::question(message).with_help(cure));
         }
         Ok(())
     }

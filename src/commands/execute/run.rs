@@ -4,13 +4,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use calibrate::machine;
-use executor::{Boundary, Failure, Launch, Measured, Meeting, Plan, Timed};
+use executor::{Boundary, Cpu, DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Timed};
 
-use super::model::{Seen, Trained};
+use super::Execute;
+use super::gpus::Gpus;
+use super::kinds::{Against, DeviceKind, Links};
+use super::model::{Seen, Trained, Watched};
 use super::processes::TOKEN;
 use super::question::Job;
 use super::report::Check;
-use super::{DeviceKind, Execute};
 use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::BoundaryKey;
@@ -64,10 +66,11 @@ impl Place {
     }
 
     /// In words.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::Process(_) => "processes over TCP",
+    pub const fn name(&self, links: Links) -> &'static str {
+        match (self, links) {
+            (Self::Threads, _) => "threads",
+            (Self::Process(_), Links::Tcp) => "processes over TCP",
+            (Self::Process(_), Links::Nccl) => "processes over NCCL",
         }
     }
 
@@ -113,18 +116,31 @@ pub struct Outcome {
     pub measured: Option<Measured>,
     /// How it compares with the serial reference, if that was asked.
     pub check: Option<Check>,
+    /// What computed, where more is known than its kind.
+    pub device: Option<String>,
+    /// What is worth saying about it.
+    pub notes: Vec<String>,
 }
+
+impl Outcome {
+    fn of(measured: Option<Measured>) -> Self {
+        Self { measured, check: None, device: None, notes: Vec::new() }
+    }
+}
+
+/// How far losses and gradients in f32 may lie from the reference's, which may be in f64.
+pub const F32_TOLERANCE: f64 = 1e-4;
 
 /// Runs `job`, number `index` of this command.
 pub fn run(
     job: &Job,
     execute: &Execute,
-    trained: Option<&Trained>,
+    (trained, gpus): (Option<&Trained>, Option<&Gpus>),
     (place, index): (&Place, usize),
 ) -> Result<Outcome, Error> {
     let plan = plan(job, execute)?;
-    let fail = |failure: Failure| failed(job, &failure);
-    let about = format!("{:?} {:?} {trained:?}", execute.device, job.case.problem.costs());
+    let kind = (execute.device, execute.element(), execute.links());
+    let about = format!("{kind:?} {:?} {trained:?}", job.case.problem.costs());
     let meeting = place.meeting(index, about).transpose()?;
     let Some(trained) = trained else {
         let costs = Arc::new(job.case.problem.costs().clone());
@@ -137,24 +153,116 @@ pub fn run(
             None => executor::run(&plan, make).map(Some),
             Some(meeting) => executor::join(&plan, meeting, make),
         };
-        return Ok(Outcome { measured: measured.map_err(fail)?, check: None });
+        return Ok(Outcome::of(measured.map_err(|failure| failed(job, &failure))?));
     };
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let make = {
-        let (trained, schedule) = (trained.clone(), job.case.schedule.clone());
-        let (seen, pins) = (Arc::clone(&seen), execute.pin);
-        move |stage| {
-            pin(stage, pins);
-            trained.worker(&schedule, stage, Arc::clone(&seen))
+    let task = Task { job, execute, trained, plan, meeting };
+    match gpus {
+        None => task.train(|_| Ok(Cpu::<f32>::new()), || Ok(Cpu::<f32>::new()), F32_TOLERANCE),
+        Some(gpus) => gpus.train(&task),
+    }
+}
+
+/// Kernels whose stages can be in processes of their own.
+pub trait Joins: Ops + Sized + 'static {
+    /// Runs the stage of this process, whose worker `make` makes; values go over `links`.
+    fn join(
+        links: Links,
+        (plan, meeting): (&Plan, &Meeting),
+        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
+    ) -> Result<Option<Measured>, Failure> {
+        let _ = links;
+        executor::join(plan, meeting, make)
+    }
+}
+
+impl Joins for Cpu<f32> {}
+
+/// A run that trains a model.
+pub struct Task<'a> {
+    job: &'a Job,
+    execute: &'a Execute,
+    trained: &'a Trained,
+    plan: Plan,
+    meeting: Option<Meeting>,
+}
+
+impl Task<'_> {
+    /// How many stages there are.
+    #[cfg(feature = "cuda")]
+    pub fn stages(&self) -> usize {
+        self.plan.schedule().shape().stages()
+    }
+
+    /// The stage of this process; `None` if all are here.
+    #[cfg(feature = "cuda")]
+    pub fn own_stage(&self) -> Option<usize> {
+        self.meeting.as_ref().map(|meeting| meeting.launch.rank)
+    }
+
+    /// An error of the device before anything is run.
+    pub fn refuse(&self, error: &DeviceError) -> Error {
+        named(&self.job.case, error)
+    }
+
+    /// Trains with the kernels that `make` has for each stage. A check against the same device gets
+    /// the kernels of `own`; it may be off by `tolerance`.
+    pub fn train<O: Joins>(
+        &self,
+        make: impl Fn(usize) -> Result<O, DeviceError> + Send + Sync + 'static,
+        own: impl FnOnce() -> Result<O, DeviceError>,
+        tolerance: f64,
+    ) -> Result<Outcome, Error> {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let worker = {
+            let (trained, schedule) = (self.trained.clone(), self.plan.schedule().clone());
+            let (seen, pins) = (Arc::clone(&seen), self.execute.pin);
+            move |stage| {
+                pin(stage, pins);
+                trained.worker(make(stage)?, &schedule, stage, Arc::clone(&seen))
+            }
+        };
+        let measured = match &self.meeting {
+            None => executor::run(&self.plan, worker).map(Some),
+            Some(meeting) => O::join(self.execute.links(), (&self.plan, meeting), worker),
+        };
+        let mut outcome = Outcome::of(measured.map_err(|failure| failed(self.job, &failure))?);
+        let (measured, seen) = (outcome.measured.as_ref(), open(&seen));
+        outcome.check = match self.execute.check {
+            None => None,
+            Some(Against::F64) => {
+                Some(self.check((Cpu::<f64>::new(), tolerance), measured, &seen)?)
+            }
+            Some(Against::Device) => {
+                let ops = own().map_err(|error| self.refuse(&error))?;
+                Some(self.check((ops, tolerance), measured, &seen)?)
+            }
+        };
+        Ok(outcome)
+    }
+
+    /// Holds a run against the serial reference; a process that does not answer for the run says by
+    /// an error that its stage differs.
+    fn check<O: Ops>(
+        &self,
+        reference: (O, f64),
+        measured: Option<&Measured>,
+        seen: &Seen,
+    ) -> Result<Check, Error> {
+        let case = &self.job.case;
+        if measured.is_some_and(|measured| measured.skipped > 0) {
+            let message =
+                "updates were left out for a NaN or an infinity: there is nothing to check";
+            return Err(named(case, &message));
         }
-    };
-    let measured = match &meeting {
-        None => executor::run(&plan, make).map(Some),
-        Some(meeting) => executor::join(&plan, meeting, make),
-    };
-    let measured = measured.map_err(fail)?;
-    let check = execute.check.then(|| check(job, &plan, trained, measured.as_ref(), &open(&seen)));
-    Ok(Outcome { check: check.transpose()?, measured })
+        let check = self.trained.check(reference, &self.plan, measured, seen);
+        let check = check.map_err(|error| named(case, &error))?;
+        if measured.is_none() && !check.holds() {
+            let message =
+                format!("gradients differ from the reference by {:e}", check.gradient_error);
+            return Err(named(case, &message));
+        }
+        Ok(check)
+    }
 }
 
 /// Keeps the thread of `stage` on a core of its own, if that is asked for; that the system
@@ -167,27 +275,6 @@ fn pin(stage: usize, pins: bool) {
 
 fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Holds a run against the serial reference; a process that does not answer for the run says by an
-/// error that its stage differs.
-fn check(
-    job: &Job,
-    plan: &Plan,
-    trained: &Trained,
-    measured: Option<&Measured>,
-    seen: &Seen,
-) -> Result<Check, Error> {
-    if measured.is_some_and(|measured| measured.skipped > 0) {
-        let message = "updates were left out for a NaN or an infinity: there is nothing to check";
-        return Err(named(&job.case, &message));
-    }
-    let check = trained.check(plan, measured, seen).map_err(|error| named(&job.case, &error))?;
-    if measured.is_none() && !check.holds() {
-        let message = format!("gradients differ from the reference by {:e}", check.gradient_error);
-        return Err(named(&job.case, &message));
-    }
-    Ok(check)
 }
 
 /// A failure as an error, with its cure.

@@ -5,13 +5,16 @@ use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
 
 use super::Execute;
+use super::kinds::{Against, DeviceKind};
 use super::question::Job;
 use crate::error::Error;
 use crate::keys::Keys;
 use crate::outcome::named;
 
-/// Bytes of an element on this device.
-pub const F32_BYTES: usize = 4;
+/// Bytes of an element of a core.
+const F32_BYTES: usize = 4;
+/// Bytes of an element of the reference that runs are held against.
+const F64_BYTES: usize = 8;
 
 /// What stands in for hidden, heads, seq and microbatch-size.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
@@ -83,9 +86,15 @@ pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Resul
     let needs = executor::needs(model, &job.case.schedule, F32_BYTES, Undo::default());
     let needs = needs.map_err(fault)?;
     let own = needs.iter().enumerate().filter(|(at, _)| stage.is_none_or(|stage| stage == *at));
+    // Stages on a GPU take none of this memory.
+    let own = own.filter(|_| execute.device == DeviceKind::Cpu);
     let mut all = own.fold(0u64, |all, (_, bytes)| all.saturating_add(bytes.0));
-    if execute.check {
-        let reference = executor::reference_needs(model, F32_BYTES).map_err(fault)?;
+    if let Some(against) = execute.check {
+        let element = match against {
+            Against::F64 => F64_BYTES,
+            Against::Device => F32_BYTES,
+        };
+        let reference = executor::reference_needs(model, element).map_err(fault)?;
         // The gradients of both are kept as f64.
         let gradients = (model.parameters() as u64).saturating_mul(16);
         all = all.saturating_add(reference.0).saturating_add(gradients);

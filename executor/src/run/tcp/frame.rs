@@ -14,6 +14,8 @@ use crate::worker::Norm;
 
 /// Bytes of a header: kind, detail, chunk, step, microbatch, attempt, 3 of nothing, length.
 pub(super) const HEADER: usize = 24;
+/// The most bytes of a name that devices join by.
+pub(super) const MOST_NAME: u64 = 256;
 /// The most bytes of a failure in words.
 pub(super) const MOST_WORDS: usize = 4096;
 /// Bytes of what a stage is doing.
@@ -28,7 +30,7 @@ pub(super) enum Head {
     Norm { step: u32, round: Round },
     /// The sender is ready to begin; the payload is the bytes of a value.
     Ready,
-    /// From rank 0: all are ready.
+    /// From rank 0: all are ready; the payload is the name that devices join by, if they do.
     Go,
     /// To rank 0: what the sender measured.
     Report,
@@ -120,7 +122,8 @@ impl Head {
             Self::Value(_) => value_bytes.is_some_and(|bytes| length == bytes as u64),
             Self::Norm { .. } => length == 9,
             Self::Ready => length == 8,
-            Self::Go | Self::Over | Self::Ask => length == 0,
+            Self::Go => length <= MOST_NAME,
+            Self::Over | Self::Ask => length == 0,
             Self::Report => length == report as u64,
             Self::Answer => length == SIGHTING as u64,
             Self::Stop => length <= MOST_WORDS as u64,

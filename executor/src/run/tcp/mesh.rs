@@ -30,8 +30,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 pub(super) enum Word {
     /// A stage is ready; its values have so many bytes.
     Ready(u64),
-    /// All are ready.
-    Go,
+    /// All are ready; what rank 0 has to say to all.
+    Go(Vec<u8>),
     /// What a stage measured.
     Report(RawStage),
     /// All have reported.
@@ -304,7 +304,7 @@ impl Desk {
                 self.has_reported = true;
                 Word::Over
             }
-            Head::Go if from == 0 => Word::Go,
+            Head::Go if from == 0 => Word::Go(payload),
             Head::Answer => {
                 Word::Answer(unpack_sighting(&payload, plan.schedule().shape().stages()))
             }

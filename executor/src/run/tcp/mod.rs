@@ -3,6 +3,7 @@
 //! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
 //! through their [`mesh`] of connections.
 
+mod direct;
 mod frame;
 mod hello;
 mod meeting;
@@ -19,20 +20,22 @@ use std::time::{Duration, Instant};
 
 pub use meeting::{Meeting, MeetingError};
 
+use self::direct::Devices;
 use self::frame::{Head, pack_norm, pack_report};
 use self::mesh::{Mesh, Office, Word};
 use super::board::{Awaited, Board, Chain, Doing};
-use super::boundary::Round;
+use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
 use super::inbox::{Event, Inbox, Name};
 use super::link::Link;
-use super::plan::Plan;
+use super::plan::{Plan, PlanError};
 use super::raw::{RawStage, measured};
 use super::stage::Stage;
 use super::threads::message;
+use super::transfers::Transfers;
 use crate::error::DeviceError;
 use crate::record::Measured;
-use crate::worker::{Norm, Trainer, Wire};
+use crate::worker::{Direct, Norm, Trainer, Wire};
 
 /// How long a process may take to say what its stage is doing.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -51,6 +54,35 @@ where
     W: Trainer + Wire,
     F: FnOnce(usize) -> Result<W, DeviceError>,
 {
+    in_company(plan, meeting, |process, events| process.run(make, events))
+}
+
+/// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
+/// over TCP still.
+///
+/// # Errors
+/// As [`join`]; and post-validation, which begins steps anew in the middle of transfers.
+pub fn join_directly<W, F>(
+    plan: &Plan,
+    meeting: &Meeting,
+    make: F,
+) -> Result<Option<Measured>, Failure>
+where
+    W: Trainer + Direct,
+    F: FnOnce(usize) -> Result<W, DeviceError>,
+{
+    if matches!(plan.boundary(), Boundary::PostValidation { .. }) {
+        return Err(PlanError::Anew.into());
+    }
+    in_company(plan, meeting, |process, events| process.run_directly(make, events))
+}
+
+/// Meets all other processes, and has this one do its `work` among them.
+fn in_company(
+    plan: &Plan,
+    meeting: &Meeting,
+    work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
+) -> Result<Option<Measured>, Failure> {
     let rank = meeting.launch.rank;
     let met = meeting::meet(plan, meeting)?;
     let stages = met.streams.len();
@@ -65,7 +97,7 @@ where
     let (events, inbox) = channel();
     let mesh = Mesh::open(met, &office, &events)?;
     let mut process = Process { plan, rank, stages, office, mesh };
-    let work = AssertUnwindSafe(|| process.run(make, inbox));
+    let work = AssertUnwindSafe(|| work(&mut process, inbox));
     let end = catch_unwind(work).unwrap_or_else(|panic| {
         Err(Failure::Panicked { stage: rank, message: message(panic.as_ref()) })
     });
@@ -95,33 +127,84 @@ impl Process<'_> {
         W: Trainer + Wire,
         F: FnOnce(usize) -> Result<W, DeviceError>,
     {
-        let stage = self.rank;
-        let worker = make(stage).map_err(|error| Failure::Device {
-            stage,
-            step: None,
-            slot: None,
-            error,
-        })?;
-        let bytes = worker.value_bytes();
-        let _ = self.office.value_bytes.set(bytes);
-        self.start(bytes as u64)?;
-        // The readers check what comes before they take memory for it.
-        let inbox = Inbox::new(self.plan, stage, events, Vec::new());
-        let board = Arc::clone(&self.office.board);
+        let worker = self.device(make(self.rank))?;
+        let bytes = self.value_bytes(&worker);
+        self.start(bytes as u64, |_| Ok(Vec::new()))?;
         let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
-        let stage = Stage::new(self.plan, stage, (worker, wires), inbox, board, self.office.epoch);
-        let raw = stage.run().map_err(|halt| match halt {
-            Halt::Failed(failure) => failure,
-            Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
-        })?;
+        let raw = self.go_through(worker, wires, events)?;
         self.report(raw)
     }
 
-    /// All are ready, and hand on values of the same size.
-    fn start(&mut self, bytes: u64) -> Result<(), Failure> {
+    /// The same, with the devices joined by a name that rank 0 makes.
+    fn run_directly<W, F>(
+        &mut self,
+        make: F,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<Option<Measured>, Failure>
+    where
+        W: Trainer + Direct,
+        F: FnOnce(usize) -> Result<W, DeviceError>,
+    {
+        let mut worker = self.device(make(self.rank))?;
+        let bytes = self.value_bytes(&worker);
+        let name = self.start(bytes as u64, |this| this.device(worker.name()))?;
+        if name.is_empty() {
+            let what = "it gave no name to join devices by".to_owned();
+            return Err(Failure::OutOfOrder { stage: 0, what });
+        }
+        let patience = self.plan.patience();
+        self.device(worker.join(&name, self.rank, self.stages, patience))?;
+        let posts = Transfers::of(self.plan.schedule()).of_stage(self.rank).to_vec();
+        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
+        let raw = self.go_through(worker, Devices::new(wires, posts), events)?;
+        self.report(raw)
+    }
+
+    /// An error of the device of this process as a failure.
+    fn device<T>(&self, result: Result<T, DeviceError>) -> Result<T, Failure> {
+        let stage = self.rank;
+        result.map_err(|error| Failure::Device { stage, step: None, slot: None, error })
+    }
+
+    /// Bytes of every value, from now on known to the readers.
+    fn value_bytes<W: Wire>(&self, worker: &W) -> usize {
+        let bytes = worker.value_bytes();
+        let _ = self.office.value_bytes.set(bytes);
+        bytes
+    }
+
+    /// All steps of the stage.
+    fn go_through<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
+        &self,
+        worker: W,
+        link: L,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<RawStage, Failure> {
+        // The readers check what comes before they take memory for it.
+        let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
+        let (board, epoch) = (Arc::clone(&self.office.board), self.office.epoch);
+        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch);
+        stage.run().map_err(|halt| match halt {
+            Halt::Failed(failure) => failure,
+            Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
+        })
+    }
+
+    /// All are ready, and hand on values of the same size. What rank 0 says to all with that: the
+    /// `word` that it has then.
+    fn start(
+        &mut self,
+        bytes: u64,
+        word: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
+    ) -> Result<Vec<u8>, Failure> {
         if self.rank > 0 {
             self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
-            return self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go)).map(drop);
+            let words = self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go(_)))?;
+            let said = words.into_iter().find_map(|(_, word)| match word {
+                Word::Go(said) => Some(said),
+                _ => None,
+            });
+            return Ok(said.unwrap_or_default());
         }
         let peers: Vec<usize> = (1..self.stages).collect();
         let words = self.hear(Awaited::Start, &peers, |_, word| matches!(word, Word::Ready(_)))?;
@@ -133,8 +216,9 @@ impl Process<'_> {
                 return Err(Failure::OutOfOrder { stage, what });
             }
         }
-        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&[])));
-        Ok(())
+        let word = word(self)?;
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&word)));
+        Ok(word)
     }
 
     /// Rank 0 collects what all measured; the others wait until it has.

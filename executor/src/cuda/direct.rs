@@ -1,0 +1,50 @@
+//! Stages whose values go to other processes by NCCL.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::call::failed;
+use super::element::Element;
+use super::handed::Handed;
+use super::nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id};
+use super::stage::Cuda;
+use crate::error::DeviceError;
+use crate::model::Gpt;
+use crate::worker::{Direct, Wire};
+
+impl<E: Element> Direct for Gpt<Cuda<E>> {
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+        Ok(unique_id()?.to_vec())
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: Duration,
+    ) -> Result<(), DeviceError> {
+        let id = <[u8; UNIQUE_ID_BYTES]>::try_from(name)
+            .map_err(|_| failed("ncclCommInitRankConfig", "the name has another length"))?;
+        let cuda = self.ops_mut();
+        cuda.peers = Some(Peers::join(cuda, id, rank, ranks, patience)?);
+        Ok(())
+    }
+
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Handed<E>)>,
+        from: &[usize],
+    ) -> Result<Vec<Handed<E>>, DeviceError> {
+        let len = self.value_bytes() / E::BYTES;
+        let cuda = self.ops_mut();
+        let Some(peers) = cuda.peers.take() else {
+            return Err(failed("ncclGroupStart", "the processes are not joined"));
+        };
+        let sends = sends.into_iter().map(|(to, value)| Transfer::Send { to, value });
+        let receives = from.iter().map(|&from| Transfer::Receive { from, len });
+        let came = cuda.exchange(&peers, sends.chain(receives).collect());
+        cuda.peers = Some(peers);
+        came
+    }
+}

@@ -1,0 +1,126 @@
+//! Values that go from device to device, while all else goes over TCP.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use pipeline::Value;
+
+use super::Wires;
+use crate::error::DeviceError;
+use crate::run::board::Doing;
+use crate::run::boundary::Round;
+use crate::run::failure::{Failure, Halt};
+use crate::run::inbox::Name;
+use crate::run::link::Link;
+use crate::run::transfers::{Post, Way};
+use crate::worker::{Direct, Norm};
+
+/// The way out of a stage whose device is joined with the others.
+///
+/// Both ends of a transfer must begin it. Every stage begins its ends in the order of
+/// [`crate::Transfers`], those of one round as one, each before the slot where it stands there: with
+/// values that slots before have made, and no later than the first slot that needs it. So the
+/// earliest transfer that is not done has both ends free, whatever takes how long.
+pub(super) struct Devices<'a, V> {
+    wires: Wires<'a>,
+    posts: Vec<Post>,
+    /// The first post of the step that is not begun.
+    next: usize,
+    step: u32,
+    made: HashMap<Value, V>,
+    /// What came, by the ticket that lies in the inbox for it.
+    came: HashMap<u64, V>,
+    tickets: u64,
+}
+
+impl<'a, V> Devices<'a, V> {
+    /// With the ends `posts` of this stage.
+    pub(super) fn new(wires: Wires<'a>, posts: Vec<Post>) -> Self {
+        let (made, came) = (HashMap::new(), HashMap::new());
+        Self { wires, posts, next: 0, step: 0, made, came, tickets: 0 }
+    }
+
+    /// The posts that are due before slot number `at` and of one round, if there are any.
+    fn due(&mut self, at: usize) -> Vec<Post> {
+        let Some(first) = self.posts.get(self.next).copied().filter(|post| post.before <= at)
+        else {
+            return Vec::new();
+        };
+        let rest = self.posts[self.next..].iter();
+        let due: Vec<Post> = rest.take_while(|post| post.round == first.round).copied().collect();
+        self.next += due.len();
+        due
+    }
+}
+
+impl<W: Direct> Link<W> for Devices<'_, W::Value> {
+    type Parcel = Vec<u8>;
+
+    fn send(
+        &mut self,
+        _: &mut W,
+        _: usize,
+        name: Name,
+        value: W::Value,
+        _: u64,
+    ) -> Result<(), DeviceError> {
+        self.made.insert(name.value, value);
+        Ok(())
+    }
+
+    fn take_part(
+        &mut self,
+        worker: &mut W,
+        at: usize,
+        (step, attempt): (u32, u8),
+    ) -> Result<Vec<(Name, Vec<u8>)>, DeviceError> {
+        if step != self.step {
+            (self.step, self.next) = (step, 0);
+        }
+        let mut here = Vec::new();
+        loop {
+            let due = self.due(at);
+            if due.is_empty() {
+                return Ok(here);
+            }
+            let (mut sends, mut from, mut names) = (Vec::new(), Vec::new(), Vec::new());
+            for Post { way, peer, value, .. } in due {
+                if way == Way::Receive {
+                    from.push(peer);
+                    names.push(Name { step, attempt, value });
+                    continue;
+                }
+                let none = || DeviceError::NotAtHand { what: format!("{value:?}, to be sent") };
+                sends.push((peer, self.made.remove(&value).ok_or_else(none)?));
+            }
+            let came = worker.exchange(sends, &from)?;
+            if came.len() != names.len() {
+                let what = format!("{} values of {}", came.len(), names.len());
+                return Err(DeviceError::NotAtHand { what });
+            }
+            for (name, value) in names.into_iter().zip(came) {
+                self.tickets += 1;
+                self.came.insert(self.tickets, value);
+                here.push((name, self.tickets.to_le_bytes().to_vec()));
+            }
+        }
+    }
+
+    fn stays_on_devices(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, _: &mut W, parcel: Vec<u8>) -> Result<W::Value, DeviceError> {
+        let ticket = <[u8; 8]>::try_from(parcel).ok().map(u64::from_le_bytes);
+        let came = ticket.and_then(|ticket| self.came.remove(&ticket));
+        came.ok_or_else(|| DeviceError::NotAtHand { what: "a value from its device".to_owned() })
+    }
+
+    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+        Link::<W>::tell(&mut self.wires, to, step, round, norm)
+    }
+
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        Link::<W>::ask(&mut self.wires, stage)
+    }
+}

@@ -1,0 +1,210 @@
+//! Stages on GPUs: which sits where, and how those of one GPU share it.
+
+use std::sync::{Mutex, PoisonError};
+
+use executor::DeviceError;
+use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, Sharing, split};
+#[cfg(feature = "nccl")]
+use executor::{Failure, Measured, Meeting, Plan};
+
+use super::Execute;
+#[cfg(feature = "nccl")]
+use super::kinds::Links;
+#[cfg(feature = "nccl")]
+use super::model::Watched;
+use super::run::{F32_TOLERANCE, Joins, Outcome, Task};
+use crate::error::Error;
+use crate::gpus::{ElementKind, available};
+
+/// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
+/// bits, every rounding is off by up to 2^-9, and a dozen lie on the way through a layer.
+const BF16_TOLERANCE: f64 = 5e-2;
+
+/// Stages on one GPU from which its streams share the driver's queues unless it is told to have more.
+const QUEUES: usize = 8;
+const MORE_QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+/// Where launchers say which of the processes of a machine this is.
+const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
+
+/// The GPUs that stages run on.
+pub struct Gpus {
+    infos: Vec<DeviceInfo>,
+    element: ElementKind,
+}
+
+/// The kernels of every stage, and what is to be said of them.
+struct Bench<E: Element> {
+    stages: Vec<Mutex<Option<Cuda<E>>>>,
+    device: String,
+    notes: Vec<String>,
+}
+
+/// How many of `stages` stages each of `gpus` GPUs gets, in order: as equal as can be, and none if
+/// there are not enough.
+fn deal(stages: usize, gpus: usize) -> Vec<usize> {
+    let used = gpus.min(stages).max(1);
+    let mut counts = vec![0; used];
+    (0..stages).for_each(|stage| counts[stage * used / stages] += 1);
+    counts
+}
+
+/// Which of `gpus` GPUs the process of `local` rank takes; all see one alone where their launcher
+/// binds them to it.
+fn own(local: usize, gpus: usize) -> Option<usize> {
+    if gpus == 1 { Some(0) } else { Some(local).filter(|&local| local < gpus) }
+}
+
+impl Gpus {
+    /// The GPUs that were asked for.
+    ///
+    /// # Errors
+    /// What is missing, with its cure.
+    pub fn find(execute: &Execute) -> Result<Self, Error> {
+        Ok(Self { infos: available(&execute.gpus)?, element: execute.element() })
+    }
+
+    /// What the first of them is called.
+    pub fn name(&self) -> &str {
+        self.infos.first().map_or("", |info| &info.name)
+    }
+
+    /// Runs `task`.
+    pub fn train(&self, task: &Task) -> Result<Outcome, Error> {
+        match self.element {
+            ElementKind::Bf16 => self.train_in::<Bf16>(task, BF16_TOLERANCE),
+            ElementKind::F32 => self.train_in::<f32>(task, F32_TOLERANCE),
+        }
+    }
+
+    fn train_in<E: Element>(&self, task: &Task, tolerance: f64) -> Result<Outcome, Error> {
+        let (bench, first) = match task.own_stage() {
+            None => (self.bench::<E>(task)?, self.infos[0].ordinal),
+            Some(stage) => self.of_process::<E>(task, stage)?,
+        };
+        let Bench { stages, device, notes } = bench;
+        let take = move |stage: usize| {
+            let place =
+                stages.get(stage).map(|one| one.lock().unwrap_or_else(PoisonError::into_inner));
+            let none = || DeviceError::NotAtHand { what: format!("the GPU of stage {stage}") };
+            place.and_then(|mut one| one.take()).ok_or_else(none)
+        };
+        let outcome = task.train(take, || Cuda::<E>::whole(first), tolerance)?;
+        Ok(Outcome { device: Some(device), notes, ..outcome })
+    }
+
+    /// The kernels of all stages, in this process.
+    fn bench<E: Element>(&self, task: &Task) -> Result<Bench<E>, Error> {
+        let stages = task.stages();
+        let mut bench = Bench { stages: Vec::new(), device: String::new(), notes: Vec::new() };
+        let mut names: Vec<String> = Vec::new();
+        for (info, count) in self.infos.iter().zip(deal(stages, self.infos.len())) {
+            let (kernels, sharing) =
+                split::<E>(info.ordinal, count).map_err(|error| task.refuse(&error))?;
+            bench.stages.extend(kernels.into_iter().map(|one| Mutex::new(Some(one))));
+            names.push(format!("GPU {}: {}", info.ordinal, seating(info, count, &sharing)));
+            bench.notes.extend(warning(info, count, &sharing));
+        }
+        let driver = &self.infos[0].driver;
+        bench.device = format!("{}; driver {driver}; {}", names.join("; "), E::NAME);
+        Ok(bench)
+    }
+
+    /// Those of `stage`, whose process has a GPU to itself, and its number.
+    fn of_process<E: Element>(
+        &self,
+        task: &Task,
+        stage: usize,
+    ) -> Result<(Bench<E>, usize), Error> {
+        let variable = |name: &&str| std::env::var(name).ok()?.parse::<usize>().ok();
+        let local = LOCAL_RANKS.iter().find_map(variable).unwrap_or(stage);
+        let Some(info) = own(local, self.infos.len()).map(|at| &self.infos[at]) else {
+            let message = format!(
+                "process {local} of this machine has no GPU: there are {}",
+                self.infos.len()
+            );
+            let cure = "start a process per GPU; stages of one process share its GPUs";
+            return Err(Error::question(message).with_help(cure));
+        };
+        let kernels = Cuda::whole(info.ordinal).map_err(|error| task.refuse(&error))?;
+        let mut stages: Vec<_> = (0..task.stages()).map(|_| Mutex::new(None)).collect();
+        stages[stage] = Mutex::new(Some(kernels));
+        let device = format!("{}; driver {}; {}", info.name, info.driver, E::NAME);
+        Ok((Bench { stages, device, notes: Vec::new() }, info.ordinal))
+    }
+}
+
+#[cfg(not(feature = "nccl"))]
+impl<E: Element> Joins for Cuda<E> {}
+
+#[cfg(feature = "nccl")]
+impl<E: Element> Joins for Cuda<E> {
+    fn join(
+        links: Links,
+        (plan, meeting): (&Plan, &Meeting),
+        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
+    ) -> Result<Option<Measured>, Failure> {
+        match links {
+            Links::Tcp => executor::join(plan, meeting, make),
+            Links::Nccl => executor::join_directly(plan, meeting, make),
+        }
+    }
+}
+
+/// How `count` stages sit on a GPU, in words.
+fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
+    let DeviceInfo { name, multiprocessors: all, .. } = info;
+    match sharing {
+        Sharing::Whole => format!("{name}, one stage on {all} multiprocessors"),
+        Sharing::Partitioned { multiprocessors } => {
+            format!("{name}, {count} stages on {multiprocessors} of {all} multiprocessors each")
+        }
+        Sharing::Shared { .. } => format!("{name}, {count} stages share {all} multiprocessors"),
+    }
+}
+
+/// What makes the times of `count` stages on a GPU less than they seem.
+fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Sharing::Shared { why } = sharing {
+        warnings.push(format!(
+            "the stages on GPU {} have no multiprocessors of their own: passes that run at a time \
+             slow each other, and the bubble is not that of {count} devices ({why})",
+            info.ordinal
+        ));
+    }
+    // A stage has a stream for kernels and one for what comes and goes.
+    if 2 * count > QUEUES && std::env::var_os(MORE_QUEUES).is_none() {
+        warnings.push(format!(
+            "{count} stages on GPU {} have more streams than the driver has queues: set \
+             {MORE_QUEUES}=32, or they may wait for each other",
+            info.ordinal
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_dealt_block_by_block() {
+        assert_eq!(deal(8, 1), [8]);
+        assert_eq!(deal(8, 3), [3, 3, 2]);
+        assert_eq!(deal(4, 4), [1; 4]);
+        assert_eq!(deal(2, 4), [1; 2]);
+        for (stages, gpus) in (1..40).flat_map(|stages| (1..9).map(move |gpus| (stages, gpus))) {
+            let counts = deal(stages, gpus);
+            assert_eq!(counts.iter().sum::<usize>(), stages);
+            assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn processes_take_the_gpu_of_their_number_or_the_one_they_see() {
+        assert_eq!(own(3, 4), Some(3));
+        assert_eq!(own(4, 4), None);
+        assert_eq!(own(3, 1), Some(0));
+    }
+}
