@@ -1,7 +1,7 @@
 //! Idle time by cause: the causes add up to the nanosecond, those of each gap too, and what is taken
 //! away moves the step by what it was given.
 
-use pipeline::{Family, Metrics, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, Schedule};
 use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::Seating;
@@ -10,11 +10,11 @@ use sim::explain::{Cause, Causes, Gaps, Link, Wait, Waits, unshared};
 use sim::straggler::{Jitter, Stragglers, Target};
 use sim::{Replay, timed};
 
-use crate::bench::{Bench, nodes, question};
+use crate::bench::{self, Bench, nodes, question};
 use crate::draw::cases;
 use crate::machine;
 
-fn one_f_one_b(chunk_times: &[[u64; 3]], hop: u64) -> (Schedule, pipeline::Costs) {
+fn one_f_one_b(chunk_times: &[[u64; 3]], hop: u64) -> (Schedule, Costs) {
     question(Family::OneFOneB, [2, 1], chunk_times, hop).unwrap()
 }
 
@@ -255,6 +255,30 @@ fn a_barrier_costs_what_the_step_is_longer_than_a_span_and_the_optimizer() {
         assert_eq!(causes.cost - Nanos(33), free.cost);
         assert_eq!(of(&free, Cause::Synchronisation), [0; 4]);
     }
+}
+
+#[test]
+fn room_that_a_pass_of_no_length_leaves_is_what_was_waited_for() {
+    // Stages 0 and 2 share a device with room for 30 bytes: two microbatches of stage 0 and one of
+    // stage 2, whose next one must wait for B0.0, which takes no time and frees 10.
+    let order = "F0.0 F0.1 B0.0 B0.1 W0.0 W0.1\nF1.0 F1.1 B1.0 B1.1 W1.0 W1.1\n\
+                 F2.0 B2.0 F2.1 B2.1 W2.0 W2.1\n";
+    let schedule: Schedule = order.parse().unwrap();
+    let times = [[10, 0, 10], [10, 20, 10], [10, 20, 10]].map(bench::times).to_vec();
+    let bench = Bench::ideal(schedule, Costs::new(times, Nanos(0)));
+    let mut bench = bench.on(nodes(2, 1), &Seating::Explicit(vec![0, 1, 0]), 3);
+    let held = |until_backward, until_weight| Footprint {
+        until_backward: Bytes(until_backward),
+        until_weight: Bytes(until_weight),
+    };
+    bench.footprints = Footprints::new(vec![held(10, 0), held(1, 1), held(10, 10)]);
+    let bench = bench.with_room(30);
+    let run = bench.run();
+    let waits = Waits::new(&bench.schedule, &run, bench.seats.devices());
+    let link = waits.link(2, 2);
+    assert_eq!(link.span.start, run.timeline.stages[0][2].end);
+    assert_eq!((link.wait, link.after), (Wait::Device, Some((0, 2))));
+    assert_chain(&waits);
 }
 
 #[test]

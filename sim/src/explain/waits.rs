@@ -161,7 +161,39 @@ impl<'a> Waits<'a> {
         if let Some(sent) = arrived.into_iter().find(|one| here(one.from) && one.made < one.end) {
             return Some((Wait::Sending(*sent), self.maker(sent)));
         }
-        self.on_host(stage, step, span)
+        self.on_host(stage, step, span).or_else(|| self.at_once(stage, span))
+    }
+
+    /// A slot of no length at that very moment that let the slot begin, on another stage of its
+    /// device: what it held or kept busy was free at once.
+    fn at_once(&self, stage: usize, span: Span) -> Option<(Wait, Option<(usize, usize)>)> {
+        let device = self.devices[stage];
+        let here = |other: usize| other != stage && self.devices[other] == device;
+        (0..self.devices.len()).filter(|&other| here(other)).find_map(|other| {
+            let spans = &self.run.timeline.stages[other];
+            let next = spans.partition_point(|one| one.end < span.start);
+            let ended = (next..spans.len()).take_while(|&at| spans[at].end == span.start);
+            let mut ended = ended.take_while(|&at| spans[at].start == span.start);
+            let at = ended.find(|&at| self.is_set_off(other, at))?;
+            Some((Wait::Device, Some((other, at))))
+        })
+    }
+
+    /// Whether slot `at` of `stage` began as soon as something ended that took time, so that nothing
+    /// of that very moment set it off.
+    fn is_set_off(&self, stage: usize, at: usize) -> bool {
+        let spans = &self.run.timeline.stages[stage];
+        let moment = spans[at].start;
+        for at in (0..=at).rev().take_while(|&at| spans[at].end == moment) {
+            if spans[at].start < moment {
+                return true;
+            }
+            let arrived = self.arrival(stage, self.step(stage, at), spans[at]);
+            if arrived.is_some_and(|transfer| transfer.made < moment) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The copy to or from the host that the slot waited for.
