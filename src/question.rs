@@ -222,6 +222,12 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
 }
 
+/// How many forwards `rule` has in `setting`; none if it cannot do its shape.
+pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
+    let shape = shape(&setting.keys, rule, segments(&setting.keys, rule));
+    shape.map_or(0, |(shape, _)| shape.cells() as u64)
+}
+
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
     let keys = &setting.keys;

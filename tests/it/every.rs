@@ -225,6 +225,8 @@ fn bad_mixes() {
     );
     refused(&ask(&format!("{odd} --schedule all,zb-9")), &["there is no schedule `zb-9`"]);
     refused(&ask(&format!("{odd} --schedule all,missing.txt")), &["cannot read missing.txt"]);
+    let huge = "--stages 1024 --microbatches 8192";
+    refused(&ask(&format!("--schedule all {huge}")), &["at most 100000000 together"]);
     // What no family can do is an error of the whole.
     refused(&ask("--schedule all --stages 0 --microbatches 12"), &["stages"]);
     refused(&ask("--schedule all --stages 4"), &["--microbatches missing"]);

@@ -10,6 +10,9 @@ use crate::progress;
 use crate::question::{self, Selected};
 use crate::scenario::{Scenario, Setting};
 
+/// The most passes of all orders that `all` stands for: some gigabytes.
+const MOST_PASSES: u64 = 100_000_000;
+
 /// What a scenario came to.
 pub(super) struct Answers {
     /// The schedules that were simulated, setting by setting.
@@ -94,6 +97,7 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
         notes.add_assumed(setting);
         questions.push((setting, question::selected(scenario, setting)?));
     }
+    check_size(&questions)?;
     let count = questions.iter().map(|(_, selected)| selected.len()).sum();
     let bar = progress::bar(count, "schedules");
     let mut replay = Replay::new();
@@ -123,6 +127,20 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
     notes.print();
     run_replicas(&mut answers.outcomes)?;
     Ok(answers)
+}
+
+/// Refuses more orders for `all` than can be held at once.
+fn check_size(questions: &[(&Setting, Vec<Selected>)]) -> Result<(), Error> {
+    let of = |(setting, selected): &(&Setting, Vec<Selected>)| {
+        let all = selected.iter().filter(|one| one.by_all);
+        all.map(|one| 3 * question::forwards(setting, &one.rule)).sum::<u64>()
+    };
+    let passes = questions.iter().map(of).fold(0u64, u64::saturating_add);
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    let message = format!("`all` comes to {passes} passes: at most {MOST_PASSES} together");
+    Err(Error::question(message).with_help("name fewer schedules, or ask one setting at a time"))
 }
 
 /// Whether `error` is about the question, which another family may do, and not about a file.
