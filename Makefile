@@ -30,6 +30,7 @@ build: cargo
 reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
 	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
+	cargo run --quiet --release --locked -- simulate scenarios/all.toml --pareto results/all.svg --gantt never
 
 measure: build
 	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \

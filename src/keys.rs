@@ -18,7 +18,8 @@ use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[command(next_help_heading = "The question")]
 pub struct Keys {
-    /// Schedules to compare: names (see `debubble schedules`) or files in the text form
+    /// Schedules to compare: names (see `debubble schedules`), files in the text form, or `all`
+    /// for every one (simulate, sweep)
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
     #[serde(deserialize_with = "list")]
     pub schedule: Option<Vec<String>>,

@@ -32,6 +32,8 @@ pub struct Outcome {
     pub report: Option<Report>,
     /// Why stages wait, if that was asked.
     pub explanation: Option<Explanation>,
+    /// Whether nothing of its setting has both less bubble and less peak memory, if it was compared.
+    pub on_front: Option<bool>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
@@ -59,6 +61,7 @@ impl Outcome {
             monte_carlo: None,
             report,
             explanation: None,
+            on_front: None,
             memory,
             in_flight,
         })
@@ -134,6 +137,7 @@ impl Outcome {
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
             fits: self.fits(),
+            on_front: self.on_front,
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
             explain: self.explanation.as_ref().map(why::Json::from),
@@ -283,6 +287,9 @@ pub struct Json<'a> {
     memory_limit_bytes: Option<LimitsJson>,
     /// Null without a limit.
     fits: Option<bool>,
+    /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_front: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     noise_free: Option<NoiseFree>,
     #[serde(skip_serializing_if = "Option::is_none")]

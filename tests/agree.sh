@@ -17,6 +17,10 @@ schedules=${SCHEDULES:-gpipe,1f1b,zb-h1,zb-v}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
+# Stages keep the memory they have taken, as the allocators of GPUs do: glibc would give it back to the
+# system after every step, and a step that holds much, as GPipe's, would pay for it again each time.
+export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
+
 echo "$(uname -sr), $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg)"
 for round in $(seq "$rounds"); do
   "$debubble" calibrate --hidden 256 --heads 4 --seq 128 --vocabulary 1024 --workers 2 --pin \

@@ -8,7 +8,7 @@ mod rule;
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
 
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, rules};
+pub use rule::{Rule, Selected, rules, selected};
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};
@@ -109,6 +109,12 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
     Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
+}
+
+/// How many forwards `rule` has in `setting`; none if it cannot do its shape.
+pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
+    let shape = amounts::shape(&setting.keys, rule, amounts::segments(&setting.keys, rule));
+    shape.map_or(0, |(shape, _)| shape.cells() as u64)
 }
 
 /// Builds the schedule of `rule` for `setting`.

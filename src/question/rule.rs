@@ -62,14 +62,65 @@ fn unknown(name: &str) -> Error {
         .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
 }
 
-/// The schedules a setting names.
+/// What stands for every family among the names of schedules.
+const ALL: &str = "all";
+
+/// A schedule that a setting asks for.
+pub struct Selected {
+    /// What orders the passes.
+    pub rule: Rule,
+    /// Whether it is only meant by [`ALL`], and need not be able to do the question.
+    pub by_all: bool,
+}
+
+/// The schedules a setting names, one by one.
+///
+/// # Errors
+/// If one is unknown or cannot be read, or [`ALL`] is among the names.
 pub fn rules(scenario: &Scenario, setting: &Setting) -> Result<Vec<Rule>, Error> {
+    let selected = selected(scenario, setting)?;
+    if selected.iter().any(|one| one.by_all) {
+        let message = "`all` stands for every schedule side by side: name the schedules here";
+        let cure = "`debubble simulate` and `debubble sweep` take `all`";
+        return Err(scenario.error(setting, Some("schedule"), message.to_owned()).with_help(cure));
+    }
+    Ok(selected.into_iter().map(|one| one.rule).collect())
+}
+
+/// The schedules a setting asks for. Where [`ALL`] stands, every family that is not named by itself
+/// follows, in the order of [`Family::ALL`], and no family comes twice.
+pub fn selected(scenario: &Scenario, setting: &Setting) -> Result<Vec<Selected>, Error> {
     let names = setting.keys.schedule.as_deref().unwrap_or_default();
     if names.is_empty() {
-        let message = "no schedule is named: give --schedule, for example 1f1b,zb-h1,zb-2p";
+        let message = "no schedule is named: give --schedule, for example 1f1b,zb-h1,zb-2p, or all";
         return Err(Error::question(message).with_help("`debubble schedules` lists all names"));
     }
-    let rule = |name: &String| match Rule::named(name) {
+    let all = names.iter().any(|name| name == ALL);
+    let told: Vec<Family> = names.iter().filter_map(|name| Family::named(name)).collect();
+    let mut selected: Vec<Selected> = Vec::new();
+    for name in names {
+        let rules = match name == ALL {
+            true => Family::ALL
+                .into_iter()
+                .filter(|one| !told.contains(one))
+                .map(Rule::Family)
+                .collect(),
+            false => vec![rule(scenario, setting, name)?],
+        };
+        for rule in rules {
+            let twice =
+                |one: &Selected| one.rule.family().is_some() && one.rule.family() == rule.family();
+            if !(all && selected.iter().any(twice)) {
+                selected.push(Selected { rule, by_all: name == ALL });
+            }
+        }
+    }
+    Ok(selected)
+}
+
+/// The rule called `name`; what is wrong with it is said where `setting` names it.
+fn rule(scenario: &Scenario, setting: &Setting, name: &str) -> Result<Rule, Error> {
+    match Rule::named(name) {
         Err(Error::Question { message, help }) => {
             let error = scenario.error(setting, Some("schedule"), message);
             Err(match help {
@@ -78,6 +129,5 @@ pub fn rules(scenario: &Scenario, setting: &Setting) -> Result<Vec<Rule>, Error>
             })
         }
         other => other,
-    };
-    names.iter().map(rule).collect()
+    }
 }

@@ -94,7 +94,10 @@ impl Grid {
         for setting in &self.scenario.settings {
             let rules = match chosen_by {
                 Some(axis) => self.chosen_rules(setting, &self.axes[axis])?,
-                None => question::rules(&self.scenario, setting)?,
+                None => {
+                    let selected = question::selected(&self.scenario, setting)?.into_iter();
+                    selected.map(|one| one.rule).collect()
+                }
             };
             let each = if chosen_by.is_some() { 1 } else { rules.len() as u64 };
             let setting = setting.clone();
@@ -109,11 +112,13 @@ impl Grid {
     fn chosen_rules(&self, setting: &Setting, axis: &Axis) -> Result<Vec<Rule>, Error> {
         let one = |index| {
             let keys = self.at(axis, index)?;
-            match question::rules(&self.scenario, &setting.with(keys))?.pop() {
-                Some(rule) if !axis.label(index).contains(',') => Ok(rule),
+            let mut selected = question::selected(&self.scenario, &setting.with(keys))?;
+            match selected.pop() {
+                Some(one) if !one.by_all && !axis.label(index).contains(',') => Ok(one.rule),
                 _ => {
                     let message = "an axis takes one schedule at a time".to_owned();
-                    Err(self.scenario.error_at(axis.place.clone(), message))
+                    let cure = "`schedule = \"all\"` above [sweep] asks every one";
+                    Err(self.scenario.error_at(axis.place.clone(), message).with_help(cure))
                 }
             }
         };

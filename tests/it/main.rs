@@ -14,6 +14,7 @@ mod compare;
 mod controllable;
 mod draw;
 mod engine;
+mod every;
 mod execute;
 mod explain;
 mod faults;

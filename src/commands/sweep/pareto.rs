@@ -16,7 +16,7 @@ pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Erro
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
     while rows.next()? {
         let title = rows.field("setting").to_owned();
-        let new = || Panel { title: title.clone(), series: Vec::new() };
+        let new = || Panel { title: title.clone(), series: Vec::new(), limit: None };
         let panel = place(&mut panels, |panel| panel.title == title, new);
         check_panels(panels.len())?;
         let schedule = rows.field("schedule");
@@ -40,6 +40,7 @@ pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Erro
         y_label: "bubble rate".to_owned(),
         series,
         columns: 3,
+        named: false,
         panels,
     })?)
 }

@@ -51,9 +51,9 @@ pub(crate) fn svg(chart: &LineChart) -> Result<String, DrawError> {
     let shared = rates_from_zero(all().map(|point| point.1));
     let columns = chart.columns.clamp(1, chart.panels.len());
     let rows = chart.panels.len().div_ceil(columns);
-    let width = panels::width(columns);
+    let width = panels::width(columns, panels::SMALL);
     let head = 2 * LINE + legend_height(&chart.series, width);
-    canvas::picture((width, panels::height(rows, head)), |area| {
+    canvas::picture((width, panels::height(rows, head, panels::SMALL)), |area| {
         draw_title(area, &chart.title)?;
         draw_legend(area, &chart.series, 2 * LINE - 4, |index, (x, y)| {
             marks::draw_line(area, index, &[(x, y), (x + SAMPLE, y)])?;

@@ -4,6 +4,7 @@ pub(crate) mod bars;
 pub(crate) mod heat;
 pub(crate) mod lines;
 mod marks;
+mod names;
 mod panels;
 pub(crate) mod scatter;
 pub(crate) mod tornado;

@@ -10,16 +10,18 @@ use crate::draw::DrawError;
 use crate::draw::canvas::{self, Area, GRID, INK, Lettering, Point, extent};
 
 /// Width and height of a panel with its axes, in pixels.
-const PANEL: (i32, i32) = (340, 240);
+pub(super) const SMALL: (i32, i32) = (340, 240);
+/// The same where every point has a name.
+pub(super) const LARGE: (i32, i32) = (780, 500);
 
-/// Width of a picture of `columns` panels side by side.
-pub(super) fn width(columns: usize) -> u32 {
-    extent(PANEL.0.saturating_mul(cells(columns)) + LINE + 10)
+/// Width of a picture of `columns` panels of the size `panel` side by side.
+pub(super) fn width(columns: usize, panel: (i32, i32)) -> u32 {
+    extent(panel.0.saturating_mul(cells(columns)) + LINE + 10)
 }
 
-/// Height of a picture of `rows` panels below a head of `head` pixels.
-pub(super) fn height(rows: usize, head: i32) -> u32 {
-    extent(PANEL.1.saturating_mul(cells(rows)) + head + LINE + 6)
+/// Height of a picture of `rows` panels of the size `panel` below a head of `head` pixels.
+pub(super) fn height(rows: usize, head: i32, panel: (i32, i32)) -> u32 {
+    extent(panel.1.saturating_mul(cells(rows)) + head + LINE + 6)
 }
 
 fn cells(count: usize) -> i32 {

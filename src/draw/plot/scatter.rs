@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+use super::names::Named;
 use super::{
-    FONT, LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, marks, panels,
+    FONT, LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, marks, names, panels,
     rates_from_zero,
 };
 use crate::draw::DrawError;
@@ -24,6 +26,9 @@ pub(crate) struct Scatter {
     pub series: Vec<String>,
     /// Panels per row, at least one.
     pub columns: usize,
+    /// Whether the name of its series stands beside every point, in larger panels, rather than in a
+    /// legend.
+    pub named: bool,
     /// The panels, row by row; each has axes of its own.
     pub panels: Vec<Panel>,
 }
@@ -34,10 +39,16 @@ pub(crate) struct Panel {
     pub title: String,
     /// The points of each series, x and a rate (1 is 100%); a series may have none.
     pub series: Vec<Vec<(f64, f64)>>,
+    /// The largest x that is allowed, if something is.
+    pub limit: Option<f64>,
 }
 
 /// What the legend calls the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
+
+/// What the legend calls the largest x that is allowed.
+const LIMIT: &str = "memory limit";
+const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
 
 /// Draws `scatter`.
 ///
@@ -52,30 +63,43 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let columns = scatter.columns.clamp(1, drawn.len().max(1));
     let rows = drawn.len().div_ceil(columns);
-    let names: Vec<String> = scatter.series.iter().cloned().chain([FRONT.to_owned()]).collect();
+    let legend = legend(scatter, &drawn);
     // Titles and the longest entry of the legend have room, also over a single panel.
-    let longest = names.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
-    let width = panels::width(columns).max(canvas::extent(canvas::pixel(longest) + 100));
-    let head = 2 * LINE + legend_height(&names, width);
+    let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
+    let size = if scatter.named { panels::LARGE } else { panels::SMALL };
+    let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
+    let head = 2 * LINE + legend_height(&legend, width);
     let ranges: Vec<Range<f64>> =
         drawn.iter().map(|panel| panel.x_range()).collect::<Result<_, _>>()?;
     if ranges.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
-    canvas::picture((width, panels::height(rows, head)), |area| {
+    canvas::picture((width, panels::height(rows, head, size)), |area| {
         draw_title(area, &scatter.title)?;
-        draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
-            match index == scatter.series.len() {
-                true => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
-                false => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
-            }
+        draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match &legend[index][..] {
+            FRONT => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
+            LIMIT => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
+            _ => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
         })?;
         let cells = panels::split(area, head, (rows, columns));
         for ((panel, x), cell) in drawn.iter().zip(ranges).zip(&cells) {
-            draw_panel(cell, panel, x)?;
+            let names = if scatter.named { &scatter.series[..] } else { &[] };
+            draw_panel(cell, panel, x, names)?;
         }
         panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)
     })
+}
+
+/// The series, unless their names stand at the points, and what lines mean.
+fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<String> {
+    let limited = drawn.iter().any(|panel| panel.limit.is_some());
+    let series = scatter.series.iter().filter(|_| !scatter.named).cloned();
+    let limit = limited.then(|| LIMIT.to_owned());
+    series.chain([FRONT.to_owned()]).chain(limit).collect()
+}
+
+fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
+    Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
 }
 
 impl Panel {
@@ -88,17 +112,29 @@ impl Panel {
     }
 
     fn x_range(&self) -> Result<Range<f64>, DrawError> {
-        panels::x_range(self.points().map(|point| point.0))
+        panels::x_range(self.points().map(|point| point.0).chain(self.limit))
     }
 }
 
-fn draw_panel(cell: &Area<'_>, panel: &Panel, x: Range<f64>) -> Result<(), DrawError> {
+/// Draws one panel; with the names of its series if there are `names`.
+fn draw_panel(
+    cell: &Area<'_>,
+    panel: &Panel,
+    x: Range<f64>,
+    names: &[String],
+) -> Result<(), DrawError> {
     let y = rates_from_zero(panel.points().map(|point| point.1));
     let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone())?;
     let front = front(panel.points());
     let steps = staircase(&front, (x.end, y.end));
     let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
     let best = |point: &(f64, f64)| front.contains(point);
+    let bounds = [(x.start, y.end), (x.end, y.start)];
+    let bounds = bounds.map(|corner| panels::place(&axes, cell, &corner));
+    if let Some(limit) = panel.limit {
+        let at = panels::place(&axes, cell, &(limit, y.start)).0;
+        draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
+    }
     // Where many lie on the same pixels, one is drawn; the best above all others.
     let mut drawn = BTreeSet::new();
     for is_front in [false, true] {
@@ -117,7 +153,14 @@ fn draw_panel(cell: &Area<'_>, panel: &Panel, x: Range<f64>) -> Result<(), DrawE
             }
         }
     }
-    Ok(())
+    let named = names.iter().zip(&panel.series).flat_map(|(name, points)| {
+        points.iter().map(|point| Named {
+            at: panels::place(&axes, cell, point),
+            name: name.clone(),
+            bold: best(point),
+        })
+    });
+    names::draw(cell, named.collect(), bounds, &steps)
 }
 
 /// The points that no other one beats: none is as small in both, and smaller in one. By ascending
@@ -180,13 +223,14 @@ mod tests {
     }
 
     fn scatter(panels: Vec<Vec<Vec<(f64, f64)>>>) -> Scatter {
-        let panel = |series| Panel { title: "6.2B".to_owned(), series };
+        let panel = |series| Panel { title: "6.2B".to_owned(), series, limit: None };
         Scatter {
             title: "memory".to_owned(),
             x_label: "peak memory".to_owned(),
             y_label: "bubble rate".to_owned(),
             series: vec!["1f1b".to_owned(), "zb-h1".to_owned(), "zb-2p".to_owned()],
             columns: 3,
+            named: false,
             panels: panels.into_iter().map(panel).collect(),
         }
     }
@@ -202,6 +246,20 @@ mod tests {
         let last = drawn.rfind("<circle").unwrap();
         assert!(drawn[last..].contains("#0072B2"));
         check_svg(&svg(&scatter(vec![vec![vec![(1.0, 0.0)]]; 7])).unwrap());
+    }
+
+    #[test]
+    fn every_point_is_named_and_the_limit_drawn() {
+        let mut one = scatter(vec![vec![vec![(1.0, 0.2)], vec![(2.0, 0.3)], vec![(3.0, 0.1)]]]);
+        assert!(!svg(&one).unwrap().contains(LIMIT));
+        (one.named, one.panels[0].limit) = (true, Some(5.0));
+        let drawn = svg(&one).unwrap();
+        check_svg(&drawn);
+        for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        // One marker each, and none in the legend.
+        assert_eq!(drawn.matches("<circle").count(), 1);
     }
 
     #[test]

@@ -1,27 +1,24 @@
 //! `debubble simulate`: schedules side by side.
 
+mod ask;
+mod front;
+mod tables;
+
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pipeline::{Limits, Metrics, Timeline};
+use pipeline::Timeline;
 use serde::Serialize;
-use sim::Replay;
-use sim::monte_carlo::MonteCarlo;
 
-use super::{Asked, Notes, OUTPUT, note, print_json};
+use self::ask::{Answers, Refused};
+use self::front::Sort;
+use super::{Asked, OUTPUT, note, print_json};
 use crate::draw::{gantt, terminal};
 use crate::error::Error;
-use crate::explain::{Explanation, pictures, report as why};
+use crate::explain::{Explanation, pictures};
 use crate::files;
-use crate::format;
-use crate::hardware::Hardware;
-use crate::hardware::report::{HEADER, Report};
-use crate::noise::report;
 use crate::outcome::{self, Json, Outcome, title};
-use crate::progress;
-use crate::question;
-use crate::scenario::Scenario;
 use crate::timelines::{self, Recorded};
 
 const EXAMPLES: &str = "\
@@ -46,12 +43,18 @@ Examples:
       --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
       --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
       --stall 0.001:50ms --seed 1 --replicas 1000
+  Every schedule, with the Pareto front of bubble against peak memory:
+    debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
   Why stages wait, and what changes would be worth:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
 and what is done where alone: every schedule meets the same.
+
+--schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
+and the activations of a stage in v. Families that cannot do the question are named below the table
+with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
 the longest span of a stage; on hardware, the last step with all that lies between two. It takes away
@@ -85,6 +88,12 @@ pub struct Simulate {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
+    /// Order of the rows of a setting, the least first; else as asked, `all` as in `schedules`
+    #[arg(long, help_heading = OUTPUT, value_enum, value_name = "BY")]
+    sort: Option<Sort>,
+    /// Write a picture of bubble rate against peak activation memory, with the Pareto front
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    pareto: Option<PathBuf>,
     /// Draw the timelines in the terminal
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Draw::Auto)]
     gantt: Draw,
@@ -113,28 +122,48 @@ enum Draw {
     Never,
 }
 
-/// Columns of a table under noise.
-const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
-
 /// Width of a drawing in the terminal, in columns.
 const COLUMNS: usize = 120;
 
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<Json<'a>>,
+    /// Absent unless `all` was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a [Refused]>,
 }
 
 impl Simulate {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let scenario = self.asked.read()?;
-        let mut outcomes = outcomes(&scenario)?;
+        if self.pareto.is_some() {
+            front::check(scenario.settings.len())?;
+        }
+        let mut answers = ask::answers(&scenario)?;
+        if answers.all || self.pareto.is_some() {
+            answers.each_setting(front::mark);
+        }
+        if let Some(by) = self.sort {
+            answers.each_setting(|setting| front::sort(setting, by));
+        }
+        let outcomes = &mut answers.outcomes;
         if self.explain || self.explain_svg.is_some() {
-            for outcome in &mut outcomes {
+            for outcome in outcomes {
                 outcome.explanation = Some(Explanation::of(outcome)?);
             }
         }
-        let outcomes = outcomes;
+        self.write(out, scenario.title.as_deref(), &answers)
+    }
+
+    /// Writes all that was asked for.
+    fn write(
+        &self,
+        out: &mut dyn Write,
+        title: Option<&str>,
+        answers: &Answers,
+    ) -> Result<(), Error> {
+        let outcomes = &answers.outcomes;
         let single = [("--trace", &self.trace), ("--timeline", &self.timeline)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
         if let Some((flag, _)) = asked.filter(|_| outcomes.len() != 1) {
@@ -155,12 +184,16 @@ impl Simulate {
                 false => Ok(None),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        self.write_files(&outcomes, &timelines)?;
+        self.write_files(outcomes, &timelines)?;
+        if let Some(path) = &self.pareto {
+            files::write(path, front::svg(title, answers)?)?;
+        }
         if self.json {
             let results = outcomes.iter().map(Outcome::json).collect();
-            print_json(out, &Results { results })?;
+            let refused = answers.all.then_some(&answers.refused[..]);
+            print_json(out, &Results { results, refused })?;
         } else {
-            print_tables(out, &outcomes)?;
+            tables::print(out, answers)?;
         }
         for (outcome, timeline) in outcomes.iter().zip(&timelines) {
             if let Some(timeline) = timeline.as_ref().filter(|_| in_terminal(outcome)) {
@@ -214,171 +247,4 @@ impl Simulate {
         }
         Ok(())
     }
-}
-
-/// Simulates every schedule of every setting, and notes what had no influence.
-fn outcomes(scenario: &Scenario) -> Result<Vec<Outcome>, Error> {
-    let mut questions = Vec::new();
-    let mut notes = Notes::default();
-    for setting in &scenario.settings {
-        notes.add_assumed(setting);
-        for rule in question::rules(scenario, setting)? {
-            notes.add_ignored(setting, &rule);
-            questions.push((setting, rule));
-        }
-    }
-    let bar = progress::bar(questions.len(), "schedules");
-    let mut replay = Replay::new();
-    let mut outcomes = Vec::new();
-    for (setting, rule) in questions {
-        let case = question::case(scenario, setting, &rule)?;
-        notes.add_idle_links(setting, &case);
-        outcomes.push(Outcome::of(case, &mut replay)?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    notes.print();
-    run_replicas(&mut outcomes)?;
-    Ok(outcomes)
-}
-
-/// Runs the replicas that were asked for.
-fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
-    let total = outcomes.iter().filter_map(Outcome::asked_replicas).sum::<u64>();
-    let bar = progress::bar(usize::try_from(total).unwrap_or(usize::MAX), "replicas");
-    outcomes.iter_mut().try_for_each(|outcome| outcome.run_replicas(|| bar.inc(1)))?;
-    bar.finish_and_clear();
-    Ok(())
-}
-
-fn print_tables(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
-    let named = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
-    let limited = outcomes.iter().any(|outcome| outcome.case.limits.is_some());
-    let mut header = vec!["schedule", "p", "m", "v", "span", "bubble"];
-    header.extend(["makespan", "bubble/makespan"]);
-    header.extend(["peak/M_B", "on stage"]);
-    if outcomes.iter().any(|outcome| outcome.noise_free.is_some()) {
-        header.extend(NOISE_FREE);
-    }
-    if outcomes.iter().any(|outcome| outcome.case.has_footprints) {
-        header.push("peak memory");
-    }
-    if limited {
-        header.push("fits");
-    }
-    if named {
-        header.insert(0, "setting");
-    }
-    let rows = outcomes.iter().map(|outcome| row(outcome, &header));
-    write!(out, "{}", format::table(&header, rows))?;
-    print_stages(out, outcomes)?;
-    print_hardware(out, outcomes)?;
-    print_replicas(out, outcomes)?;
-    for outcome in outcomes {
-        if let Some(explanation) = &outcome.explanation {
-            write!(out, "\n{}", why::text(&title(outcome), explanation))?;
-        }
-    }
-    Ok(())
-}
-
-/// What the runs did to the hardware.
-fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
-    let runs = outcomes.iter().filter_map(|outcome| {
-        Some((outcome, outcome.case.hardware.as_ref()?, outcome.report.as_ref()?))
-    });
-    let row = |(outcome, hardware, report): (&Outcome, &Hardware, &Report)| {
-        [title(outcome)].into_iter().chain(report.row(hardware)).collect()
-    };
-    let rows: Vec<Vec<String>> = runs.map(row).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let header: Vec<&str> = ["on hardware"].into_iter().chain(HEADER).collect();
-    Ok(write!(out, "\n{}", format::table(&header, rows))?)
-}
-
-/// What the replicas came to: a table of the span and one of the bubble.
-fn print_replicas(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
-    type Row = fn(&Metrics, &MonteCarlo) -> [String; 5];
-    let tables: [(&str, Row); 2] = [("span", report::spans), ("bubble", report::bubbles)];
-    let asked: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcome| {
-            Some((outcome, outcome.noise_free.as_ref()?, outcome.monte_carlo.as_ref()?))
-        })
-        .collect();
-    let Some((_, _, first)) = asked.first() else { return Ok(()) };
-    for (what, row) in tables {
-        let corner = format!("{what}, {} replicas [95 %]", first.replicas);
-        let header: Vec<&str> = [&corner[..]].into_iter().chain(report::COLUMNS).collect();
-        let rows = asked.iter().map(|(outcome, noise_free, all)| {
-            [title(outcome)].into_iter().chain(row(noise_free, all)).collect()
-        });
-        write!(out, "\n{}", format::table(&header, rows))?;
-    }
-    Ok(())
-}
-
-fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
-    let (case, metrics) = (&outcome.case, &outcome.metrics);
-    let shape = case.schedule.shape();
-    let (stage, peak) = outcome.worst();
-    let mut row = Vec::new();
-    if header.contains(&"setting") {
-        row.push(case.setting.clone().unwrap_or_default());
-    }
-    row.extend([
-        case.name.clone(),
-        shape.stages().to_string(),
-        case.microbatches().to_string(),
-        shape.chunks_per_stage().to_string(),
-        format::time(metrics.span()),
-        format::percent(metrics.bubble_rate()),
-        format::time(metrics.makespan()),
-        format::percent(metrics.bubble_rate_makespan()),
-        format!("{:.2}", outcome.in_microbatches(peak)),
-        stage.to_string(),
-    ]);
-    if header.contains(&NOISE_FREE[0]) {
-        let noise_free = outcome.noise_free.as_ref().unwrap_or(metrics);
-        row.push(format::time(noise_free.span()));
-        row.push(format::percent(noise_free.bubble_rate()));
-    }
-    if header.contains(&"peak memory") {
-        row.push(if case.has_footprints { format::size(peak) } else { "-".to_owned() });
-    }
-    if header.contains(&"fits") {
-        row.push(case.limits.as_ref().map_or("-".to_owned(), |limits| fits(outcome, limits)));
-    }
-    row
-}
-
-/// Whether every stage keeps its limit, or the limit that one does not keep.
-fn fits(outcome: &Outcome, limits: &Limits) -> String {
-    let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
-    let limit = outcome.in_microbatches(limits.of(stage));
-    match limits.same() {
-        Some(_) => format!("no: limit {limit:.2} M_B"),
-        None => format!("no: limit {limit:.2} M_B on stage {stage}"),
-    }
-}
-
-/// The peak of every stage, where they fit on a line.
-fn print_stages(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
-    const MOST: usize = 16;
-    let stages = outcomes.iter().map(|outcome| outcome.memory.peak.len()).max().unwrap_or(0);
-    let settings = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
-    if stages > MOST || settings {
-        return Ok(());
-    }
-    let header = ["peak/M_B, stage".to_owned()].into_iter();
-    let header: Vec<String> = header.chain((0..stages).map(|stage| stage.to_string())).collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let rows = outcomes.iter().map(|outcome| {
-        let peaks = outcome.memory.peak.iter();
-        let peaks = peaks.map(|&peak| format!("{:.2}", outcome.in_microbatches(peak)));
-        std::iter::once(outcome.case.name.clone()).chain(peaks).collect()
-    });
-    Ok(write!(out, "\n{}", format::table(&header, rows))?)
 }
