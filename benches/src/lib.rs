@@ -1,6 +1,5 @@
 //! What the benches share: questions of the size that the published tables ask.
 
-use pipeline::Chunks;
 use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape};
 
 /// Stages and microbatches of a question.
@@ -21,9 +20,7 @@ pub const FULL: Size = Size { stages: 32, microbatches: 256 };
 /// If the question is no legal one.
 #[must_use]
 pub fn problem(family: Family, size: Size) -> Problem {
-    let chunks = match family.about().chunks {
-        Chunks::Exactly(chunks) | Chunks::Any { default: chunks } => u64::from(chunks),
-    };
+    let chunks = family.about().chunks.of(None);
     let shape = Shape::new(size.stages, chunks, size.microbatches).expect("a legal shape");
     let share = |us: u64| Nanos(us * 1000).share(0, chunks);
     let times = PassTimes {

@@ -2,7 +2,7 @@
 
 use executor::{Measurement, Step};
 use pipeline::{
-    Chunks, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline, Value,
+    Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline, Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};
@@ -109,10 +109,7 @@ fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded
 
 /// Chunks per stage that `family` works with; 2 where it takes any.
 fn chunks(family: Family) -> u64 {
-    match family.about().chunks {
-        Chunks::Exactly(chunks) => u64::from(chunks),
-        Chunks::Any { .. } => 2,
-    }
+    family.about().chunks.of(Some(2))
 }
 
 fn span(comparison: &Comparison<'_>, part: Part) -> i64 {

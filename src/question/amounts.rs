@@ -1,8 +1,7 @@
 //! The numbers of a problem: its shape, times and footprints.
 
 use pipeline::{
-    Bytes, Choice, Chunks, Costs, Fault, Footprint, Footprints, Nanos, PassTimes, Placement, Shape,
-    spread,
+    Bytes, Choice, Costs, Fault, Footprint, Footprints, Nanos, PassTimes, Placement, Shape, spread,
 };
 
 use super::Rule;
@@ -27,10 +26,7 @@ pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placemen
         Rule::Written(_, schedule) => Ok((schedule.shape(), schedule.placement())),
         Rule::Family(family) => {
             let about = family.about();
-            let chunks = match about.chunks {
-                Chunks::Exactly(chunks) => u64::from(chunks),
-                Chunks::Any { default } => keys.chunks.unwrap_or(u64::from(default)),
-            };
+            let chunks = about.chunks.of(keys.chunks);
             let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
             Ok((shape, about.placement))

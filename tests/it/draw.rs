@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Choice, Chunks, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass,
-    PassTimes, Placement, Problem, Schedule, Shape, Slot,
+    Bytes, Choice, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
+    Placement, Problem, Schedule, Shape, Slot,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -29,10 +29,7 @@ pub(crate) fn reference(name: &str) -> Option<String> {
 
 /// How many chunks per stage to ask `family` with: two where it works with any number.
 pub(crate) fn chunks(family: Family) -> u64 {
-    match family.about().chunks {
-        Chunks::Exactly(chunks) => u64::from(chunks),
-        Chunks::Any { .. } => 2,
-    }
+    family.about().chunks.of(Some(2))
 }
 
 /// Microbatches, about `m` of them, that every family can do over an even number of stages, `p`.
@@ -112,10 +109,7 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<L
     sizes.prop_flat_map(|(family, stages, microbatches, any_chunks)| {
         // A search over deep pipelines takes long.
         let stages = if family == Family::VAdaptive { stages.div_ceil(2) } else { stages };
-        let chunks = match family.about().chunks {
-            Chunks::Exactly(chunks) => u64::from(chunks),
-            Chunks::Any { .. } => any_chunks,
-        };
+        let chunks = family.about().chunks.of(Some(any_chunks));
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
         (problem(shape), 1..=stages, 1..=4u32).prop_map(
             move |((mut problem, limit), group, cut)| {

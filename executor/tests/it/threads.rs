@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use executor::{Boundary, Failure, Measured, Plan, run};
-use pipeline::{Chunks, Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape};
+use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape};
 
 use crate::hashed::{Hashed, Mishap, Weights, serial};
 
@@ -12,10 +12,7 @@ pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule
     let ms = Nanos(1_000_000);
     let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
     let family = |family: Family| {
-        let chunks = match family.about().chunks {
-            Chunks::Exactly(chunks) | Chunks::Any { default: chunks } => chunks,
-        };
-        let shape = Shape::new(stages, u64::from(chunks), microbatches).unwrap();
+        let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
         let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
         Some((
             format!("{} p {stages} m {microbatches}", family.name()),

@@ -100,6 +100,18 @@ pub enum Choice {
     },
 }
 
+impl Chunks {
+    /// The chunks per stage where `told` are asked for: the only ones, or else those, or as many as
+    /// unless told.
+    #[must_use]
+    pub fn of(self, told: Option<u64>) -> u64 {
+        match self {
+            Self::Exactly(chunks) => u64::from(chunks),
+            Self::Any { default } => told.unwrap_or(u64::from(default)),
+        }
+    }
+}
+
 /// What a memory limit does to a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitUse {

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pipeline::{
-    Bytes, Chunks, Costs, Family, Footprints, Ledger, Memory, Nanos, Order, Pass, PassTimes,
-    Placement, Problem, Schedule, Shape, Value,
+    Bytes, Costs, Family, Footprints, Ledger, Memory, Nanos, Order, Pass, PassTimes, Placement,
+    Problem, Schedule, Shape, Value,
 };
 
 use crate::model::{Activations, Gpt, Model, Parameters, Training, Undo, footprints};
@@ -29,11 +29,7 @@ fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
 
 /// The schedule of `family`, if it does the shape and stages can compute it.
 fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
-    let chunks = match family.about().chunks {
-        Chunks::Exactly(v) => v,
-        Chunks::Any { default } => default,
-    };
-    let shape = Shape::new(stages, chunks.into(), microbatches).unwrap();
+    let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
     let one = Nanos(1_000);
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
