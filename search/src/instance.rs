@@ -1,0 +1,62 @@
+//! What is searched for.
+
+use pipeline::{Costs, Fault, Footprints, Limits, Metrics, Nanos, Placement, Shape};
+
+/// What a schedule is to make small.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Objective {
+    /// The longest time from the first to the last pass of a stage: the time per step where the
+    /// stages are not synchronised between steps ([`Metrics::span`]).
+    #[default]
+    Span,
+    /// The end of the last pass of any stage ([`Metrics::makespan`]).
+    Makespan,
+}
+
+impl Objective {
+    /// What `metrics` come to.
+    #[must_use]
+    pub fn of(self, metrics: &Metrics) -> Nanos {
+        match self {
+            Self::Span => metrics.span(),
+            Self::Makespan => metrics.makespan(),
+        }
+    }
+}
+
+/// A pipeline whose backwards are split, what its passes cost and hold, what each stage may hold,
+/// and what is to be small.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Instance {
+    /// Stages, chunks, microbatches.
+    pub shape: Shape,
+    /// Where the chunks live: looped (one chunk per stage, or interleaved), or in a V.
+    pub placement: Placement,
+    /// How long passes and hops take.
+    pub costs: Costs,
+    /// What each microbatch holds in each chunk.
+    pub footprints: Footprints,
+    /// What each stage may hold, if that is limited.
+    pub limits: Option<Limits>,
+    /// What is to be small.
+    pub objective: Objective,
+}
+
+impl Instance {
+    /// Puts the parts together.
+    ///
+    /// # Errors
+    /// If costs or footprints are those of another pipeline, or overflow.
+    pub fn new(
+        shape: Shape,
+        placement: Placement,
+        costs: Costs,
+        footprints: Footprints,
+        limits: Option<Limits>,
+        objective: Objective,
+    ) -> Result<Self, Fault> {
+        costs.check(shape)?;
+        footprints.check(shape)?;
+        Ok(Self { shape, placement, costs, footprints, limits, objective })
+    }
+}
