@@ -35,6 +35,7 @@ use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
+use crate::commands::plan::Plan;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -73,6 +74,7 @@ enum Command {
     Execute(Box<Execute>),
     Compare(Compare),
     Fsdp(Box<Fsdp>),
+    Plan(Box<Plan>),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -109,6 +111,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => fsdp.run(out)?,
+        Command::Plan(plan) => return plan.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

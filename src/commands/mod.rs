@@ -6,6 +6,7 @@ pub mod compare;
 pub mod execute;
 pub mod export;
 pub mod fsdp;
+pub mod plan;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;

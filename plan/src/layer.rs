@@ -1,0 +1,269 @@
+//! How long the parts of a model take on a device: layers, the head, and what travels for them.
+
+use crate::machine::{Machine, all_reduce};
+use crate::model::{Attention, Recompute, Transformer, number};
+
+/// Bytes of a 16-bit number.
+const HALF: f64 = 2.0;
+/// How often the forward of attention moves one score through memory: written by the product, read
+/// and written by softmax and by dropout, its mask, read by the second product, and what fusing them
+/// does not save. Fitted; 6.5 by counting.
+const SCORE_TRAFFIC: f64 = 8.78;
+/// How often the forward of a layer moves one activation of size h that every device of a tensor
+/// group has whole: two normalisations, two dropouts with residuals. Fitted; 11 by counting without
+/// fusion.
+const WHOLE_TRAFFIC: f64 = 8.07;
+/// The same for queries, keys and values, which the group shares.
+const SHARED_TRAFFIC: f64 = 4.48;
+/// The same for the width of the MLP: read and written by the activation function.
+const MLP_TRAFFIC: f64 = 2.0;
+/// The traffic of the backward over that of the forward. Fitted.
+const BACKWARD_TRAFFIC: f64 = 0.923;
+/// Bytes moved for one logit by the loss, forward and backward. Fitted.
+const LOGIT_BYTES: f64 = 5.9;
+/// Bytes moved for one activation at the head: last normalisation, and its backward.
+const HEAD_BYTES: f64 = 60.0;
+/// Share of the launches of a layer that its forward is; the rest are backward and forward again.
+const FORWARD_LAUNCHES: f64 = 0.27;
+/// FLOPs of the backward of fused attention over its forward: five products in place of two (Dao
+/// 2023, arXiv 2307.08691, section 3.1).
+const FLASH_BACKWARD: f64 = 2.5;
+
+/// How a model is cut for one device of a stage, and how many sequences pass at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Cut {
+    /// Devices that share each product, t.
+    pub tensor: u64,
+    /// Devices that share each sequence, c.
+    pub context: u64,
+    /// Devices that share the experts of a layer, e.
+    pub expert: u64,
+    /// Sequences of a microbatch, b.
+    pub microbatch: u64,
+    /// Whether the tensor group shares the activations between its products too (sequence
+    /// parallelism, Korthikanti et al. 2022, section 4.2.2).
+    pub sequence_parallel: bool,
+}
+
+/// F, B and W, in seconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Times {
+    /// Forward.
+    pub forward: f64,
+    /// Backward for the input, with what is computed again.
+    pub backward_input: f64,
+    /// Backward for the weights.
+    pub backward_weight: f64,
+}
+
+impl Times {
+    /// `count` times as long.
+    #[must_use]
+    pub fn times(self, count: f64) -> Self {
+        Self {
+            forward: self.forward * count,
+            backward_input: self.backward_input * count,
+            backward_weight: self.backward_weight * count,
+        }
+    }
+
+    /// One after the other.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            forward: self.forward + other.forward,
+            backward_input: self.backward_input + other.backward_input,
+            backward_weight: self.backward_weight + other.backward_weight,
+        }
+    }
+
+    /// All three.
+    #[must_use]
+    pub fn sum(self) -> f64 {
+        self.forward + self.backward_input + self.backward_weight
+    }
+}
+
+/// What a layer takes, and of what that is made.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct LayerTimes {
+    /// With everything below.
+    pub times: Times,
+    /// Seconds of all three that are products.
+    pub products: f64,
+    /// Seconds that are attention.
+    pub attention: f64,
+    /// Seconds that are elementwise kernels.
+    pub elementwise: f64,
+    /// Seconds that are collectives of tensor, context and expert groups.
+    pub collectives: f64,
+}
+
+/// The kernels of one layer's forward and backward, before anything is put together.
+struct Parts {
+    products: [f64; 3],
+    /// Forward and backward.
+    attention: [f64; 2],
+    elementwise: [f64; 2],
+    /// Of one direction.
+    collectives: f64,
+}
+
+/// What a layer of `model`, cut as `cut` says, takes on `machine` under `recompute`.
+///
+/// The device takes the sum of its kernels and collectives, or the host its launches, whatever is
+/// longer; near each other both count, as the fourth root of the sum of fourth powers.
+#[must_use]
+pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recompute) -> LayerTimes {
+    let parts = parts(model, machine, cut);
+    let [f, b, w] = parts.products;
+    let [attention, attention_back] = parts.attention;
+    let [elementwise, elementwise_back] = parts.elementwise;
+    let forward = f + attention + elementwise + parts.collectives;
+    let again = match recompute {
+        Recompute::None => 0.0,
+        Recompute::Selective => attention,
+        Recompute::Full => forward,
+    };
+    let backward = b + attention_back + elementwise_back + parts.collectives + again;
+    let launch = machine.efficiency.launch
+        * if cut.tensor > 1 { machine.efficiency.launch_tensor } else { 1.0 };
+    let forward_taken = longer(forward, launch * FORWARD_LAUNCHES);
+    let stretch = longer(backward + w, launch * (1.0 - FORWARD_LAUNCHES)) / (backward + w);
+    let repeats = if recompute == Recompute::Full { 1.0 } else { 0.0 };
+    let repeats_attention = if recompute == Recompute::None { 0.0 } else { 1.0 };
+    LayerTimes {
+        times: Times {
+            forward: forward_taken,
+            backward_input: backward * stretch,
+            backward_weight: w * stretch,
+        },
+        products: f * (1.0 + repeats) + b + w,
+        attention: attention * (1.0 + repeats_attention) + attention_back,
+        elementwise: elementwise * (1.0 + repeats) + elementwise_back,
+        collectives: parts.collectives * (2.0 + repeats),
+    }
+}
+
+fn parts(model: &Transformer, machine: &Machine, cut: Cut) -> Parts {
+    let [attention, attention_back] = attention(model, machine, cut);
+    let elementwise = elementwise(model, machine, cut);
+    Parts {
+        products: products(model, machine, cut),
+        attention: [attention, attention_back],
+        elementwise: [elementwise, elementwise * BACKWARD_TRAFFIC],
+        collectives: collectives(model, machine, cut),
+    }
+}
+
+/// Tokens of a microbatch on one device of a context group.
+fn tokens(model: &Transformer, cut: Cut) -> f64 {
+    number(cut.microbatch) * number(model.sequence) / number(cut.context)
+}
+
+/// F, B and W of the products with weights: each backward has the sizes of the forward in another
+/// order.
+fn products(model: &Transformer, machine: &Machine, cut: Cut) -> [f64; 3] {
+    let (tokens, t) = (tokens(model, cut), number(cut.tensor));
+    let hidden = number(model.hidden);
+    let queries = number(model.heads * model.head_size) / t;
+    let keys = number(model.kv_heads * model.head_size) / t;
+    let up = number(model.ffn) / t * if model.gated { 2.0 } else { 1.0 };
+    let down = number(model.ffn) / t;
+    let (groups, visits) = match model.experts {
+        Some(experts) => {
+            let local = number(experts.count) / number(cut.expert);
+            (local.max(1.0), number(experts.top_k))
+        }
+        None => (1.0, 1.0),
+    };
+    // The tokens of all devices of an expert group meet at its experts: as many as each brought.
+    let routed = tokens * visits / groups;
+    let all = [
+        ([tokens, queries + 2.0 * keys, hidden], 1.0),
+        ([tokens, hidden, queries], 1.0),
+        ([routed, up, hidden], groups),
+        ([routed, hidden, down], groups),
+    ];
+    let sum = |sizes: fn([f64; 3]) -> [f64; 3]| {
+        all.iter().map(|&(one, batch)| machine.matmul(sizes(one), batch)).sum()
+    };
+    [sum(|[m, n, k]| [m, n, k]), sum(|[m, n, k]| [m, k, n]), sum(|[m, n, k]| [n, k, m])]
+}
+
+/// Forward and backward of scores, softmax and weighted values.
+fn attention(model: &Transformer, machine: &Machine, cut: Cut) -> [f64; 2] {
+    let (sequence, size) = (number(model.sequence), number(model.head_size));
+    let own = sequence / number(cut.context);
+    let heads = number(cut.microbatch) * number(model.heads) / number(cut.tensor);
+    match model.attention {
+        Attention::Core => {
+            let products = machine.matmul([own, sequence, size], heads)
+                + machine.matmul([own, size, sequence], heads);
+            let traffic = machine.stream(heads * own * sequence * HALF * SCORE_TRAFFIC);
+            [products + traffic, 2.0 * products + traffic * BACKWARD_TRAFFIC]
+        }
+        Attention::Flash => {
+            // Half of all pairs: those behind a token are left out.
+            let flops = 2.0 * heads * own * sequence * size;
+            let forward = flops / (machine.peak * machine.efficiency.flash);
+            [forward, forward * FLASH_BACKWARD]
+        }
+    }
+}
+
+/// The forward of all that is done to single numbers.
+fn elementwise(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
+    let t = number(cut.tensor);
+    let hidden = number(model.hidden);
+    let whole = hidden * WHOLE_TRAFFIC / if cut.sequence_parallel { t } else { 1.0 };
+    let visited = number(model.experts.map_or(1, |experts| experts.top_k));
+    let gate = if model.gated { 1.5 } else { 1.0 };
+    let shared = hidden * SHARED_TRAFFIC + number(model.ffn) * MLP_TRAFFIC * gate * visited;
+    machine.stream(tokens(model, cut) * HALF * (whole + shared / t))
+}
+
+/// What travels in one direction: two all-reduces of b s h among the tensor group, or as many
+/// all-gathers and reduce-scatters of the same bytes; keys and values around the context group; tokens
+/// to their experts and back.
+fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
+    let tokens = tokens(model, cut);
+    let bytes = tokens * number(model.hidden) * HALF;
+    let latency = machine.efficiency.collective_latency;
+    let tensor = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency);
+    let mut sum = 2.0 * tensor;
+    if cut.context > 1 {
+        let keys = 2.0 * number(model.kv_heads * model.head_size) / number(cut.tensor);
+        let others = number(cut.context - 1);
+        let rate = machine.ring(cut.context, cut.tensor);
+        sum += others * (tokens * keys * HALF / rate + latency);
+    }
+    if let Some(experts) = model.experts.filter(|_| cut.expert > 1) {
+        let e = number(cut.expert);
+        let sent = bytes * number(experts.top_k) / number(cut.tensor) * (e - 1.0) / e;
+        let rate = machine.ring(cut.expert, cut.tensor * cut.context);
+        sum += 2.0 * (sent / rate + latency);
+    }
+    sum
+}
+
+/// What the head and the loss take: a product with the vocabulary, V/t columns on each device of the
+/// tensor group, and the traffic of the logits.
+#[must_use]
+pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
+    let tokens = tokens(model, cut);
+    let columns = number(model.vocabulary) / number(cut.tensor);
+    let hidden = number(model.hidden);
+    let product = machine.matmul([tokens, columns, hidden], 1.0);
+    let logits = machine.stream(tokens * columns * LOGIT_BYTES);
+    let rest = machine.stream(tokens * hidden * HEAD_BYTES);
+    let third = product + (logits + rest) / 3.0;
+    Times { forward: third, backward_input: third, backward_weight: third }
+}
+
+/// The longer of two things that run side by side: near each other a little more than that.
+fn longer(a: f64, b: f64) -> f64 {
+    let fourth = |x: f64| x * x * x * x;
+    // Roots are exact to the last bit everywhere; powers are not.
+    (fourth(a) + fourth(b)).sqrt().sqrt()
+}

@@ -1,0 +1,24 @@
+//! Which set-up trains a model on which machines: how long a step takes, what it holds, what the
+//! training costs.
+//!
+//! A [`Transformer`] and a [`Setup`] on a [`Cluster`] make the costs of a pipeline problem by formulas
+//! whose constants were fitted to published measurements; its order is made and timed by the same
+//! rooms as every other question. No file and no clock in here.
+#![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
+
+mod evaluate;
+mod layer;
+mod machine;
+mod memory;
+mod model;
+mod setup;
+mod split;
+
+pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use layer::{Cut, LayerTimes, Times, head, layer};
+pub use machine::{Efficiency, Machine, Price, Reliability, all_reduce, gathered};
+pub use memory::{Parameters, Share, StageMemory, footprint, resident};
+pub use model::{
+    Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
+};
+pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};

@@ -1,0 +1,168 @@
+//! What a model is trained on: devices, nodes and wires, what they reach of their rates, what they
+//! cost, how often they fail.
+
+use pipeline::Bytes;
+
+use crate::model::number;
+
+/// A kind of device in its node, as a cluster is made of it. Rates are per second.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Machine {
+    /// The name in files and tables.
+    pub name: String,
+    /// Memory of a device.
+    pub memory: Bytes,
+    /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
+    pub peak: f64,
+    /// Peak rate of 8-bit matrix products, FLOP/s, where there are any.
+    pub peak_fp8: Option<f64>,
+    /// Bytes per second to and from memory.
+    pub bandwidth: f64,
+    /// Devices of a node.
+    pub node: u64,
+    /// Bytes per second of each device to the others of its node, in each direction.
+    pub link: f64,
+    /// Bytes per second of each device to other nodes, in each direction.
+    pub network: f64,
+    /// What devices reach of these rates.
+    pub efficiency: Efficiency,
+    /// What they cost.
+    pub price: Price,
+    /// How often they fail.
+    pub reliability: Reliability,
+}
+
+/// What a machine reaches of its rates: a roofline with ramps, its constants fitted to measured
+/// iterations or assumed, as the machine's file says.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Efficiency {
+    /// Share of the peak rate that large matrix products reach.
+    pub matmul: f64,
+    /// Elements of a product's result that fill the device once more: the last wave of tiles is not
+    /// full. A product of M x N results takes as long as one of M N + this many.
+    pub fill: f64,
+    /// The inner size that a product loses to its beginning and end: K takes as long as K + this.
+    pub depth: f64,
+    /// Share of the peak rate that fused attention (`FlashAttention`) reaches.
+    pub flash: f64,
+    /// Share of the memory bandwidth that streaming kernels reach.
+    pub memory: f64,
+    /// Share of the link bandwidth that rings of collectives inside a node reach.
+    pub link: f64,
+    /// Share of the network bandwidth that rings over nodes reach while gradients are reduced.
+    pub ring: f64,
+    /// Of that, what is left where several rings have several members on each node, and meet on its
+    /// NICs.
+    pub shared_ring: f64,
+    /// Share of a node's whole network bandwidth that one collective of a tensor group over nodes
+    /// reaches.
+    pub tensor_network: f64,
+    /// Share of the network bandwidth that one transfer between stages reaches.
+    pub hop: f64,
+    /// Time that a collective takes besides its bytes, in seconds.
+    pub collective_latency: f64,
+    /// Time that a transfer between stages takes besides its bytes, in seconds.
+    pub hop_latency: f64,
+    /// Time of the host to launch all kernels of a layer's forward, forward again and backward, in
+    /// seconds: what a layer takes at least.
+    pub launch: f64,
+    /// How many times as long that takes with collectives in between.
+    pub launch_tensor: f64,
+    /// Mean error of these constants against measurements, as a share; 0.2 where there are none.
+    pub error: f64,
+}
+
+/// What an hour of a device costs, in dollars.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Price {
+    /// On demand.
+    pub on_demand: f64,
+    /// Reserved for long.
+    pub reserved: Option<f64>,
+    /// Spot, with how often an hour a device is taken away.
+    pub spot: Option<(f64, f64)>,
+}
+
+/// How often devices fail and what that takes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reliability {
+    /// Mean time between failures of one device, with its share of node and network, in hours.
+    pub hours_between_failures: f64,
+    /// Time from a failure until the job computes again, in seconds.
+    pub restart: f64,
+    /// Bytes per second at which one device writes a checkpoint.
+    pub checkpoint: f64,
+}
+
+impl Machine {
+    /// Time of `batch` products of an M x K and a K x N matrix that run together, in seconds: their
+    /// operations at the rate of large products, over M N and K enlarged by what is lost at the edges
+    /// ([`Efficiency::fill`], [`Efficiency::depth`]).
+    #[must_use]
+    pub fn matmul(&self, [m, n, k]: [f64; 3], batch: f64) -> f64 {
+        let Efficiency { matmul, fill, depth, .. } = self.efficiency;
+        2.0 * (batch * m * n + fill) * (k + depth) / (self.peak * matmul)
+    }
+
+    /// Time of a kernel that reads and writes `bytes`, in seconds.
+    #[must_use]
+    pub fn stream(&self, bytes: f64) -> f64 {
+        bytes / (self.bandwidth * self.efficiency.memory)
+    }
+
+    /// How many members of a group whose neighbours lie `stride` devices apart share a node.
+    #[must_use]
+    pub fn members_in_node(&self, members: u64, stride: u64) -> u64 {
+        (self.node / stride.max(1)).clamp(1, members.max(1))
+    }
+
+    /// Bytes per second of each member of a ring of `members` that lie `stride` devices apart: the
+    /// link's inside a node. Over nodes, the ring crosses with the NICs of all its members there;
+    /// where more rings do the same with several members each, they share what is left
+    /// ([`Efficiency::shared_ring`]).
+    #[must_use]
+    pub fn ring(&self, members: u64, stride: u64) -> f64 {
+        let Efficiency { link, ring, shared_ring, .. } = self.efficiency;
+        let inside = self.link * link;
+        if members.saturating_mul(stride) <= self.node {
+            return inside;
+        }
+        let here = self.members_in_node(members, stride);
+        let shared = if here > 1 && stride > 1 { shared_ring } else { 1.0 };
+        inside.min(self.network * ring * number(here) * shared)
+    }
+
+    /// Bytes per second of an all-reduce among the `members` of a tensor group, which are neighbours.
+    #[must_use]
+    pub fn tensor_ring(&self, members: u64) -> f64 {
+        if members <= self.node {
+            return self.link * self.efficiency.link;
+        }
+        self.network * number(self.node) * self.efficiency.tensor_network
+    }
+
+    /// Time of a transfer of `bytes` between stages whose devices lie `stride` apart, in seconds.
+    #[must_use]
+    pub fn hop(&self, bytes: f64, stride: u64) -> f64 {
+        let Efficiency { link, hop, hop_latency, .. } = self.efficiency;
+        let rate = if stride >= self.node { self.network * hop } else { self.link * link };
+        bytes / rate + hop_latency
+    }
+}
+
+/// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass each
+/// device (Thakur et al. 2005, *Optimization of Collective Communication Operations in MPICH*).
+#[must_use]
+pub fn all_reduce(bytes: f64, members: u64, rate: f64, latency: f64) -> f64 {
+    if members < 2 {
+        return 0.0;
+    }
+    2.0 * gathered(bytes, members, rate) + latency
+}
+
+/// Time of an all-gather or a reduce-scatter of `bytes` in all, in seconds: (n-1)/n of them pass.
+#[must_use]
+pub fn gathered(bytes: f64, members: u64, rate: f64) -> f64 {
+    let n = number(members.max(1));
+    (n - 1.0) / n * bytes / rate
+}

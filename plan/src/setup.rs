@@ -1,0 +1,263 @@
+//! A set-up: how a model, a batch and a cluster are cut against each other.
+
+use pipeline::{Bytes, Family};
+use thiserror::Error;
+
+use crate::layer::Cut;
+use crate::machine::Machine;
+use crate::model::{Recompute, Transformer, number};
+
+/// What data-parallel replicas share instead of holding it each (Rajbhandari et al. 2020, arXiv
+/// 1910.02054).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Zero {
+    /// Nothing.
+    None,
+    /// The optimizer's state: stage 1, Megatron's distributed optimizer.
+    Optimizer,
+    /// Gradients too: stage 2.
+    Gradients,
+    /// Parameters too: stage 3, FSDP.
+    Parameters,
+}
+
+impl Zero {
+    /// All stages, from 0.
+    pub const ALL: [Self; 4] = [Self::None, Self::Optimizer, Self::Gradients, Self::Parameters];
+
+    /// Its number, from 0 to 3.
+    #[must_use]
+    pub const fn stage(self) -> u8 {
+        self as u8
+    }
+
+    /// The stage of that number.
+    #[must_use]
+    pub fn numbered(stage: u64) -> Option<Self> {
+        usize::try_from(stage).ok().and_then(|stage| Self::ALL.get(stage).copied())
+    }
+}
+
+/// How layers are dealt to chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Split {
+    /// As many to each as can be; what is left over goes to the middle, so that the first and the
+    /// last, which have the ends of the model, are the lighter ones.
+    Even,
+    /// So that the slowest stage is as fast as can be, with the ends of the model and the devices of
+    /// each stage counted.
+    Balanced,
+}
+
+/// How one model is trained on one cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Setup {
+    /// Replicas, d.
+    pub data: u64,
+    /// Devices that share each product, t; with sequence parallelism where it is more than one and
+    /// [`Recipe::sequence_parallel`] says so.
+    pub tensor: u64,
+    /// Stages, p.
+    pub pipeline: u64,
+    /// Devices that share each sequence, c.
+    pub context: u64,
+    /// Devices among the replicas that share the experts, e.
+    pub expert: u64,
+    /// What replicas share.
+    pub zero: Zero,
+    /// Sequences of a microbatch, b.
+    pub microbatch: u64,
+    /// Chunks per stage, v.
+    pub chunks: u64,
+    /// The schedule.
+    pub family: Family,
+    /// What is computed again.
+    pub recompute: Recompute,
+    /// How layers are dealt.
+    pub split: Split,
+    /// Whether all stages share embedding and head (vocabulary parallelism, arXiv 2411.05288).
+    pub vocabulary_parallel: bool,
+}
+
+impl Setup {
+    /// Devices in all.
+    #[must_use]
+    pub const fn devices(&self) -> u64 {
+        self.data * self.tensor * self.pipeline * self.context
+    }
+
+    /// Microbatches of a step on each replica, where `batch` sequences are divided without rest.
+    #[must_use]
+    pub fn microbatches(&self, batch: u64) -> Option<u64> {
+        let together = self.microbatch.checked_mul(self.data)?;
+        (together > 0 && batch > 0 && batch.is_multiple_of(together)).then(|| batch / together)
+    }
+
+    /// How one device of a stage sees the model.
+    #[must_use]
+    pub fn cut(&self, recipe: &Recipe) -> Cut {
+        Cut {
+            tensor: self.tensor,
+            context: self.context,
+            expert: self.expert,
+            microbatch: self.microbatch,
+            sequence_parallel: recipe.sequence_parallel && self.tensor > 1,
+        }
+    }
+
+    /// Devices between two that do the same for neighbouring stages: ranks are dealt to tensor,
+    /// context, data and pipeline groups in this order, as Megatron-LM does.
+    #[must_use]
+    pub const fn stage_stride(&self) -> u64 {
+        self.tensor * self.context * self.data
+    }
+}
+
+/// What holds for all set-ups of a question.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Recipe {
+    /// Sequences of a step over all replicas, B.
+    pub batch: u64,
+    /// Bytes of a gradient.
+    pub gradient_bytes: u64,
+    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two moments.
+    pub optimizer_bytes: u64,
+    /// Whether tensor groups share the activations between products too.
+    pub sequence_parallel: bool,
+    /// Whether each device of a tensor group sends its share of a value to the next stage, which
+    /// gathers them again (Narayanan et al. 2021, section 4.1).
+    pub scatter_gather: bool,
+    /// Whether gradients are reduced while the last microbatch's backward runs.
+    pub overlap_gradients: bool,
+    /// How stages meet between steps.
+    pub boundary: Boundary,
+    /// What the framework, its libraries and their buffers hold on each device.
+    pub reserved: Bytes,
+}
+
+/// How stages meet between steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Boundary {
+    /// All wait for the last: a step takes the makespan.
+    Barrier,
+    /// Post-validation (Zero Bubble, section 4): a step takes the longest span of a stage.
+    PostValidation,
+}
+
+/// Why a set-up is none, before anything is computed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
+pub enum Unfit {
+    /// The number of devices is not that of the cluster.
+    #[error("the groups do not multiply to the devices")]
+    Devices,
+    /// Heads, groups of queries, width or vocabulary cannot be shared by t.
+    #[error("tensor parallelism does not divide heads, KV heads or FFN")]
+    Tensor,
+    /// The sequence cannot be cut into c parts for c devices twice (causal balance).
+    #[error("context parallelism does not divide the sequence")]
+    Context,
+    /// The experts, or the replicas, cannot be shared by e.
+    #[error("expert parallelism does not divide experts or replicas")]
+    Expert,
+    /// The batch is no multiple of b d.
+    #[error("the batch is no multiple of microbatch size and replicas")]
+    Batch,
+    /// Fewer layers than chunks need.
+    #[error("more chunks than layers")]
+    Layers,
+    /// Sharing parameters or gradients among replicas is for models without stages here.
+    #[error("ZeRO stages 2 and 3 with more than one stage")]
+    Zero,
+    /// The stages cannot be dealt to kinds of devices in proportion.
+    #[error("stages cannot be dealt to the kinds of devices")]
+    Mixed,
+    /// More passes than a schedule may have.
+    #[error("too many passes")]
+    TooLarge,
+}
+
+/// Checks divisibility.
+///
+/// # Errors
+/// The first thing that does not divide.
+pub fn check(
+    setup: &Setup,
+    model: &Transformer,
+    recipe: &Recipe,
+    cluster: &Cluster,
+) -> Result<(), Unfit> {
+    let Setup { data, tensor, pipeline, context, expert, .. } = *setup;
+    if setup.devices() != cluster.devices() {
+        return Err(Unfit::Devices);
+    }
+    let shared = [model.heads, model.kv_heads, model.ffn];
+    let whole = |size: &u64| size.is_multiple_of(tensor);
+    // Fewer heads of keys and values than t are held by several devices.
+    let repeated = tensor.is_multiple_of(model.kv_heads) && tensor > model.kv_heads;
+    if !shared.iter().all(|size| whole(size) || (*size == model.kv_heads && repeated)) {
+        return Err(Unfit::Tensor);
+    }
+    if context > 1 && !model.sequence.is_multiple_of(2 * context) {
+        return Err(Unfit::Context);
+    }
+    let experts = model.experts.map_or(1, |experts| experts.count);
+    if !experts.is_multiple_of(expert) || !data.is_multiple_of(expert) {
+        return Err(Unfit::Expert);
+    }
+    if setup.microbatches(recipe.batch).is_none() {
+        return Err(Unfit::Batch);
+    }
+    let chunks = pipeline * setup.chunks;
+    // The first and the last chunk may be left to the ends of the model alone.
+    if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
+        return Err(Unfit::Layers);
+    }
+    if pipeline > 1 && setup.zero >= Zero::Gradients {
+        return Err(Unfit::Zero);
+    }
+    cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)
+}
+
+/// Kinds of devices, and how many of each: stages are dealt to them in this order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cluster {
+    /// Each kind with its number of devices, at least one of each.
+    pub parts: Vec<(Machine, u64)>,
+}
+
+impl Cluster {
+    /// Devices in all.
+    #[must_use]
+    pub fn devices(&self) -> u64 {
+        self.parts.iter().map(|(_, devices)| devices).sum()
+    }
+
+    /// The name of the kind, or of all kinds with a plus.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let names: Vec<&str> = self.parts.iter().map(|(kind, _)| kind.name.as_str()).collect();
+        names.join("+")
+    }
+
+    /// The kind of device of each of `stages` stages, if each kind has whole stages.
+    #[must_use]
+    pub fn machine_of_stages(&self, stages: u64) -> Option<Vec<usize>> {
+        let all = self.devices();
+        let mut kinds = Vec::new();
+        for (kind, (_, devices)) in self.parts.iter().enumerate() {
+            let share = stages.checked_mul(*devices)?;
+            if all == 0 || !share.is_multiple_of(all) {
+                return None;
+            }
+            let share = usize::try_from(share / all).ok()?;
+            kinds.extend(std::iter::repeat_n(kind, share));
+        }
+        Some(kinds)
+    }
+
+    /// Dollars for an hour of all devices, by `price`.
+    #[must_use]
+    pub fn hourly(&self, price: impl Fn(&Machine) -> f64) -> f64 {
+        self.parts.iter().map(|(kind, devices)| price(kind) * number(*devices)).sum()
+    }
+}

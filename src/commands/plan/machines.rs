@@ -1,0 +1,239 @@
+//! Machines as data files, and the ones built in.
+
+use std::path::Path;
+
+use pipeline::{Bytes, Nanos};
+use plan::{Efficiency, Machine, Price, Reliability};
+use serde::Deserialize;
+use sim::cluster::Bandwidth;
+
+use crate::error::Error;
+use crate::files;
+use crate::keys::text;
+
+macro_rules! built_in {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("../../../scenarios/machines/", $name, ".toml")))),*]
+    };
+}
+
+/// The machines that can be named without a file.
+const BUILT_IN: [(&str, &str); 3] = built_in!["a100-80g", "h100", "h200"];
+
+/// The largest machine file.
+const MAX_FILE: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "source", default)]
+    _source: String,
+    device: DeviceDocument,
+    efficiency: EfficiencyDocument,
+    price: PriceDocument,
+    failures: FailuresDocument,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct DeviceDocument {
+    #[serde(deserialize_with = "text")]
+    memory: Option<Bytes>,
+    peak_tflops: f64,
+    peak_fp8_tflops: Option<f64>,
+    #[serde(deserialize_with = "text")]
+    bandwidth: Option<Bandwidth>,
+    per_node: u64,
+    #[serde(deserialize_with = "text")]
+    link: Option<Bandwidth>,
+    #[serde(deserialize_with = "text")]
+    network: Option<Bandwidth>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct EfficiencyDocument {
+    matmul: f64,
+    fill: f64,
+    depth: f64,
+    flash: f64,
+    memory: f64,
+    link: f64,
+    ring: f64,
+    shared_ring: f64,
+    tensor_network: f64,
+    hop: f64,
+    #[serde(deserialize_with = "text")]
+    collective_latency: Option<Nanos>,
+    #[serde(deserialize_with = "text")]
+    hop_latency: Option<Nanos>,
+    #[serde(deserialize_with = "text")]
+    launch: Option<Nanos>,
+    launch_tensor: f64,
+    error: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct PriceDocument {
+    on_demand: f64,
+    reserved: Option<f64>,
+    spot: Option<f64>,
+    preemptions_per_hour: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FailuresDocument {
+    hours_between_failures: f64,
+    #[serde(deserialize_with = "text")]
+    restart: Option<Nanos>,
+    #[serde(deserialize_with = "text")]
+    checkpoint: Option<Bandwidth>,
+}
+
+/// The machine in the file `name`, looked for in `folder`, or the built-in one of that name.
+pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
+    let path = folder.join(name);
+    match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        Some((_, content)) => parse(name, Path::new(name), content),
+        None if path.exists() || name.contains(['/', '.']) => {
+            let content = files::read_text(&path, MAX_FILE)?;
+            let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+            parse(&stem, &path, &content)
+        }
+        None => {
+            let names = BUILT_IN.map(|(name, _)| name);
+            let nearest = names.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
+            let message = format!(
+                "there is no machine `{name}`: did you mean `{}`?",
+                nearest.copied().unwrap_or_default()
+            );
+            let cure =
+                format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
+            Err(Error::question(message).with_help(cure))
+        }
+    }
+}
+
+/// The machine that `content` describes.
+pub fn parse(name: &str, path: &Path, content: &str) -> Result<Machine, Error> {
+    let document: Document = toml::from_str(content).map_err(|error| {
+        Error::scenario(path, content, error.span(), error.message().to_owned())
+    })?;
+    let wrong = |(key, message): (&str, String)| {
+        let place = content.find(key).map(|at| at..at + key.len());
+        Error::scenario(path, content, place, format!("machine {name}: {message}"))
+    };
+    check(&document).map_err(wrong)?;
+    Ok(machine(name, &document))
+}
+
+/// Checks every number of `document`; the key that is wrong, and why.
+fn check(document: &Document) -> Result<(), (&'static str, String)> {
+    let Document { device, efficiency, price, failures, .. } = document;
+    let within = |key, value: f64, least: f64, most: f64| {
+        if value >= least && value <= most {
+            return Ok(());
+        }
+        Err((key, format!("{key} is {value}: it must be from {least} to {most}")))
+    };
+    within("peak-tflops", device.peak_tflops, 1e-3, 1e6)?;
+    within("peak-fp8-tflops", device.peak_fp8_tflops.unwrap_or(1.0), 1e-3, 1e6)?;
+    within("per-node", plan::number(device.per_node), 1.0, 65536.0)?;
+    let shares = [
+        ("matmul", efficiency.matmul),
+        ("flash", efficiency.flash),
+        ("memory", efficiency.memory),
+        ("link", efficiency.link),
+        ("ring", efficiency.ring),
+        ("shared-ring", efficiency.shared_ring),
+        ("tensor-network", efficiency.tensor_network),
+        ("hop", efficiency.hop),
+    ];
+    for (key, share) in shares {
+        within(key, share, 1e-3, 1.0)?;
+    }
+    within("fill", efficiency.fill, 0.0, 1e12)?;
+    within("depth", efficiency.depth, 0.0, 1e6)?;
+    within("launch-tensor", efficiency.launch_tensor, 1.0, 1e3)?;
+    within("error", efficiency.error, 0.0, 1.0)?;
+    check_prices(price)?;
+    within("hours-between-failures", failures.hours_between_failures, 1.0, 1e9)?;
+    let given = [
+        ("memory", device.memory.is_some_and(|memory| memory.0 > 0)),
+        ("bandwidth", device.bandwidth.is_some()),
+        ("link", device.link.is_some()),
+        ("network", device.network.is_some()),
+        ("checkpoint", failures.checkpoint.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| !given) {
+        Some((key, _)) => Err((key, format!("{key} must be given, and more than nothing"))),
+        None => Ok(()),
+    }
+}
+
+fn check_prices(price: &PriceDocument) -> Result<(), (&'static str, String)> {
+    let all = [
+        ("on-demand", Some(price.on_demand)),
+        ("reserved", price.reserved),
+        ("spot", price.spot),
+    ];
+    for (key, dollars) in all {
+        if let Some(dollars) = dollars.filter(|dollars| !(*dollars > 0.0 && *dollars <= 1e6)) {
+            let message = format!(
+                "{key} is {dollars}: a price is more than 0 and at most 1000000 dollars an hour, \
+                 or else the cheapest plan means nothing"
+            );
+            return Err((key, message));
+        }
+    }
+    let rate = price.preemptions_per_hour.unwrap_or(0.0);
+    if !(0.0..=60.0).contains(&rate) {
+        let key = "preemptions-per-hour";
+        return Err((key, format!("{key} is {rate}: it must be from 0 to 60")));
+    }
+    Ok(())
+}
+
+fn machine(name: &str, document: &Document) -> Machine {
+    let Document { device, efficiency: given, price, failures, .. } = document;
+    let rate = |bandwidth: Option<Bandwidth>| {
+        bandwidth.map_or(1.0, |bandwidth| plan::number(bandwidth.bytes_per_second()))
+    };
+    let seconds = |time: Option<Nanos>| plan::number(time.unwrap_or_default().0) / 1e9;
+    let spot = price.spot.map(|dollars| (dollars, price.preemptions_per_hour.unwrap_or(0.0)));
+    Machine {
+        name: name.to_owned(),
+        memory: device.memory.unwrap_or_default(),
+        peak: device.peak_tflops * 1e12,
+        peak_fp8: device.peak_fp8_tflops.map(|peak| peak * 1e12),
+        bandwidth: rate(device.bandwidth),
+        node: device.per_node,
+        link: rate(device.link),
+        network: rate(device.network),
+        efficiency: Efficiency {
+            matmul: given.matmul,
+            fill: given.fill,
+            depth: given.depth,
+            flash: given.flash,
+            memory: given.memory,
+            link: given.link,
+            ring: given.ring,
+            shared_ring: given.shared_ring,
+            tensor_network: given.tensor_network,
+            hop: given.hop,
+            collective_latency: seconds(given.collective_latency),
+            hop_latency: seconds(given.hop_latency),
+            launch: seconds(given.launch),
+            launch_tensor: given.launch_tensor,
+            error: given.error,
+        },
+        price: Price { on_demand: price.on_demand, reserved: price.reserved, spot },
+        reliability: Reliability {
+            hours_between_failures: failures.hours_between_failures,
+            restart: seconds(failures.restart),
+            checkpoint: rate(failures.checkpoint),
+        },
+    }
+}

@@ -1,0 +1,219 @@
+//! `debubble plan --validate`: every published measurement predicted, row by row.
+
+mod rows;
+mod sets;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use self::sets::Set;
+use crate::accuracy;
+use crate::commands::{Verdict, note, print_json};
+use crate::error::Error;
+use crate::files;
+use crate::format;
+
+/// Where measurements of others lie beside a checkout.
+const MEASURED: &str = "../shared/measured";
+
+/// The files of other people's measurements in [`MEASURED`].
+const OTHERS: [&str; 2] = ["vtrain_ground_truth_single.csv", "vtrain_ground_truth_multi.csv"];
+
+/// The largest file of measurements.
+const MAX_FILE: u64 = 16 << 20;
+
+/// A quantity predicted, beside the measured one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which run.
+    pub run: String,
+    /// Which quantity, with its unit.
+    pub quantity: &'static str,
+    /// As published.
+    pub measured: f64,
+    /// By the planner.
+    pub predicted: f64,
+    /// (predicted - measured) / measured.
+    pub error: f64,
+    /// Whether constants were fitted to it.
+    pub fitted: bool,
+}
+
+impl Row {
+    fn new(run: &str, quantity: &'static str, [predicted, measured]: [f64; 2]) -> Self {
+        let error = accuracy::error(predicted, measured);
+        Self { run: run.to_owned(), quantity, measured, predicted, error, fitted: false }
+    }
+}
+
+/// What a set of measurements came to.
+#[derive(Serialize)]
+struct Held {
+    set: &'static str,
+    rows: Vec<Row>,
+    /// Every quantity with its bars.
+    bars: Vec<Bar>,
+}
+
+/// How far predictions of one quantity lie from measurements, and how far they may.
+#[derive(Serialize)]
+struct Bar {
+    quantity: &'static str,
+    rows: usize,
+    mean: f64,
+    max: f64,
+    /// The largest mean that holds.
+    allowed_mean: f64,
+    /// The largest error of a row that holds, where there is such a bar.
+    allowed_max: Option<f64>,
+    holds: bool,
+}
+
+/// What to hold the planner against, and how.
+pub struct Options<'a> {
+    /// Files or folders of measurements; those built in, and [`MEASURED`], if there are none.
+    pub paths: &'a [PathBuf],
+    /// Whether a bar that does not hold is a failure.
+    pub check: bool,
+    /// Whether to print one JSON object.
+    pub json: bool,
+    /// Where to write all rows as CSV.
+    pub csv: Option<&'a Path>,
+}
+
+/// Predicts all measurements and prints how far off.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Error> {
+    let held = sources(options.paths)?
+        .iter()
+        .map(|(path, text)| held(path, text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(path) = options.csv {
+        files::write(path, csv(&held)?)?;
+    }
+    if options.json {
+        print_json(out, &held)?;
+    } else {
+        print(out, &held)?;
+    }
+    let holds = held.iter().flat_map(|one| &one.bars).all(|bar| bar.holds);
+    Ok(if options.check && !holds { Verdict::Missed } else { Verdict::Done })
+}
+
+/// The files to read: those named, or those built in and what lies beside.
+fn sources(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, Error> {
+    let mut all = Vec::new();
+    if paths.is_empty() {
+        let built_in = sets::BUILT_IN.iter();
+        all.extend(built_in.map(|(name, text)| (PathBuf::from(name), (*text).to_owned())));
+        for name in OTHERS {
+            let path = Path::new(MEASURED).join(name);
+            if path.is_file() {
+                all.push((path.clone(), files::read_text(&path, MAX_FILE)?));
+            } else {
+                let skipped = path.display();
+                note(&format!("{skipped} is not there: its measurements are left out"));
+            }
+        }
+    }
+    for path in paths {
+        let named = match path.is_dir() {
+            true => OTHERS.iter().map(|name| path.join(name)).filter(|file| file.is_file()).collect(),
+            false => vec![path.clone()],
+        };
+        if named.is_empty() {
+            note(&format!("{} has no measurements of a known name", path.display()));
+        }
+        for file in named {
+            let text = files::read_text(&file, MAX_FILE)?;
+            all.push((file, text));
+        }
+    }
+    Ok(all)
+}
+
+fn held(path: &Path, text: &str) -> Result<Held, Error> {
+    let (set, rows) = rows::read(path, text)?;
+    let bars = set.quantities().iter().map(|one| bar(set, one, &rows)).collect();
+    Ok(Held { set: set.name(), rows, bars })
+}
+
+/// The bar of one quantity of a set over `rows`.
+fn bar(set: Set, limits: &sets::Limits, rows: &[Row]) -> Bar {
+    let own = rows.iter().filter(|row| row.quantity == limits.quantity);
+    let errors: Vec<f64> = own.map(|row| limits.error(row)).collect();
+    let mean = accuracy::mean_absolute(&errors);
+    let max = errors.iter().fold(0.0, |most: f64, error| most.max(error.abs()));
+    let orders = set.orders_hold(rows);
+    let holds = mean <= limits.mean && limits.max.is_none_or(|most| max <= most) && orders;
+    Bar {
+        quantity: limits.quantity,
+        rows: errors.len(),
+        mean,
+        max,
+        allowed_mean: limits.mean,
+        allowed_max: limits.max,
+        holds,
+    }
+}
+
+fn csv(all: &[Held]) -> Result<Vec<u8>, Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let fail = |error: csv::Error| Error::question(error.to_string());
+    let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted"];
+    writer.write_record(header).map_err(fail)?;
+    for one in all {
+        for row in &one.rows {
+            let Row { run, quantity, measured, predicted, error, fitted } = row;
+            let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
+            let [measured, predicted, error] = numbers;
+            let fitted = if *fitted { "yes" } else { "no" };
+            let record = [one.set, run, quantity, &measured, &predicted, &error, fitted];
+            writer.write_record(record).map_err(fail)?;
+        }
+    }
+    writer.into_inner().map_err(|error| Error::question(error.to_string()))
+}
+
+/// Sets of at most this many rows are printed whole; of others, the worst.
+const WHOLE: usize = 64;
+/// How many of the worst are.
+const WORST: usize = 12;
+
+fn print(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
+    for one in all {
+        writeln!(out, "{}", one.set)?;
+        let mut rows: Vec<&Row> = one.rows.iter().collect();
+        if rows.len() > WHOLE {
+            rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
+            rows.truncate(WORST);
+            writeln!(out, "the {WORST} worst of {} rows:", one.rows.len())?;
+        }
+        let cells = rows.iter().map(|row| {
+            let Row { run, quantity, measured, predicted, error, .. } = row;
+            let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
+            vec![run.clone(), (*quantity).into(), measured, predicted, format::signed_percent(*error)]
+        });
+        let header = ["run", "quantity", "measured", "predicted", "error"];
+        writeln!(out, "{}", format::table(&header, cells))?;
+    }
+    let bars = all.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
+    let cells = bars.map(|(set, bar)| {
+        let allowed = bar.allowed_max.map_or_else(|| "-".to_owned(), format::percent);
+        vec![
+            set.to_owned(),
+            bar.quantity.to_owned(),
+            bar.rows.to_string(),
+            format::percent(bar.mean),
+            format::percent(bar.allowed_mean),
+            format::percent(bar.max),
+            allowed,
+            if bar.holds { "yes" } else { "NO" }.to_owned(),
+        ]
+    });
+    let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
+    write!(out, "{}", format::table(&header, cells))?;
+    writeln!(out, "\n{}", sets::WEAK)?;
+    Ok(())
+}
