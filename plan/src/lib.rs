@@ -7,18 +7,24 @@
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod evaluate;
+mod goodput;
 mod layer;
 mod machine;
 mod memory;
 mod model;
+mod search;
 mod setup;
 mod split;
+mod weather;
 
 pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use goodput::Failures;
 pub use layer::{Cut, LayerTimes, Times, head, layer};
 pub use machine::{Efficiency, Machine, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
+pub use search::{Found, MAX_SETUPS, Space, search};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
+pub use weather::{Unrest, UnrestError, percentiles};

@@ -1,19 +1,48 @@
 //! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it costs.
 
+mod answer;
+mod config;
+mod export;
 mod machines;
+mod question;
+mod report;
+mod tables;
 mod validate;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 
+use self::answer::{Answer, Lever};
+use self::question::Question;
 use self::validate::Options;
-use super::{OUTPUT, Verdict};
+use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
+use crate::files;
+
+const EXAMPLES: &str = "\
+Examples:
+  Which machines, how many and how, for GPT-3 and 300 billion tokens:
+    debubble plan scenarios/plan/gpt3.toml --svg plans.svg --html plans.html
+  The cheapest plan, for those who run it:
+    debubble plan scenarios/plan/gpt3.toml --export winner
+  What predictions are worth:
+    debubble plan --validate --check
+
+A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and clusters;
+see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are built in.
+Every set-up whose groups multiply to the devices is costed; those that do not divide or do not fit are
+left out with the reason, the rest is simulated as long as it could beat the best. The plan to take is
+the cheapest that meets the deadline.
+
+--export FOLDER writes megatron.sh, torchtitan.toml and scenario.toml of the plan to take;
+`debubble simulate FOLDER/scenario.toml` gives the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Plan {
     /// The question; with --validate, files or folders of measurements
     #[arg(value_name = "PLAN.toml|MEASURED..")]
@@ -30,20 +59,112 @@ pub struct Plan {
     /// Write the plans, or the rows of --validate, as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
+    /// Write a picture of days against dollars, with the Pareto front
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "validate")]
+    svg: Option<PathBuf>,
+    /// Write all of it as one page for a browser
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html", conflicts_with = "validate")]
+    html: Option<PathBuf>,
+    /// Write the plan to take for Megatron-LM, torchtitan and `debubble simulate`
+    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER", conflicts_with = "validate")]
+    export: Option<PathBuf>,
+}
+
+/// The answer for machines.
+#[derive(Serialize)]
+struct Json<'a> {
+    plans: Vec<tables::Row>,
+    /// The plan to take, by its place among the plans.
+    winner: Option<usize>,
+    levers: Vec<LeverJson<'a>>,
+    searched: Vec<SearchedJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LeverJson<'a> {
+    name: &'a str,
+    step_ns: u64,
+    dollars_saved: f64,
+}
+
+#[derive(Serialize)]
+struct SearchedJson<'a> {
+    machine: String,
+    devices: u64,
+    setups: usize,
+    simulated: u64,
+    left_out: &'a std::collections::BTreeMap<String, u64>,
 }
 
 impl Plan {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
-        let options = Options {
-            paths: &self.paths,
-            check: self.check,
-            json: self.json,
-            csv: self.csv.as_deref(),
-        };
         if self.validate {
+            let (paths, csv) = (&self.paths[..], self.csv.as_deref());
+            let options = Options { paths, check: self.check, json: self.json, csv };
             return validate::run(&options, out);
         }
-        Err(Error::question("a plan needs a question: name a PLAN.toml"))
+        let [path] = &self.paths[..] else {
+            let message = "a plan takes one question: name a PLAN.toml";
+            return Err(Error::question(message).with_help("see scenarios/plan/ for some"));
+        };
+        let question = question::read(path)?;
+        let answer = question.answer()?;
+        let levers = question
+            .winner(&answer.plans)
+            .map_or_else(Vec::new, |winner| answer::levers(&question, winner));
+        self.write(&question, &answer, &levers)?;
+        if self.json {
+            print_json(out, &json(&question, &answer, &levers))?;
+        } else {
+            tables::print(out, &question, &answer, &levers)?;
+        }
+        Ok(Verdict::Done)
+    }
+
+    /// The files that were asked for.
+    fn write(&self, question: &Question, answer: &Answer, levers: &[Lever]) -> Result<(), Error> {
+        if let Some(path) = &self.csv {
+            files::write(path, tables::csv(question, answer)?)?;
+        }
+        if let Some(path) = &self.svg {
+            files::write(path, report::svg(question, answer)?)?;
+        }
+        if let Some(path) = &self.html {
+            files::write(path, report::html(question, answer, levers)?)?;
+        }
+        if let (Some(folder), Some(winner)) = (&self.export, question.winner(&answer.plans)) {
+            files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
+            files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
+            files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
+        }
+        Ok(())
+    }
+}
+
+fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
+    let winner = question.winner(&answer.plans);
+    let searched = question.clusters.iter().zip(&answer.searched);
+    Json {
+        plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        winner: winner
+            .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
+        levers: levers
+            .iter()
+            .map(|lever| LeverJson {
+                name: lever.name,
+                step_ns: lever.step.0,
+                dollars_saved: lever.saved,
+            })
+            .collect(),
+        searched: searched
+            .map(|(cluster, one)| SearchedJson {
+                machine: cluster.name(),
+                devices: cluster.devices(),
+                setups: one.setups,
+                simulated: one.found.simulated,
+                left_out: &one.found.left_out,
+            })
+            .collect(),
     }
 }

@@ -1,0 +1,223 @@
+//! All set-ups of a question on a cluster, and the best of them.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Chunks, Family, Nanos};
+use rayon::prelude::*;
+use sim::Replay;
+
+use crate::evaluate::{Costed, Evaluation, Ground, Overflow, Rejected};
+use crate::model::Recompute;
+use crate::setup::{Cluster, Setup, Split, Zero};
+
+/// The most set-ups of one cluster.
+pub const MAX_SETUPS: usize = 1_000_000;
+/// How many are simulated before the rest is held against the best of them. The same on any number of
+/// threads, so that the answer is.
+const ROUND: usize = 64;
+
+/// The values that each part of a set-up may take; the replicas follow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Space {
+    /// t.
+    pub tensor: Vec<u64>,
+    /// p.
+    pub pipeline: Vec<u64>,
+    /// c.
+    pub context: Vec<u64>,
+    /// e.
+    pub expert: Vec<u64>,
+    /// ZeRO.
+    pub zero: Vec<Zero>,
+    /// b.
+    pub microbatch: Vec<u64>,
+    /// v, for schedules that have a choice.
+    pub chunks: Vec<u64>,
+    /// Schedules.
+    pub families: Vec<Family>,
+    /// Recomputation.
+    pub recompute: Vec<Recompute>,
+    /// How layers are dealt.
+    pub split: Vec<Split>,
+    /// Whether the vocabulary is shared by all stages.
+    pub vocabulary_parallel: Vec<bool>,
+}
+
+impl Space {
+    /// The set-ups on `cluster` whose groups multiply to its devices; `None` if there are more than
+    /// [`MAX_SETUPS`].
+    #[must_use]
+    pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
+        let mut all = Vec::new();
+        for groups in self.groups(cluster.devices()) {
+            for &family in &self.families {
+                // A pipeline of one stage has no order to choose: the first schedule stands for all.
+                if groups.pipeline == 1 && family != Family::OneFOneB {
+                    continue;
+                }
+                for chunks in self.chunks_of(family) {
+                    self.add_rest(&Setup { family, chunks, ..groups }, &mut all);
+                    if all.len() > MAX_SETUPS {
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Every choice of t, p, c, e and b whose rest is replicas; the other parts are the first ones.
+    fn groups(&self, devices: u64) -> Vec<Setup> {
+        let mut all = Vec::new();
+        for (&tensor, &pipeline) in pairs(&self.tensor, &self.pipeline) {
+            for (&context, &expert) in pairs(&self.context, &self.expert) {
+                let model = tensor.saturating_mul(pipeline).saturating_mul(context);
+                if model == 0 || !devices.is_multiple_of(model) {
+                    continue;
+                }
+                all.extend(self.microbatch.iter().map(|&microbatch| Setup {
+                    data: devices / model,
+                    tensor,
+                    pipeline,
+                    context,
+                    expert,
+                    zero: Zero::None,
+                    microbatch,
+                    chunks: 1,
+                    family: Family::OneFOneB,
+                    recompute: Recompute::None,
+                    split: Split::Even,
+                    vocabulary_parallel: false,
+                }));
+            }
+        }
+        all
+    }
+
+    /// The numbers of chunks per stage that `family` is tried with.
+    fn chunks_of(&self, family: Family) -> Vec<u64> {
+        match family.about().chunks {
+            Chunks::Exactly(chunks) => vec![u64::from(chunks)],
+            // With one chunk, an interleaved schedule is the plain one.
+            Chunks::Any { .. } => self.chunks.iter().copied().filter(|&chunks| chunks > 1).collect(),
+        }
+    }
+
+    fn add_rest(&self, setup: &Setup, all: &mut Vec<Setup>) {
+        for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
+            for (&split, &vocabulary_parallel) in pairs(&self.split, &self.vocabulary_parallel) {
+                // One stage has nothing to deal or to share.
+                let single = setup.pipeline == 1;
+                if single && (split != self.split[0] || vocabulary_parallel) {
+                    continue;
+                }
+                all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
+            }
+        }
+    }
+}
+
+fn pairs<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The best set-ups, the fastest first.
+    pub best: Vec<Evaluation>,
+    /// How many were simulated.
+    pub simulated: u64,
+    /// How many were not, by reason.
+    pub left_out: BTreeMap<String, u64>,
+    /// Of those that no device holds, the one that lacks least.
+    pub nearest: Option<(Setup, Overflow)>,
+}
+
+/// Why a set-up is left out although it may be possible.
+const NO_BETTER: &str = "slower than the best, even without a bubble";
+
+/// The `count` fastest of `setups`. `done` hears how many more are decided.
+#[must_use]
+pub fn search(
+    ground: &Ground<'_>,
+    setups: &[Setup],
+    count: usize,
+    done: &(impl Fn(u64) + Sync),
+) -> Found {
+    let mut found = Found::default();
+    let costed: Vec<Result<(Nanos, Costed), (Setup, Rejected)>> = setups
+        .par_iter()
+        .map(|setup| {
+            let costed = ground.cost(setup).and_then(|costed| {
+                ground.check_least(&costed)?;
+                Ok((ground.least(&costed), costed))
+            });
+            costed.map_err(|rejected| (*setup, rejected))
+        })
+        .collect();
+    let mut possible = Vec::new();
+    for one in costed {
+        match one {
+            Ok(one) => possible.push(one),
+            Err((setup, rejected)) => {
+                found.leave_out(setup, &rejected);
+                done(1);
+            }
+        }
+    }
+    // Stable: of those with the same bound, the first.
+    possible.sort_by_key(|(least, _)| *least);
+    let mut rest = possible.into_iter();
+    loop {
+        let round: Vec<(Nanos, Costed)> = rest.by_ref().take(ROUND).collect();
+        let Some((least, _)) = round.first() else { break };
+        if found.best.len() >= count && found.best.last().is_some_and(|last| last.step <= *least) {
+            let left = round.len() as u64 + rest.len() as u64;
+            *found.left_out.entry(NO_BETTER.to_owned()).or_default() += left;
+            done(left);
+            break;
+        }
+        found.simulate(ground, round, count);
+        done(ROUND as u64);
+    }
+    found
+}
+
+impl Found {
+    fn simulate(&mut self, ground: &Ground<'_>, round: Vec<(Nanos, Costed)>, count: usize) {
+        let evaluate = |replay: &mut Replay, (_, costed): (Nanos, Costed)| {
+            let setup = costed.setup;
+            ground.evaluate(costed, replay).map_err(|rejected| (setup, rejected))
+        };
+        let all: Vec<_> = round.into_par_iter().map_init(Replay::new, evaluate).collect();
+        for one in all {
+            match one {
+                Ok(evaluation) => {
+                    self.simulated += 1;
+                    self.best.push(evaluation);
+                }
+                Err((setup, rejected)) => self.leave_out(setup, &rejected),
+            }
+        }
+        self.best.sort_by_key(|one| one.step);
+        self.best.truncate(count);
+    }
+
+    fn leave_out(&mut self, setup: Setup, rejected: &Rejected) {
+        let reason = match rejected {
+            Rejected::Unfit(unfit) => unfit.to_string(),
+            Rejected::Schedule(_) => {
+                format!("{} cannot do the shape or the memory", setup.family.name())
+            }
+            Rejected::Memory(_) => "more memory than a device has".to_owned(),
+        };
+        *self.left_out.entry(reason).or_default() += 1;
+        if let Rejected::Memory(overflow) = rejected {
+            let lacks = |overflow: &Overflow| overflow.needs.0 - overflow.has.0;
+            if self.nearest.is_none_or(|(_, known)| lacks(overflow) < lacks(&known)) {
+                self.nearest = Some((setup, *overflow));
+            }
+        }
+    }
+}

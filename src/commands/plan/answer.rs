@@ -1,0 +1,347 @@
+//! What a question comes to: plans with their time, money and error bars.
+
+use plan::{
+    Cluster, Evaluation, Failures, Found, Ground, Machine, Overflow, Setup, number, percentiles,
+};
+use pipeline::{Bytes, Nanos};
+
+use super::question::{Paid, Question};
+use crate::error::Error;
+use crate::progress;
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// A set-up with all that a planner asks of it.
+pub struct Plan {
+    /// Its cluster, by number.
+    pub cluster: usize,
+    /// What was simulated.
+    pub evaluation: Evaluation,
+    /// The step that half of all, and 95 %, do not exceed under noise.
+    pub percentiles: [Nanos; 2],
+    /// Tokens a second, by the nominal step.
+    pub tokens_per_second: f64,
+    /// Model FLOPs utilisation.
+    pub mfu: f64,
+    /// Hardware FLOPs utilisation.
+    pub hfu: f64,
+    /// Share of time that failures leave.
+    pub goodput: f64,
+    /// Seconds between two checkpoints.
+    pub checkpoint_interval: f64,
+    /// Days for all tokens, with failures.
+    pub days: f64,
+    /// Dollars for all tokens.
+    pub dollars: f64,
+    /// Mean error of the constants of its machines, as a share of the step.
+    pub error: f64,
+    /// Whether no other plan is both faster and cheaper.
+    pub on_front: bool,
+}
+
+/// What one cluster came to.
+pub struct Searched {
+    /// How many set-ups there were.
+    pub setups: usize,
+    /// What became of them.
+    pub found: Found,
+}
+
+/// The answer to a question.
+pub struct Answer {
+    /// By cluster.
+    pub searched: Vec<Searched>,
+    /// All plans: by cluster, the fastest first.
+    pub plans: Vec<Plan>,
+}
+
+impl Question {
+    /// The ground of the set-ups on `cluster`.
+    pub fn ground<'a>(&'a self, cluster: &'a Cluster) -> Ground<'a> {
+        Ground { model: &self.model, recipe: &self.recipe, cluster }
+    }
+
+    /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
+    fn price(&self, machine: &Machine) -> (f64, f64) {
+        let price = &machine.price;
+        match self.paid {
+            Paid::OnDemand => (price.on_demand, 0.0),
+            Paid::Reserved => (price.reserved.unwrap_or(price.on_demand), 0.0),
+            Paid::Spot => price.spot.unwrap_or((price.on_demand, 0.0)),
+        }
+    }
+
+    /// Searches every cluster and makes plans of the best.
+    ///
+    /// # Errors
+    /// If no cluster has a plan, or none meets the deadline.
+    pub fn answer(&self) -> Result<Answer, Error> {
+        let setups = self.clusters.iter().map(|cluster| {
+            self.space.setups(cluster).ok_or_else(|| {
+                let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
+                Error::question(message).with_help("name fewer values in [search]")
+            })
+        });
+        let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
+        let all: usize = setups.iter().map(Vec::len).sum();
+        let bar = progress::bar(all, "set-ups");
+        let mut searched = Vec::new();
+        for (cluster, setups) in self.clusters.iter().zip(&setups) {
+            let ground = self.ground(cluster);
+            let found = plan::search(&ground, setups, self.plans, &|count| bar.inc(count));
+            searched.push(Searched { setups: setups.len(), found });
+        }
+        bar.finish_and_clear();
+        let mut plans = Vec::new();
+        for (cluster, one) in searched.iter_mut().enumerate() {
+            for evaluation in std::mem::take(&mut one.found.best) {
+                plans.push(self.plan(cluster, evaluation)?);
+            }
+        }
+        if plans.is_empty() {
+            return Err(self.fits_nowhere(&searched));
+        }
+        mark_front(&mut plans);
+        self.check_deadline(&plans)?;
+        Ok(Answer { searched, plans })
+    }
+
+    /// All that is asked of one set-up.
+    pub fn plan(&self, at: usize, evaluation: Evaluation) -> Result<Plan, Error> {
+        let cluster = &self.clusters[at];
+        let percentiles = percentiles(&evaluation, self.unrest)
+            .map_err(|error| Error::question(error.to_string()))?;
+        let step = seconds(evaluation.step);
+        let tokens = number(self.recipe.batch) * number(self.model.sequence);
+        let peak: f64 = cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
+        let used = |flops: f64| flops * tokens / (step * peak);
+        let failures = self.failures(cluster);
+        // What the budget takes: the median step, and what failures leave.
+        let goodput = failures.goodput();
+        let steps = (self.tokens / tokens).ceil();
+        let wall = steps * seconds(percentiles[0]) / goodput;
+        let hourly = cluster.hourly(|machine| self.price(machine).0);
+        let errors = cluster.parts.iter().map(|(kind, _)| kind.efficiency.error);
+        Ok(Plan {
+            cluster: at,
+            percentiles,
+            tokens_per_second: tokens / step,
+            mfu: used(self.model.model_flops()),
+            hfu: used(self.model.hardware_flops(evaluation.costed.setup.recompute)),
+            goodput,
+            checkpoint_interval: failures.interval(),
+            days: wall / DAY,
+            dollars: wall / 3600.0 * hourly,
+            error: errors.fold(0.0, f64::max),
+            on_front: false,
+            evaluation,
+        })
+    }
+
+    /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
+    /// weights and optimizer.
+    fn failures(&self, cluster: &Cluster) -> Failures {
+        let state = number(self.model.parameters()) * (2.0 + number(self.recipe.optimizer_bytes));
+        let share = state / number(cluster.devices());
+        let slowest = |of: fn(&Machine) -> f64| {
+            cluster.parts.iter().map(|(kind, _)| of(kind)).fold(f64::MAX, f64::min)
+        };
+        let rate: f64 = cluster
+            .parts
+            .iter()
+            .map(|(kind, devices)| {
+                let own = 1.0 / kind.reliability.hours_between_failures;
+                number(*devices) * (own + self.price(kind).1)
+            })
+            .sum();
+        let restarts = cluster.parts.iter().map(|(kind, _)| kind.reliability.restart);
+        Failures {
+            between: 3600.0 / rate,
+            checkpoint: share / slowest(|kind| kind.reliability.checkpoint),
+            restart: restarts.fold(0.0, f64::max),
+        }
+    }
+
+    /// That the model fits on none of the clusters, and the smallest that would do.
+    fn fits_nowhere(&self, searched: &[Searched]) -> Error {
+        let nearest: Option<&(Setup, Overflow)> = searched
+            .iter()
+            .filter_map(|one| one.found.nearest.as_ref())
+            .min_by_key(|(_, lacks)| lacks.needs.0 - lacks.has.0);
+        let Some((setup, lacks)) = nearest else {
+            let reasons: Vec<String> = searched
+                .iter()
+                .flat_map(|one| &one.found.left_out)
+                .map(|(reason, count)| format!("{count} x {reason}"))
+                .collect();
+            let message = format!("no set-up can be run on these clusters: {}", reasons.join("; "));
+            return Error::question(message).with_help("name more values in [search]");
+        };
+        let message = format!(
+            "the model fits on none of these clusters: the nearest set-up (d {} t {} p {} b {}, \
+             recompute {}) needs {} on stage {}, of {}",
+            setup.data,
+            setup.tensor,
+            setup.pipeline,
+            setup.microbatch,
+            setup.recompute.name(),
+            crate::format::size(lacks.needs),
+            lacks.stage,
+            crate::format::size(lacks.has),
+        );
+        let cure = match self.smallest() {
+            Some((devices, name)) => {
+                format!("the smallest cluster that would hold it: {devices} devices of {name}")
+            }
+            None => "no cluster of these machines up to 65536 devices would hold it".to_owned(),
+        };
+        Error::question(message).with_help(cure)
+    }
+
+    /// The fewest devices, doubled from one node, of any of the machines that hold the model.
+    fn smallest(&self) -> Option<(u64, String)> {
+        let mut machines: Vec<&Machine> = Vec::new();
+        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
+            if machines.iter().all(|known| known.name != machine.name) {
+                machines.push(machine);
+            }
+        }
+        let doubled = (0..17).map(|exponent| 1u64 << exponent);
+        doubled.flat_map(|devices| machines.iter().map(move |machine| (devices, *machine))).find_map(
+            |(devices, machine)| {
+                let cluster = Cluster { parts: vec![(machine.clone(), devices)] };
+                let mut space = self.space.clone();
+                space.pipeline = (1..=self.model.layers.min(devices))
+                    .filter(|stages| devices.is_multiple_of(*stages))
+                    .collect();
+                let setups = space.setups(&cluster)?;
+                let found = plan::search(&self.ground(&cluster), &setups, 1, &|_| {});
+                (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
+            },
+        )
+    }
+
+    fn check_deadline(&self, plans: &[Plan]) -> Result<(), Error> {
+        let Some(deadline) = self.deadline_days else { return Ok(()) };
+        let fastest = plans.iter().min_by(|a, b| a.days.total_cmp(&b.days));
+        let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
+        let cluster = &self.clusters[fastest.cluster];
+        let message = format!(
+            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} dollars",
+            fastest.days,
+            cluster.devices(),
+            cluster.name(),
+            fastest.dollars,
+        );
+        Err(Error::question(message).with_help("give more devices, or a later deadline-days"))
+    }
+
+    /// The plan to take: the cheapest of those that meet the deadline.
+    pub fn winner<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
+        let in_time = |plan: &&Plan| self.deadline_days.is_none_or(|days| plan.days <= days);
+        plans.iter().filter(in_time).min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+    }
+}
+
+fn mark_front(plans: &mut [Plan]) {
+    let points: Vec<(f64, f64)> = plans.iter().map(|plan| (plan.days, plan.dollars)).collect();
+    for (plan, own) in plans.iter_mut().zip(&points) {
+        let beaten = |other: &(f64, f64)| {
+            other.0 <= own.0 && other.1 <= own.1 && (other.0 < own.0 || other.1 < own.1)
+        };
+        plan.on_front = !points.iter().any(beaten);
+    }
+}
+
+/// A time in seconds.
+pub fn seconds(time: Nanos) -> f64 {
+    number(time.0) / 1e9
+}
+
+/// Where the time of a step goes, on the stage that works longest.
+pub struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// Seconds of a step.
+    pub seconds: f64,
+}
+
+impl Plan {
+    /// The parts of the step; they add up to it.
+    pub fn parts(&self) -> Vec<Part> {
+        let costed = &self.evaluation.costed;
+        let microbatches = f64::from(costed.shape.microbatches());
+        let placement = costed.setup.family.about().placement;
+        let busiest = (0..).zip(&self.evaluation.metrics.stages).max_by_key(|(_, times)| times.busy);
+        let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
+        let own: Vec<usize> =
+            placement.chunks_of(costed.shape, stage).map(usize::from).collect();
+        let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
+        let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
+        let times = layers * microbatches * halves;
+        let layer = &costed.layer;
+        let last = costed.layers.len() - 1;
+        let shared = costed.setup.vocabulary_parallel;
+        let head = match own.contains(&last) || shared {
+            true => costed.head.sum() * microbatches * halves * if shared { number(own.len() as u64) } else { 1.0 },
+            false => 0.0,
+        };
+        let hops = 2.0 * costed.hop * number(own.len() as u64) * microbatches * halves;
+        let passes = seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
+        let mut parts = vec![
+            Part { name: "matrix products of layers", seconds: layer.products * times },
+            Part { name: "attention", seconds: layer.attention * times },
+            Part { name: "elementwise kernels", seconds: layer.elementwise * times },
+            Part { name: "collectives of tensor, context, experts", seconds: layer.collectives * times },
+            Part { name: "head and loss", seconds: head },
+            Part { name: "transfers between stages", seconds: hops },
+        ];
+        let known: f64 = parts.iter().map(|part| part.seconds).sum();
+        let launches = seconds(busy) - known;
+        parts.push(Part { name: "launches of the host, and waits for parameters", seconds: launches });
+        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) });
+        parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
+        parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
+        parts
+    }
+}
+
+/// A change of the winner's ground, and what it would be worth.
+pub struct Lever {
+    /// What is changed.
+    pub name: &'static str,
+    /// The step with the best set-up then.
+    pub step: Nanos,
+    /// Dollars saved of the whole training, at the same prices.
+    pub saved: f64,
+}
+
+/// What the next best changes would be worth to `plan`: each searched anew.
+pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
+    let cluster = &question.clusters[plan.cluster];
+    let changes: [(&str, fn(&mut Machine)); 6] = [
+        ("network between nodes twice as fast", |machine| machine.network *= 2.0),
+        ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
+        ("half as much memory again", |machine| {
+            machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
+        }),
+        ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
+        ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
+        ("large matrix products 10 % faster", |machine| {
+            machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
+        }),
+    ];
+    let mut levers = Vec::new();
+    for (name, change) in changes {
+        let mut changed = cluster.clone();
+        changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
+        let Some(setups) = question.space.setups(&changed) else { continue };
+        let found = plan::search(&question.ground(&changed), &setups, 1, &|_| {});
+        let Some(best) = found.best.first() else { continue };
+        let share = 1.0 - seconds(best.step) / seconds(plan.evaluation.step);
+        levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
+    }
+    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
+    levers
+}

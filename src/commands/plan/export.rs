@@ -1,0 +1,217 @@
+//! A plan for those who run it: Megatron-LM's flags, torchtitan's configuration, and the scenario that
+//! reproduces it here.
+
+use std::fmt::Write;
+
+use pipeline::{Bytes, Family, LimitUse, Nanos};
+use plan::{Recompute, Zero};
+
+use super::answer::Plan;
+use super::question::Question;
+
+/// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
+pub fn scenario(question: &Question, plan: &Plan) -> String {
+    let costed = &plan.evaluation.costed;
+    let chunks = costed.costs.chunks();
+    let times = |of: fn(&pipeline::PassTimes) -> Nanos| {
+        let all: Vec<String> = chunks.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
+        format!("[{}]", all.join(", "))
+    };
+    let sizes = |values: &mut dyn Iterator<Item = Bytes>| {
+        let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
+        format!("[{}]", all.join(", "))
+    };
+    let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
+    let resident = || costed.resident.iter().map(plan::StageMemory::resident);
+    let shape = costed.shape;
+    let mut text = format!(
+        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's.\n",
+        question.title,
+        question.clusters[plan.cluster].devices(),
+        question.clusters[plan.cluster].name(),
+        super::tables::setup(&costed.setup),
+    )
+    .replace('\r', " ");
+    let mut add = |key: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{key} = {value}");
+    };
+    add("schedule", format!("[\"{}\"]", costed.setup.family.name()));
+    add("stages", shape.stages().to_string());
+    add("microbatches", shape.microbatches().to_string());
+    add("chunks", shape.chunks_per_stage().to_string());
+    add("forward", times(|one| one.forward));
+    add("backward-input", times(|one| one.backward_input));
+    add("backward-weight", times(|one| one.backward_weight));
+    add("hop", format!("\"{}ns\"", costed.costs.hop().0));
+    add("activation", sizes(&mut footprints().map(|one| one.until_backward)));
+    add("activation-until-weight", sizes(&mut footprints().map(|one| one.until_weight)));
+    add("resident", sizes(&mut resident()));
+    add("device-memory", sizes(&mut costed.capacities.iter().copied()));
+    if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
+        let left = costed.capacities.iter().zip(resident());
+        let left = left.map(|(has, held)| Bytes(has.0.saturating_sub(held.0)));
+        add("memory-limit", sizes(&mut left.into_iter()));
+    }
+    add("boundary", "\"barrier\"".to_owned());
+    add("exchange", format!("\"{}ns\"", costed.exchange.0));
+    add("optimizer", format!("\"{}ns\"", costed.optimizer.0));
+    text
+}
+
+/// Flags of Megatron-LM, one a line; what it cannot do is said in comments.
+pub fn megatron(question: &Question, plan: &Plan) -> String {
+    let costed = &plan.evaluation.costed;
+    let (own, model) = (&costed.setup, &question.model);
+    let mut text = "# Flags of Megatron-LM, written by `debubble plan`.\n".to_owned();
+    let mut flag = |line: String| text += &format!("{line}\n");
+    flag(format!("--num-layers {}", model.layers));
+    flag(format!("--hidden-size {}", model.hidden));
+    flag(format!("--ffn-hidden-size {}", model.ffn));
+    flag(format!("--num-attention-heads {}", model.heads));
+    if model.kv_heads != model.heads {
+        flag(format!("--group-query-attention\n--num-query-groups {}", model.kv_heads));
+    }
+    if model.gated {
+        flag("--swiglu\n--normalization RMSNorm\n--position-embedding-type rope".to_owned());
+    }
+    if let Some(experts) = model.experts {
+        flag(format!("--num-experts {}", experts.count));
+        flag(format!("--moe-router-topk {}", experts.top_k));
+        flag(format!("--expert-model-parallel-size {}", own.expert));
+    }
+    if !model.tied {
+        flag("--untie-embeddings-and-output-weights".to_owned());
+    }
+    flag(format!("--seq-length {0}\n--max-position-embeddings {0}", model.sequence));
+    flag(format!("--micro-batch-size {}", own.microbatch));
+    flag(format!("--global-batch-size {}", question.recipe.batch));
+    flag(format!("--tensor-model-parallel-size {}", own.tensor));
+    flag(format!("--pipeline-model-parallel-size {}", own.pipeline));
+    if own.context > 1 {
+        flag(format!("--context-parallel-size {}", own.context));
+    }
+    if question.recipe.sequence_parallel && own.tensor > 1 {
+        flag("--sequence-parallel".to_owned());
+    }
+    match own.zero {
+        Zero::None => {}
+        Zero::Optimizer => flag("--use-distributed-optimizer".to_owned()),
+        Zero::Gradients | Zero::Parameters => {
+            flag(format!(
+                "--use-megatron-fsdp\n--data-parallel-sharding-strategy {}",
+                if own.zero == Zero::Gradients { "optim_grads" } else { "optim_grads_params" }
+            ));
+        }
+    }
+    if question.recipe.overlap_gradients && own.data > 1 {
+        flag("--overlap-grad-reduce".to_owned());
+    }
+    match own.recompute {
+        Recompute::None => {}
+        Recompute::Selective => flag("--recompute-granularity selective".to_owned()),
+        Recompute::Full => flag(
+            "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1"
+                .to_owned(),
+        ),
+    }
+    flag("--bf16".to_owned());
+    text + &megatron_schedule(plan)
+}
+
+/// The flags of schedule and layers.
+fn megatron_schedule(plan: &Plan) -> String {
+    let costed = &plan.evaluation.costed;
+    let own = &costed.setup;
+    let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
+    let mut text = String::new();
+    match own.family {
+        Family::OneFOneB => {}
+        Family::Interleaved if even => {
+            text += &format!("--num-layers-per-virtual-pipeline-stage {}\n", costed.layers[0]);
+        }
+        Family::Interleaved => {
+            text += &format!("--num-virtual-stages-per-pipeline-rank {}\n", own.chunks);
+        }
+        other => {
+            text += &format!(
+                "# {}: not in Megatron-LM; its fork sail-sg/zero-bubble has --enable-zero-bubble and \
+                 --zero-bubble-v-schedule\n",
+                other.name()
+            );
+        }
+    }
+    if !even {
+        let layers: Vec<String> = costed.layers.iter().map(u64::to_string).collect();
+        text += &format!(
+            "# layers of chunks in model order: {} (--pipeline-model-parallel-layout)\n",
+            layers.join(" ")
+        );
+    }
+    text
+}
+
+/// The name of a schedule in torch.distributed.pipelining, if it has it.
+const fn torch_name(family: Family) -> Option<&'static str> {
+    match family {
+        Family::GPipe => Some("GPipe"),
+        Family::OneFOneB => Some("1F1B"),
+        Family::Interleaved => Some("Interleaved1F1B"),
+        Family::ZbV => Some("ZBVZeroBubble"),
+        Family::DualPipeV => Some("DualPipeV"),
+        _ => None,
+    }
+}
+
+/// A configuration of torchtitan, whose schedules are those of torch.distributed.pipelining.
+pub fn torchtitan(question: &Question, plan: &Plan) -> String {
+    let costed = &plan.evaluation.costed;
+    let own = &costed.setup;
+    let (replicate, shard) = match own.zero {
+        Zero::None => (own.data, 1),
+        _ => (1, own.data),
+    };
+    let checkpoint = match own.recompute {
+        Recompute::None => "none",
+        Recompute::Selective => "selective",
+        Recompute::Full => "full",
+    };
+    let local = question.recipe.batch / own.data.max(1);
+    let schedule = match torch_name(own.family) {
+        Some(name) => format!("pipeline_parallel_schedule = \"{name}\""),
+        None => format!(
+            "# {}: write its order with `debubble export` and name the file here\n\
+             pipeline_parallel_schedule_csv = \"schedule.csv\"",
+            own.family.name()
+        ),
+    };
+    let starts: Vec<String> = costed
+        .layers
+        .iter()
+        .scan(0, |sum, layers| {
+            *sum += layers;
+            Some(*sum)
+        })
+        .take(costed.layers.len().saturating_sub(1))
+        .map(|first| format!("\"layers.{first}\""))
+        .collect();
+    format!(
+        "# Configuration of torchtitan, written by `debubble plan`.\n\
+         # chunks begin at layers: {starts}\n\
+         [training]\nlocal_batch_size = {local}\nglobal_batch_size = {batch}\nseq_len = {sequence}\n\n\
+         [parallelism]\ndata_parallel_replicate_degree = {replicate}\n\
+         data_parallel_shard_degree = {shard}\ntensor_parallel_degree = {tensor}\n\
+         context_parallel_degree = {context}\nexpert_parallel_degree = {expert}\n\
+         pipeline_parallel_degree = {stages}\n\
+         pipeline_parallel_microbatch_size = {microbatch}\n{schedule}\n\n\
+         [activation_checkpoint]\nmode = \"{checkpoint}\"\n",
+        starts = starts.join(" "),
+        batch = question.recipe.batch,
+        sequence = question.model.sequence,
+        tensor = own.tensor,
+        context = own.context,
+        expert = own.expert,
+        stages = own.pipeline,
+        microbatch = own.microbatch,
+    )
+}

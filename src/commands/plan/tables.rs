@@ -1,0 +1,257 @@
+//! The answer in words and numbers.
+
+use std::io::Write;
+
+use plan::{Setup, Split, StageMemory};
+use serde::Serialize;
+
+use super::answer::{Answer, Lever, Plan, seconds};
+use super::question::Question;
+use crate::error::Error;
+use crate::format;
+
+/// A set-up in a few letters: the sizes of its groups, ZeRO, microbatch, recomputation.
+pub fn setup(setup: &Setup) -> String {
+    let mut text = format!("d{} t{} p{}", setup.data, setup.tensor, setup.pipeline);
+    for (letter, size) in [("c", setup.context), ("e", setup.expert), ("v", setup.chunks)] {
+        if size > 1 {
+            text += &format!(" {letter}{size}");
+        }
+    }
+    text += &format!(" b{} z{} {}", setup.microbatch, setup.zero.stage(), setup.recompute.name());
+    if setup.split == Split::Even && setup.pipeline > 1 {
+        text += " even";
+    }
+    if setup.vocabulary_parallel {
+        text += " vocabulary";
+    }
+    text
+}
+
+/// One plan for machines, and a line of the CSV.
+#[derive(Serialize)]
+pub struct Row {
+    machine: String,
+    devices: u64,
+    schedule: &'static str,
+    data: u64,
+    tensor: u64,
+    pipeline: u64,
+    context: u64,
+    expert: u64,
+    chunks: u64,
+    microbatch: u64,
+    microbatches: u32,
+    zero: u8,
+    recompute: &'static str,
+    vocabulary_parallel: bool,
+    step_ns: u64,
+    step_p50_ns: u64,
+    step_p95_ns: u64,
+    /// Mean error of predictions with these constants, as a share of the step.
+    error: f64,
+    tokens_per_second: f64,
+    mfu: f64,
+    hfu: f64,
+    bubble_rate: f64,
+    peak_bytes: u64,
+    parameter_bytes: u64,
+    gradient_bytes: u64,
+    optimizer_bytes: u64,
+    activation_bytes: u64,
+    buffer_bytes: u64,
+    goodput: f64,
+    checkpoint_interval_s: f64,
+    days: f64,
+    dollars: f64,
+    dollars_per_million_tokens: f64,
+    on_front: bool,
+}
+
+impl Row {
+    pub fn of(question: &Question, plan: &Plan) -> Self {
+        let cluster = &question.clusters[plan.cluster];
+        let costed = &plan.evaluation.costed;
+        let own = &costed.setup;
+        let (_, held) = plan.evaluation.fullest();
+        let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
+        Self {
+            machine: cluster.name(),
+            devices: cluster.devices(),
+            schedule: own.family.name(),
+            data: own.data,
+            tensor: own.tensor,
+            pipeline: own.pipeline,
+            context: own.context,
+            expert: own.expert,
+            chunks: own.chunks,
+            microbatch: own.microbatch,
+            microbatches: costed.shape.microbatches(),
+            zero: own.zero.stage(),
+            recompute: own.recompute.name(),
+            vocabulary_parallel: own.vocabulary_parallel,
+            step_ns: plan.evaluation.step.0,
+            step_p50_ns: plan.percentiles[0].0,
+            step_p95_ns: plan.percentiles[1].0,
+            error: plan.error,
+            tokens_per_second: plan.tokens_per_second,
+            mfu: plan.mfu,
+            hfu: plan.hfu,
+            bubble_rate: plan.evaluation.metrics.bubble_rate_makespan(),
+            peak_bytes: held.sum().0,
+            parameter_bytes: parameters.0,
+            gradient_bytes: gradients.0,
+            optimizer_bytes: optimizer.0,
+            activation_bytes: activations.0,
+            buffer_bytes: buffers.0,
+            goodput: plan.goodput,
+            checkpoint_interval_s: plan.checkpoint_interval,
+            days: plan.days,
+            dollars: plan.dollars,
+            dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
+            on_front: plan.on_front,
+        }
+    }
+}
+
+/// What the columns of the table of plans are.
+pub const HEADER: [&str; 13] = [
+    "machines", "set-up", "schedule", "step", "P50", "P95", "tokens/s", "MFU", "HFU", "bubble",
+    "days", "dollars", "$/M tokens",
+];
+
+/// A line of the table of plans.
+pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
+    let cluster = &question.clusters[plan.cluster];
+    let costed = &plan.evaluation.costed;
+    let step = format!("{} +-{:.0} %", format::time(plan.evaluation.step), 100.0 * plan.error);
+    let front = if plan.on_front { " *" } else { "" };
+    vec![
+        format!("{} {}{front}", cluster.devices(), cluster.name()),
+        setup(&costed.setup),
+        costed.setup.family.name().to_owned(),
+        step,
+        format::time(plan.percentiles[0]),
+        format::time(plan.percentiles[1]),
+        format!("{:.0}", plan.tokens_per_second),
+        format::percent(plan.mfu),
+        format::percent(plan.hfu),
+        format::percent(plan.evaluation.metrics.bubble_rate_makespan()),
+        format!("{:.1}", plan.days),
+        format!("{:.0}", plan.dollars),
+        format!("{:.4}", plan.dollars / question.tokens * 1e6),
+    ]
+}
+
+/// What the columns of the table of memory are.
+pub const MEMORY: [&str; 9] = [
+    "machines", "set-up", "parameters", "gradients", "optimizer", "activations", "buffers", "peak",
+    "of",
+];
+
+/// A line of the table of memory: the fullest device.
+pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
+    let cluster = &question.clusters[plan.cluster];
+    let (stage, held) = plan.evaluation.fullest();
+    let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
+    let has = plan.evaluation.costed.capacities[stage];
+    let mut line = vec![
+        format!("{} {}", cluster.devices(), cluster.name()),
+        setup(&plan.evaluation.costed.setup),
+    ];
+    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
+    line.extend(sizes.map(format::size));
+    line
+}
+
+/// Where the winner's time goes, largest first.
+pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
+    let mut parts = plan.parts();
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let step = seconds(plan.evaluation.step);
+    let line = |part: super::answer::Part| {
+        let share = format::percent(part.seconds / step);
+        vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
+    };
+    parts.into_iter().map(line).collect()
+}
+
+/// What changes would be worth to the winner.
+pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
+    let line = |lever: &Lever| {
+        let saved = format!("{:.0}", lever.saved);
+        vec![lever.name.to_owned(), format::time(lever.step), saved]
+    };
+    levers.iter().map(line).collect()
+}
+
+/// Why set-ups are not among the plans: a line for each reason of each cluster.
+pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (cluster, searched) in question.clusters.iter().zip(&answer.searched) {
+        let name = format!("{} {}", cluster.devices(), cluster.name());
+        let found = &searched.found;
+        rows.push(vec![name.clone(), "set-ups".to_owned(), searched.setups.to_string()]);
+        rows.push(vec![name.clone(), "simulated".to_owned(), found.simulated.to_string()]);
+        for (reason, count) in &found.left_out {
+            rows.push(vec![name.clone(), reason.clone(), count.to_string()]);
+        }
+    }
+    rows
+}
+
+/// What the words of the tables mean.
+pub const DEFINITIONS: &str = "\
+MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
+step: as simulated, +- the mean error of its constants against published iterations (20 % where none
+are held against them: an assumption); P50, P95: under the question's noise, the slowest replica.
+days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
+*: on the Pareto front of days and dollars. Prices are assumptions of the machines' files.";
+
+/// Prints the answer.
+pub fn print(
+    out: &mut dyn Write,
+    question: &Question,
+    answer: &Answer,
+    levers: &[Lever],
+) -> Result<(), Error> {
+    let plans = &answer.plans;
+    let lines = plans.iter().map(|plan| line(question, plan));
+    writeln!(out, "{}", format::table(&HEADER, lines))?;
+    let lines = plans.iter().map(|plan| memory(question, plan));
+    writeln!(out, "{}", format::table(&MEMORY, lines))?;
+    let rows = reasons(question, answer);
+    writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
+    if let Some(winner) = question.winner(plans) {
+        let cluster = &question.clusters[winner.cluster];
+        writeln!(
+            out,
+            "the plan to take: {} {}, {} {}: {:.1} days, {:.0} dollars; {:.2} % of the time is \
+             useful, with a checkpoint every {:.0} s",
+            cluster.devices(),
+            cluster.name(),
+            winner.evaluation.costed.setup.family.name(),
+            setup(&winner.evaluation.costed.setup),
+            winner.days,
+            winner.dollars,
+            100.0 * winner.goodput,
+            winner.checkpoint_interval,
+        )?;
+        let header = ["where its time goes, on the busiest stage", "a step", "share"];
+        writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
+        let header = ["what would be worth most", "step", "dollars saved"];
+        writeln!(out, "{}", format::table(&header, worth(levers)))?;
+    }
+    writeln!(out, "{DEFINITIONS}")?;
+    Ok(())
+}
+
+/// All plans as CSV.
+pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for plan in &answer.plans {
+        let row = Row::of(question, plan);
+        writer.serialize(row).map_err(|error| Error::question(error.to_string()))?;
+    }
+    writer.into_inner().map_err(|error| Error::question(error.to_string()))
+}
