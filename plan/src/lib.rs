@@ -28,3 +28,6 @@ pub use model::{
 pub use search::{Found, MAX_SETUPS, Space, search};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use weather::{Unrest, UnrestError, percentiles};
+
+#[cfg(test)]
+mod tests;

@@ -390,9 +390,7 @@ impl Reader<'_> {
             microbatch: self.sizes_of("microbatch", &search.microbatch, || powers(8))?,
             chunks: self.sizes_of("chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
             families: self.families()?,
-            recompute: self.named("recompute", &search.recompute, &Recompute::ALL, |name| {
-                Recompute::named(name).ok_or("none, selective or full")
-            })?,
+            recompute: self.recomputes(model.attention)?,
             split: self.named("split", &search.split, &[Split::Balanced], |name| match name {
                 "even" => Ok(Split::Even),
                 "balanced" => Ok(Split::Balanced),
@@ -404,6 +402,17 @@ impl Reader<'_> {
             return Err(self.wrong("vocabulary-parallel", "vocabulary-parallel is empty".into()));
         }
         Ok(space)
+    }
+
+    fn recomputes(&self, attention: Attention) -> Result<Vec<Recompute>, Error> {
+        // Attention in tiles holds no scores: there is nothing to select.
+        let default: &[Recompute] = match attention {
+            Attention::Flash => &[Recompute::None, Recompute::Full],
+            Attention::Core => &Recompute::ALL,
+        };
+        self.named("recompute", &self.document.search.recompute, default, |name| {
+            Recompute::named(name).ok_or("none, selective or full")
+        })
     }
 
     fn sizes_of(

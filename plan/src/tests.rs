@@ -1,0 +1,347 @@
+//! Formulas against published figures, and laws that hold of every set-up.
+
+use pipeline::{Bytes, Family};
+use proptest::prelude::*;
+use sim::Replay;
+
+use crate::{
+    Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Norm, Price,
+    Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Transformer, Zero,
+    footprint, number, search,
+};
+
+fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
+    Sizes {
+        layers,
+        hidden,
+        heads,
+        kv_heads: heads,
+        head_size: hidden / heads,
+        ffn: 4 * hidden,
+        gated: false,
+        vocabulary: 51_200,
+        sequence: 2048,
+        positions: 2048,
+        experts: None,
+        tied: true,
+        biases: Biases { qkv: true, output: true, mlp: true },
+        norm: Norm::Layer,
+        attention: Attention::Core,
+    }
+}
+
+fn llama(layers: u64, hidden: u64, [heads, kv_heads]: [u64; 2], ffn: u64, vocabulary: u64) -> Sizes {
+    Sizes {
+        kv_heads,
+        ffn,
+        gated: true,
+        vocabulary,
+        positions: 0,
+        tied: false,
+        biases: Biases::default(),
+        norm: Norm::Rms,
+        attention: Attention::Flash,
+        ..gpt(layers, hidden, heads)
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        name: "a100".to_owned(),
+        memory: Bytes(80_000_000_000),
+        peak: 312e12,
+        peak_fp8: None,
+        bandwidth: 2039e9,
+        node: 8,
+        link: 300e9,
+        network: 25e9,
+        efficiency: Efficiency {
+            matmul: 0.79,
+            fill: 1.5e6,
+            depth: 48.0,
+            flash: 0.5,
+            memory: 0.78,
+            link: 0.74,
+            ring: 0.3,
+            shared_ring: 1.0,
+            tensor_network: 0.45,
+            hop: 0.87,
+            collective_latency: 34e-6,
+            hop_latency: 250e-6,
+            launch: 3.4e-3,
+            launch_tensor: 1.08,
+            error: 0.08,
+        },
+        price: Price { on_demand: 2.0, reserved: None, spot: None },
+        reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
+    }
+}
+
+fn recipe(batch: u64) -> Recipe {
+    Recipe {
+        batch,
+        gradient_bytes: 4,
+        optimizer_bytes: 12,
+        sequence_parallel: true,
+        scatter_gather: true,
+        overlap_gradients: true,
+        boundary: Boundary::Barrier,
+        reserved: Bytes(1 << 30),
+    }
+}
+
+fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
+    Setup {
+        data,
+        tensor,
+        pipeline,
+        context: 1,
+        expert: 1,
+        zero: Zero::Optimizer,
+        microbatch: 1,
+        chunks: 1,
+        family: Family::OneFOneB,
+        recompute: Recompute::None,
+        split: Split::Balanced,
+        vocabulary_parallel: false,
+    }
+}
+
+fn model(sizes: Sizes) -> Transformer {
+    Transformer::new(sizes).unwrap()
+}
+
+#[test]
+fn parameters_are_those_published() {
+    let gpt2 = Sizes { vocabulary: 50_257, positions: 1024, ..gpt(12, 768, 12) };
+    let mixtral = Sizes {
+        experts: Some(Experts { count: 8, top_k: 2 }),
+        ..llama(32, 4096, [32, 8], 14_336, 32_000)
+    };
+    let qwen = Sizes {
+        biases: Biases { qkv: true, ..Biases::default() },
+        ..llama(28, 3584, [28, 4], 18_944, 152_064)
+    };
+    let published = [
+        ("GPT-2", gpt2, 124_439_808),
+        ("Llama 2 7B", llama(32, 4096, [32, 32], 11_008, 32_000), 6_738_415_616),
+        ("Llama 3 8B", llama(32, 4096, [32, 8], 14_336, 128_256), 8_030_261_248),
+        ("Llama 3 70B", llama(80, 8192, [64, 8], 28_672, 128_256), 70_553_706_496),
+        ("Mistral 7B", llama(32, 4096, [32, 8], 14_336, 32_000), 7_241_732_096),
+        ("Mixtral 8x7B", mixtral.clone(), 46_702_792_704),
+        ("Qwen 2 7B", qwen, 7_615_616_512),
+    ];
+    for (name, sizes, parameters) in published {
+        assert_eq!(model(sizes).parameters(), parameters, "{name}");
+    }
+    assert_eq!(model(mixtral).active_parameters(), 12_879_925_248);
+}
+
+/// Narayanan et al. 2021, equation 2, and table 1's third column to its digits.
+#[test]
+fn parameters_follow_the_published_formula() {
+    for (layers, hidden, heads, billions) in
+        [(24, 2304, 24, 1.7), (36, 4096, 32, 7.5), (80, 12_288, 96, 145.6), (105, 20_480, 128, 529.6)]
+    {
+        let ours = number(model(gpt(layers, hidden, heads)).parameters());
+        let [l, h] = [layers, hidden].map(number);
+        let formula =
+            12.0 * l * h * h * (1.0 + 13.0 / (12.0 * h) + (51_200.0 + 2048.0) / (12.0 * l * h));
+        // The last normalisation, 2 h, is not in the formula.
+        assert!((ours - formula - 2.0 * h).abs() < 1.0, "{ours} {formula}");
+        assert!((ours / 1e9 - billions).abs() < 0.051, "{ours}");
+    }
+}
+
+/// Equation 3 of Narayanan et al. 2021, and equations 7 and 9 of Korthikanti et al. 2022.
+#[test]
+fn flops_follow_the_published_formulas() {
+    let model = model(gpt(96, 12_288, 96));
+    let [l, h, s, v] = [96.0, 12_288.0, 2048.0, 51_200.0];
+    let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-12, "{a} {b}");
+    let base = 72.0 * l * h * h;
+    close(model.model_flops(), base * (1.0 + s / (6.0 * h) + v / (12.0 * h * l)));
+    let full = 96.0 * l * h * h * (1.0 + s / (6.0 * h) + v / (16.0 * l * h));
+    close(model.hardware_flops(Recompute::Full), full);
+    let selective = base * (1.0 + s / (3.0 * h) + v / (12.0 * h * l));
+    close(model.hardware_flops(Recompute::Selective), selective);
+}
+
+/// Korthikanti et al. 2022, table 2.
+#[test]
+fn activations_follow_the_published_formulas() {
+    let model = model(gpt(1, 6144, 64));
+    let [h, s, b, a] = [6144.0, 2048.0, 4.0, 64.0];
+    for t in [1, 8] {
+        for sequence_parallel in [false, true] {
+            let cut = Cut { tensor: t, context: 1, expert: 1, microbatch: 4, sequence_parallel };
+            let t = number(t);
+            let whole = if sequence_parallel { 10.0 / t } else { 10.0 };
+            let formulas = [
+                (Recompute::None, s * b * h * (whole + 24.0 / t + 5.0 * a * s / (h * t))),
+                (Recompute::Selective, s * b * h * (whole + 24.0 / t)),
+                (Recompute::Full, 2.0 * s * b * h / if sequence_parallel { t } else { 1.0 }),
+            ];
+            for (recompute, bytes) in formulas {
+                let ours = number(footprint(&model, cut, recompute, 1).until_backward.0);
+                assert!((ours - bytes).abs() <= 1.0, "{recompute:?} {ours} {bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_divide_is_named() {
+    let model = model(gpt(24, 2304, 24));
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let reason = |setup: Setup| ground.cost(&setup).unwrap_err().to_string();
+    assert!(reason(setup([4, 1, 2])).contains("devices"));
+    assert!(reason(setup([1, 16, 1])).contains("tensor"));
+    assert!(reason(Setup { microbatch: 7, ..setup([8, 1, 2]) }).contains("batch"));
+    assert!(reason(Setup { chunks: 20, ..setup([8, 1, 2]) }).contains("chunks"));
+    assert!(reason(Setup { zero: Zero::Parameters, ..setup([8, 1, 2]) }).contains("ZeRO"));
+    assert!(reason(Setup { expert: 2, ..setup([8, 1, 2]) }).contains("expert"));
+}
+
+#[test]
+fn slow_devices_get_fewer_layers_and_an_even_split_waits_for_them() {
+    let model = model(gpt(32, 4096, 32));
+    let slow = Machine { peak: 156e12, ..machine() };
+    let cluster = Cluster { parts: vec![(slow, 2), (machine(), 2)] };
+    let recipe = recipe(32);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let balanced = setup([1, 1, 4]);
+    let step = |setup: &Setup| {
+        let costed = ground.cost(setup).unwrap();
+        let layers = costed.layers.clone();
+        (ground.evaluate(costed, &mut Replay::new()).unwrap().step, layers)
+    };
+    let (fast, layers) = step(&balanced);
+    assert!(layers[0] < layers[2], "{layers:?}");
+    let (waits, layers) = step(&Setup { split: Split::Even, ..balanced });
+    assert_eq!(layers, [8; 4]);
+    assert!(fast < waits);
+}
+
+/// The search leaves nothing better out: the best of it is the best of all, simulated one by one.
+#[test]
+fn the_bound_hides_nothing() {
+    let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(128);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let setups = space().setups(&cluster).unwrap();
+    let found = search(&ground, &setups, 3, &|_| {});
+    let mut all: Vec<_> = setups
+        .iter()
+        .filter_map(|setup| ground.cost(setup).ok())
+        .filter_map(|costed| ground.evaluate(costed, &mut Replay::new()).ok())
+        .map(|evaluation| evaluation.step)
+        .collect();
+    all.sort_unstable();
+    let best: Vec<_> = found.best.iter().map(|one| one.step).collect();
+    assert_eq!(best, all[..3]);
+    let left_out: u64 = found.left_out.values().sum();
+    assert_eq!(found.simulated + left_out, setups.len() as u64);
+    assert!(found.simulated < setups.len() as u64 / 4, "{}", found.simulated);
+}
+
+fn space() -> Space {
+    Space {
+        tensor: vec![1, 2, 4, 8],
+        pipeline: vec![1, 2, 4, 8],
+        context: vec![1],
+        expert: vec![1],
+        zero: vec![Zero::Optimizer, Zero::Parameters],
+        microbatch: vec![1, 2, 4],
+        chunks: vec![2, 3],
+        families: vec![Family::OneFOneB, Family::Interleaved, Family::ZbH1, Family::ZbV],
+        recompute: vec![Recompute::None, Recompute::Full],
+        split: vec![Split::Balanced],
+        vocabulary_parallel: vec![false, true],
+    }
+}
+
+/// Operations that must be done: half of all pairs of tokens are left out by attention in tiles.
+fn work(model: &Transformer, recipe: &Recipe) -> f64 {
+    let tokens = number(recipe.batch * model.sequence);
+    let spared = match model.attention {
+        Attention::Flash => 1.5 * number(model.layers) * model.attention_flops(),
+        Attention::Core => 0.0,
+    };
+    (model.model_flops() - spared) * tokens
+}
+
+fn any_setup() -> impl Strategy<Value = (Setup, u64)> {
+    let groups = (0u32..4, 0u32..4, 0u32..4, 0u32..3, 1u64..4);
+    let kinds = (0usize..6, 0usize..3, any::<bool>(), any::<bool>(), 0usize..2);
+    (groups, kinds, 1u64..9).prop_map(|((d, t, p, b, v), kind, m)| {
+        let (family, recompute, balanced, vocabulary, zero) = kind;
+        let families = [
+            Family::OneFOneB,
+            Family::Interleaved,
+            Family::ZbH1,
+            Family::ZbV,
+            Family::VHalf,
+            Family::DualPipe,
+        ];
+        let family = families[family];
+        let chunks = match family.about().chunks {
+            pipeline::Chunks::Exactly(chunks) => u64::from(chunks),
+            pipeline::Chunks::Any { .. } => v,
+        };
+        let setup = Setup {
+            microbatch: 1 << b,
+            chunks,
+            family,
+            recompute: Recompute::ALL[recompute],
+            split: if balanced { Split::Balanced } else { Split::Even },
+            vocabulary_parallel: vocabulary,
+            zero: Zero::ALL[zero],
+            ..setup([1 << d, 1 << t, 1 << p])
+        };
+        (setup, (1 << (d + b)) * m * (1 << p))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// No plan is faster than the work at the peak rate, nor than its own bound, and none holds more
+    /// than its devices have.
+    #[test]
+    fn no_step_is_below_the_work_and_none_overflows(
+        (setup, batch) in any_setup(),
+        flash in any::<bool>(),
+        hidden in 1u64..9,
+        gib in 1u64..81,
+    ) {
+        let attention = if flash { Attention::Flash } else { Attention::Core };
+        let model = model(Sizes { attention, ..gpt(24, 512 * hidden, 8 * hidden) });
+        let machine = Machine { memory: Bytes(gib << 30), ..machine() };
+        let cluster = Cluster { parts: vec![(machine.clone(), setup.devices())] };
+        let recipe = recipe(batch);
+        let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+        let evaluated = ground.cost(&setup).and_then(|costed| {
+            let least = ground.least(&costed);
+            Ok((least, ground.evaluate(costed, &mut Replay::new())?))
+        });
+        match evaluated {
+            Ok((least, evaluation)) => {
+                let peak = machine.peak * number(setup.devices());
+                let seconds = number(evaluation.step.0) / 1e9;
+                prop_assert!(seconds >= work(&model, &recipe) / peak);
+                prop_assert!(evaluation.step >= least);
+                let dealt: u64 = evaluation.costed.layers.iter().sum();
+                prop_assert_eq!(dealt, model.layers);
+                for held in &evaluation.memory {
+                    prop_assert!(held.sum() <= machine.memory);
+                }
+            }
+            Err(Rejected::Memory(overflow)) => prop_assert!(overflow.needs > overflow.has),
+            Err(_) => {}
+        }
+    }
+}
