@@ -18,7 +18,7 @@ use crate::scenario::{Scenario, Setting};
 const MAX_PROFILE: u64 = 64 << 20;
 
 /// The profile in that file, which is read once however many questions name it.
-fn read(path: &Path) -> Result<Arc<Profile>, Error> {
+pub fn read(path: &Path) -> Result<Arc<Profile>, Error> {
     static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Profile>>>> = Mutex::new(None);
     // Profiles are put in whole: what a thread that broke down left is right.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -106,10 +106,11 @@ impl<'a> Ground<'a> {
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
-        let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
-            .map_err(|_| Unfit::TooLarge)?;
+        let shape =
+            Shape::new(setup.pipeline, setup.chunks, microbatches).map_err(|_| Unfit::TooLarge)?;
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
-        let machines: Vec<&Machine> = kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
+        let machines: Vec<&Machine> =
+            kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
         Ok(Costing { ground: *self, setup, shape, machines }.cost()?)
     }
 
@@ -145,9 +146,11 @@ impl<'a> Ground<'a> {
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
         let one = costed.footprints.by_stage(costed.shape, placement);
-        let needs = costed.resident.iter().zip(&one).map(|(held, one)| {
-            pipeline::Bytes(held.sum().0.saturating_add(one.0))
-        });
+        let needs = costed
+            .resident
+            .iter()
+            .zip(&one)
+            .map(|(held, one)| pipeline::Bytes(held.sum().0.saturating_add(one.0)));
         fits(needs, &costed.capacities)
     }
 
@@ -176,9 +179,10 @@ impl Costed {
     pub fn problem(&self) -> Result<Problem, Fault> {
         let problem = Problem::new(self.shape, self.costs.clone())?;
         let problem = problem.with_footprints(self.footprints.clone())?;
-        let left = self.capacities.iter().zip(&self.resident).map(|(has, held)| {
-            Limit::Bytes(pipeline::Bytes(has.0.saturating_sub(held.sum().0)))
-        });
+        let left =
+            self.capacities.iter().zip(&self.resident).map(|(has, held)| {
+                Limit::Bytes(pipeline::Bytes(has.0.saturating_sub(held.sum().0)))
+            });
         let shapes = self.setup.family.about().limit;
         match shapes {
             pipeline::LimitUse::Shapes { .. } => problem.with_limits(&left.collect::<Vec<_>>()),
@@ -220,9 +224,8 @@ fn fits(
     capacities: &[pipeline::Bytes],
 ) -> Result<(), Rejected> {
     let over = needs.zip(capacities).enumerate().filter(|(_, (needs, has))| needs > has);
-    let worst = over.max_by_key(|(stage, (needs, has))| {
-        (needs.0 - has.0, std::cmp::Reverse(*stage))
-    });
+    let worst =
+        over.max_by_key(|(stage, (needs, has))| (needs.0 - has.0, std::cmp::Reverse(*stage)));
     match worst {
         Some((stage, (needs, &has))) => Err(Rejected::Memory(Overflow { stage, needs, has })),
         None => Ok(()),
@@ -242,13 +245,11 @@ impl Costing<'_> {
     fn cost(&self) -> Result<Costed, Unfit> {
         let Ground { model, recipe, .. } = self.ground;
         let cut = self.setup.cut(recipe);
-        let layer_of =
-            |machine: &&Machine| layer::layer(model, machine, cut, self.setup.recompute);
+        let layer_of = |machine: &&Machine| layer::layer(model, machine, cut, self.setup.recompute);
         let by_stage: Vec<LayerTimes> = self.machines.iter().map(layer_of).collect();
         let placement = self.setup.family.about().placement;
-        let stages: Vec<usize> = (0..self.shape.chunks())
-            .map(|chunk| placement.stage(self.shape, chunk, 0))
-            .collect();
+        let stages: Vec<usize> =
+            (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
         let ends = self.ends(&stages);
         let deal = Deal {
             layers: model.layers,
@@ -266,9 +267,7 @@ impl Costing<'_> {
         let layer = slowest.copied().unwrap_or_default();
         let hop = self.hop();
         let costs = self.costs(&passes, &shares, &stages, hop);
-        let footprint = |&layers: &u64| {
-            memory::footprint(model, cut, self.setup.recompute, layers)
-        };
+        let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
         let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
         let backward = self.last_backward(&stages, &passes);
         Ok(Costed {
@@ -328,8 +327,8 @@ impl Costing<'_> {
         if self.setup.pipeline < 2 {
             return 0.0;
         }
-        let tokens = number(self.setup.microbatch) * number(model.sequence)
-            / number(self.setup.context);
+        let tokens =
+            number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
         let share = if cut { number(self.setup.tensor) } else { 1.0 };
         let bytes = tokens * number(model.hidden) * HALF / share;

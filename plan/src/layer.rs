@@ -115,6 +115,9 @@ struct Parts {
 /// longer; near each other both count, as the fourth root of the sum of fourth powers.
 #[must_use]
 pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recompute) -> LayerTimes {
+    if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
+        return measured_layer(measured.layer, recompute);
+    }
     let parts = parts(model, machine, cut);
     let [f, b, w] = parts.products;
     let [attention, attention_back] = parts.attention;
@@ -143,6 +146,13 @@ pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recomp
         elementwise: elementwise * (1.0 + repeats) + elementwise_back,
         collectives: parts.collectives * (2.0 + repeats),
     }
+}
+
+/// A layer whose times were measured without computing anything again; attention is not told apart.
+fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
+    let again = if recompute == Recompute::None { 0.0 } else { layer.forward };
+    let times = Times { backward_input: layer.backward_input + again, ..layer };
+    LayerTimes { times, products: times.sum(), ..LayerTimes::default() }
 }
 
 fn parts(model: &Transformer, machine: &Machine, cut: Cut) -> Parts {
@@ -251,6 +261,9 @@ fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
 /// tensor group, and the traffic of the logits.
 #[must_use]
 pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
+    if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
+        return measured.ends;
+    }
     let tokens = tokens(model, cut);
     let columns = number(model.vocabulary) / number(cut.tensor);
     let hidden = number(model.hidden);

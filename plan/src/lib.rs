@@ -20,7 +20,7 @@ mod weather;
 pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
 pub use goodput::Failures;
 pub use layer::{Cut, LayerTimes, Times, head, layer};
-pub use machine::{Efficiency, Machine, Price, Reliability, all_reduce, gathered};
+pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,

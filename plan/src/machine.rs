@@ -3,6 +3,7 @@
 
 use pipeline::Bytes;
 
+use crate::layer::{Cut, Times};
 use crate::model::number;
 
 /// A kind of device in its node, as a cluster is made of it. Rates are per second.
@@ -30,6 +31,28 @@ pub struct Machine {
     pub price: Price,
     /// How often they fail.
     pub reliability: Reliability,
+    /// Times of the question's model as they were measured on it, in place of the formulas wherever
+    /// they are of the same cut.
+    pub measured: Option<Measured>,
+}
+
+/// A layer and the ends of a model, timed on one device that shares nothing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// Sequences of a microbatch.
+    pub microbatch: u64,
+    /// A layer.
+    pub layer: Times,
+    /// Embeddings and head.
+    pub ends: Times,
+}
+
+impl Measured {
+    /// Whether it says what a device takes that is cut as `cut`.
+    #[must_use]
+    pub fn is_of(&self, cut: Cut) -> bool {
+        cut.tensor == 1 && cut.context == 1 && cut.expert == 1 && cut.microbatch == self.microbatch
+    }
 }
 
 /// What a machine reaches of its rates: a roofline with ramps, its constants fitted to measured

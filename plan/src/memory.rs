@@ -2,8 +2,8 @@
 
 use pipeline::{Bytes, Footprint};
 
-use crate::model::{Attention, Recompute, Transformer, number};
 use crate::layer::Cut;
+use crate::model::{Attention, Recompute, Transformer, number};
 use crate::setup::{Recipe, Setup, Zero};
 
 /// Bytes of a parameter in 16 bits.
@@ -112,12 +112,15 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
     let cut = setup.cut(recipe);
     let tokens = number(cut.microbatch) * number(model.sequence) / number(cut.context);
     let head = share.head || setup.vocabulary_parallel;
-    let columns = number(model.vocabulary) / number(cut.tensor)
+    let columns = number(model.vocabulary)
+        / number(cut.tensor)
         / if setup.vocabulary_parallel { number(setup.pipeline) } else { 1.0 };
     let logits = if head { tokens * columns * LOGIT } else { 0.0 };
     let again = match setup.recompute {
         Recompute::None => 0.0,
-        Recompute::Selective => held(model, cut, Recompute::None) - held(model, cut, setup.recompute),
+        Recompute::Selective => {
+            held(model, cut, Recompute::None) - held(model, cut, setup.recompute)
+        }
         Recompute::Full => held(model, cut, Recompute::None),
     };
     // ZeRO 3 gathers the parameters of the layer at work and of the next.
@@ -130,7 +133,9 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
     StageMemory {
         parameters: bytes(PARAMETER * parameters.shared(setup, Zero::Parameters)),
         gradients: bytes(number(recipe.gradient_bytes) * parameters.shared(setup, Zero::Gradients)),
-        optimizer: bytes(number(recipe.optimizer_bytes) * parameters.shared(setup, Zero::Optimizer)),
+        optimizer: bytes(
+            number(recipe.optimizer_bytes) * parameters.shared(setup, Zero::Optimizer),
+        ),
         activations: Bytes(0),
         buffers: Bytes(buffers),
     }
@@ -177,7 +182,9 @@ fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
     // Queries and what attention gives; keys and values; inside the MLP.
     let inner = (4.0 * queries + 4.0 * keys + mlp) / t;
     let scores = match (model.attention, recompute) {
-        (Attention::Core, Recompute::None) => 5.0 * number(model.heads) * number(model.sequence) / t,
+        (Attention::Core, Recompute::None) => {
+            5.0 * number(model.heads) * number(model.sequence) / t
+        }
         // The sum of exponentials of each row, in 32 bits.
         (Attention::Flash, _) => 4.0 * number(model.heads) / t,
         (Attention::Core, _) => 0.0,

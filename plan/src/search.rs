@@ -99,7 +99,9 @@ impl Space {
         match family.about().chunks {
             Chunks::Exactly(chunks) => vec![u64::from(chunks)],
             // With one chunk, an interleaved schedule is the plain one.
-            Chunks::Any { .. } => self.chunks.iter().copied().filter(|&chunks| chunks > 1).collect(),
+            Chunks::Any { .. } => {
+                self.chunks.iter().copied().filter(|&chunks| chunks > 1).collect()
+            }
         }
     }
 

@@ -71,8 +71,7 @@ mod tests {
     fn slow_stages_and_heavy_ends_get_fewer() {
         let mut ends = [0.0; 4];
         ends[3] = 2.0;
-        let deal =
-            Deal { layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
+        let deal = Deal { layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
         assert_eq!(deal.by(Split::Balanced), [4, 4, 4, 2]);
         let deal = Deal { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..deal };
         assert_eq!(deal.by(Split::Balanced), [2, 2, 4, 4]);

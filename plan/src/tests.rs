@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use sim::Replay;
 
 use crate::{
-    Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Norm, Price,
-    Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Measured, Norm, Price,
+    Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Times, Transformer, Zero,
     footprint, number, search,
 };
 
@@ -30,7 +30,13 @@ fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
     }
 }
 
-fn llama(layers: u64, hidden: u64, [heads, kv_heads]: [u64; 2], ffn: u64, vocabulary: u64) -> Sizes {
+fn llama(
+    layers: u64,
+    hidden: u64,
+    [heads, kv_heads]: [u64; 2],
+    ffn: u64,
+    vocabulary: u64,
+) -> Sizes {
     Sizes {
         kv_heads,
         ffn,
@@ -74,6 +80,7 @@ fn machine() -> Machine {
         },
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
+        measured: None,
     }
 }
 
@@ -140,9 +147,12 @@ fn parameters_are_those_published() {
 /// Narayanan et al. 2021, equation 2, and table 1's third column to its digits.
 #[test]
 fn parameters_follow_the_published_formula() {
-    for (layers, hidden, heads, billions) in
-        [(24, 2304, 24, 1.7), (36, 4096, 32, 7.5), (80, 12_288, 96, 145.6), (105, 20_480, 128, 529.6)]
-    {
+    for (layers, hidden, heads, billions) in [
+        (24, 2304, 24, 1.7),
+        (36, 4096, 32, 7.5),
+        (80, 12_288, 96, 145.6),
+        (105, 20_480, 128, 529.6),
+    ] {
         let ours = number(model(gpt(layers, hidden, heads)).parameters());
         let [l, h] = [layers, hidden].map(number);
         let formula =
@@ -246,6 +256,30 @@ fn the_bound_hides_nothing() {
     let left_out: u64 = found.left_out.values().sum();
     assert_eq!(found.simulated + left_out, setups.len() as u64);
     assert!(found.simulated < setups.len() as u64 / 4, "{}", found.simulated);
+}
+
+/// Measured times go before the formulas, for the cut they were measured of and no other.
+#[test]
+fn measured_times_go_before_formulas() {
+    let model = model(gpt(4, 1024, 16));
+    let times = |seconds| Times {
+        forward: seconds,
+        backward_input: seconds,
+        backward_weight: seconds,
+    };
+    let measured = Some(Measured { microbatch: 1, layer: times(1.0), ends: times(0.5) });
+    let cluster = Cluster { parts: vec![(Machine { measured, ..machine() }, 2)] };
+    let recipe = recipe(2);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let step = |setup: &Setup| {
+        let costed = ground.cost(setup).unwrap();
+        number(ground.evaluate(costed, &mut Replay::new()).unwrap().step.0) / 1e9
+    };
+    // Two replicas of one microbatch: 4 layers of 3 s, ends of 1.5 s; computed again, 4 s more.
+    assert!((step(&setup([2, 1, 1])) - 13.5).abs() < 0.1);
+    let again = Setup { recompute: Recompute::Full, ..setup([2, 1, 1]) };
+    assert!((step(&again) - 17.5).abs() < 0.1);
+    assert!(step(&setup([1, 2, 1])) < 1.0);
 }
 
 fn space() -> Space {

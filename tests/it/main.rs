@@ -27,6 +27,7 @@ mod levers;
 mod machine;
 mod paper;
 mod pipeoffload;
+mod plan;
 mod processes;
 mod removal;
 mod room;

@@ -1,9 +1,9 @@
 //! What a question comes to: plans with their time, money and error bars.
 
+use pipeline::{Bytes, Nanos};
 use plan::{
     Cluster, Evaluation, Failures, Found, Ground, Machine, Overflow, Setup, number, percentiles,
 };
-use pipeline::{Bytes, Nanos};
 
 use super::question::{Paid, Question};
 use crate::error::Error;
@@ -114,7 +114,8 @@ impl Question {
             .map_err(|error| Error::question(error.to_string()))?;
         let step = seconds(evaluation.step);
         let tokens = number(self.recipe.batch) * number(self.model.sequence);
-        let peak: f64 = cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
+        let peak: f64 =
+            cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
         let used = |flops: f64| flops * tokens / (step * peak);
         let failures = self.failures(cluster);
         // What the budget takes: the median step, and what failures leave.
@@ -208,8 +209,9 @@ impl Question {
             }
         }
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
-        doubled.flat_map(|devices| machines.iter().map(move |machine| (devices, *machine))).find_map(
-            |(devices, machine)| {
+        doubled
+            .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
+            .find_map(|(devices, machine)| {
                 let cluster = Cluster { parts: vec![(machine.clone(), devices)] };
                 let mut space = self.space.clone();
                 space.pipeline = (1..=self.model.layers.min(devices))
@@ -218,8 +220,7 @@ impl Question {
                 let setups = space.setups(&cluster)?;
                 let found = plan::search(&self.ground(&cluster), &setups, 1, &|_| {});
                 (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
-            },
-        )
+            })
     }
 
     fn check_deadline(&self, plans: &[Plan]) -> Result<(), Error> {
@@ -273,10 +274,10 @@ impl Plan {
         let costed = &self.evaluation.costed;
         let microbatches = f64::from(costed.shape.microbatches());
         let placement = costed.setup.family.about().placement;
-        let busiest = (0..).zip(&self.evaluation.metrics.stages).max_by_key(|(_, times)| times.busy);
+        let busiest =
+            (0..).zip(&self.evaluation.metrics.stages).max_by_key(|(_, times)| times.busy);
         let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
-        let own: Vec<usize> =
-            placement.chunks_of(costed.shape, stage).map(usize::from).collect();
+        let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
         let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
         let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
         let times = layers * microbatches * halves;
@@ -284,22 +285,34 @@ impl Plan {
         let last = costed.layers.len() - 1;
         let shared = costed.setup.vocabulary_parallel;
         let head = match own.contains(&last) || shared {
-            true => costed.head.sum() * microbatches * halves * if shared { number(own.len() as u64) } else { 1.0 },
+            true => {
+                costed.head.sum()
+                    * microbatches
+                    * halves
+                    * if shared { number(own.len() as u64) } else { 1.0 }
+            }
             false => 0.0,
         };
         let hops = 2.0 * costed.hop * number(own.len() as u64) * microbatches * halves;
-        let passes = seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
+        let passes =
+            seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
         let mut parts = vec![
             Part { name: "matrix products of layers", seconds: layer.products * times },
             Part { name: "attention", seconds: layer.attention * times },
             Part { name: "elementwise kernels", seconds: layer.elementwise * times },
-            Part { name: "collectives of tensor, context, experts", seconds: layer.collectives * times },
+            Part {
+                name: "collectives of tensor, context, experts",
+                seconds: layer.collectives * times,
+            },
             Part { name: "head and loss", seconds: head },
             Part { name: "transfers between stages", seconds: hops },
         ];
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
-        parts.push(Part { name: "launches of the host, and waits for parameters", seconds: launches });
+        parts.push(Part {
+            name: "launches of the host, and waits for parameters",
+            seconds: launches,
+        });
         parts.push(Part { name: "bubble", seconds: passes - seconds(busy) });
         parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });

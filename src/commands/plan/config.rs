@@ -15,7 +15,11 @@ const SEQUENCE: u64 = 2048;
 
 /// Reads the model of `path`, trained on sequences of `sequence` tokens, or as many as it was made
 /// for.
-pub fn read(path: &Path, sequence: Option<u64>, attention: Attention) -> Result<Transformer, Error> {
+pub fn read(
+    path: &Path,
+    sequence: Option<u64>,
+    attention: Attention,
+) -> Result<Transformer, Error> {
     let text = files::read_text(path, MAX_FILE)?;
     // Nesting beyond 128 levels is refused by the parser.
     let value: Value = serde_json::from_str(&text).map_err(|error| {
@@ -85,14 +89,17 @@ impl Config<'_> {
     }
 
     /// Keys as Llama, Mistral, Mixtral, Qwen and those after them have: gated, rotary, RMS norms.
-    fn llama(&self, family: &str, sequence: Option<u64>, attention: Attention) -> Result<Sizes, Error> {
+    fn llama(
+        &self,
+        family: &str,
+        sequence: Option<u64>,
+        attention: Attention,
+    ) -> Result<Sizes, Error> {
         let hidden = self.required(&["hidden_size"])?;
         let heads = self.required(&["num_attention_heads"])?;
         let experts = self.optional(&["num_local_experts", "num_experts"])?;
         let experts = match experts {
-            Some(count) => {
-                Some(Experts { count, top_k: self.required(&["num_experts_per_tok"])? })
-            }
+            Some(count) => Some(Experts { count, top_k: self.required(&["num_experts_per_tok"])? }),
             None => None,
         };
         let moe = self.optional(&["moe_intermediate_size"])?.filter(|_| experts.is_some());

@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use pipeline::{Bytes, Nanos};
-use plan::{Efficiency, Machine, Price, Reliability};
+use calibrate::profile::{Part, Quantity};
+use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
 use serde::Deserialize;
 use sim::cluster::Bandwidth;
 
 use crate::error::Error;
 use crate::files;
 use crate::keys::text;
+use crate::profiles;
 
 macro_rules! built_in {
     ($($name:literal),*) => {
@@ -99,7 +101,8 @@ pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
         Some((_, content)) => parse(name, Path::new(name), content),
         None if path.exists() || name.contains(['/', '.']) => {
             let content = files::read_text(&path, MAX_FILE)?;
-            let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+            let stem =
+                path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
             parse(&stem, &path, &content)
         }
         None => {
@@ -174,11 +177,8 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
 }
 
 fn check_prices(price: &PriceDocument) -> Result<(), (&'static str, String)> {
-    let all = [
-        ("on-demand", Some(price.on_demand)),
-        ("reserved", price.reserved),
-        ("spot", price.spot),
-    ];
+    let all =
+        [("on-demand", Some(price.on_demand)), ("reserved", price.reserved), ("spot", price.spot)];
     for (key, dollars) in all {
         if let Some(dollars) = dollars.filter(|dollars| !(*dollars > 0.0 && *dollars <= 1e6)) {
             let message = format!(
@@ -235,5 +235,43 @@ fn machine(name: &str, document: &Document) -> Machine {
             restart: seconds(failures.restart),
             checkpoint: rate(failures.checkpoint),
         },
+        measured: None,
     }
+}
+
+/// What the profile in `path` says of a layer of `model`.
+pub fn measured(path: &Path, model: &Transformer) -> Result<Measured, Error> {
+    let profile = profiles::read(path)?;
+    let own = [
+        ("hidden", model.hidden),
+        ("heads", model.heads),
+        ("seq", model.sequence),
+        ("vocabulary", model.vocabulary),
+    ];
+    for (key, size) in profile.model.sizes() {
+        let told = own.iter().find(|(name, _)| *name == key);
+        if let Some((_, told)) = told.filter(|(_, told)| *told != size as u64) {
+            let message = format!(
+                "{}: it was measured for a {key} of {size}, but the model's is {told}",
+                path.display()
+            );
+            let cure = "measure the model with `debubble calibrate`, or take the profile out";
+            return Err(Error::question(message).with_help(cure));
+        }
+    }
+    if model.gated || model.experts.is_some() || model.kv_heads != model.heads {
+        let message = "profiles are of GPT: the model has gates, experts or grouped queries";
+        return Err(Error::question(format!("{}: {message}", path.display())));
+    }
+    let seconds = |quantity: &Quantity| plan::number(quantity.median().0) / 1e9;
+    let part = |part: &Part| Times {
+        forward: seconds(&part.forward),
+        backward_input: seconds(&part.backward_input),
+        backward_weight: seconds(&part.backward_weight),
+    };
+    Ok(Measured {
+        microbatch: profile.model.one_layer().microbatch_size() as u64,
+        layer: part(&profile.layer),
+        ends: part(&profile.embedding).plus(part(&profile.head)),
+    })
 }

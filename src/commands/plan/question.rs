@@ -76,6 +76,8 @@ struct ClusterDocument {
     machine: Option<String>,
     devices: Option<Vec<u64>>,
     parts: Option<Vec<PartDocument>>,
+    /// What `debubble calibrate` measured of the model on the machine.
+    profile: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -177,7 +179,7 @@ impl Reader<'_> {
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
         }
-        let clusters = self.clusters()?;
+        let clusters = self.clusters(&model)?;
         let space = self.space(&model, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
@@ -274,18 +276,22 @@ impl Reader<'_> {
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
     }
 
-    fn clusters(&self) -> Result<Vec<Cluster>, Error> {
+    fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Error> {
         let mut all = Vec::new();
         for one in &self.document.cluster {
             let message = "a cluster has a machine and a list of devices, or parts";
             match (&one.machine, &one.devices, &one.parts) {
                 (Some(machine), Some(devices), None) => {
-                    let machine = machines::named(machine, self.folder())?;
+                    let mut machine = machines::named(machine, self.folder())?;
+                    if let Some(profile) = &one.profile {
+                        let path = self.folder().join(profile);
+                        machine.measured = Some(machines::measured(&path, model)?);
+                    }
                     for &devices in devices {
                         all.push(self.cluster(vec![(machine.clone(), devices)])?);
                     }
                 }
-                (None, None, Some(parts)) => {
+                (None, None, Some(parts)) if one.profile.is_none() => {
                     let parts = parts.iter().map(|part| {
                         Ok((machines::named(&part.machine, self.folder())?, part.devices))
                     });
@@ -338,7 +344,8 @@ impl Reader<'_> {
 
     fn recipe(&self) -> Result<Recipe, Error> {
         let TrainingDocument { gradient_bytes, optimizer_bytes, .. } = self.document.training;
-        for (key, bytes) in [("gradient-bytes", gradient_bytes), ("optimizer-bytes", optimizer_bytes)]
+        for (key, bytes) in
+            [("gradient-bytes", gradient_bytes), ("optimizer-bytes", optimizer_bytes)]
         {
             if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
                 return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
@@ -449,10 +456,9 @@ impl Reader<'_> {
     fn families(&self) -> Result<Vec<Family>, Error> {
         let default = SCHEDULES.iter().filter_map(|name| Family::named(name)).collect::<Vec<_>>();
         // The one that stands for all where there is one stage comes with whatever is asked.
-        let mut all =
-            self.named("schedule", &self.document.search.schedule, &default, |name| {
-                Family::named(name).ok_or("a schedule of `debubble schedules`")
-            })?;
+        let mut all = self.named("schedule", &self.document.search.schedule, &default, |name| {
+            Family::named(name).ok_or("a schedule of `debubble schedules`")
+        })?;
         if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
             all.push(Family::OneFOneB);
         }
@@ -468,9 +474,8 @@ impl Reader<'_> {
     ) -> Result<Vec<T>, Error> {
         let Some(given) = given else { return Ok(default.to_vec()) };
         let all = given.iter().map(|name| {
-            read(name).map_err(|known| {
-                self.wrong(key, format!("{key} has `{name}`: write {known}"))
-            })
+            read(name)
+                .map_err(|known| self.wrong(key, format!("{key} has `{name}`: write {known}")))
         });
         let all: Vec<T> = all.collect::<Result<_, _>>()?;
         if all.is_empty() {

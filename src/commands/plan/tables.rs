@@ -116,8 +116,19 @@ impl Row {
 
 /// What the columns of the table of plans are.
 pub const HEADER: [&str; 13] = [
-    "machines", "set-up", "schedule", "step", "P50", "P95", "tokens/s", "MFU", "HFU", "bubble",
-    "days", "dollars", "$/M tokens",
+    "machines",
+    "set-up",
+    "schedule",
+    "step",
+    "P50",
+    "P95",
+    "tokens/s",
+    "MFU",
+    "HFU",
+    "bubble",
+    "days",
+    "dollars",
+    "$/M tokens",
 ];
 
 /// A line of the table of plans.
@@ -145,7 +156,14 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
 
 /// What the columns of the table of memory are.
 pub const MEMORY: [&str; 9] = [
-    "machines", "set-up", "parameters", "gradients", "optimizer", "activations", "buffers", "peak",
+    "machines",
+    "set-up",
+    "parameters",
+    "gradients",
+    "optimizer",
+    "activations",
+    "buffers",
+    "peak",
     "of",
 ];
 

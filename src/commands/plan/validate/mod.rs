@@ -119,7 +119,9 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, Error> {
     }
     for path in paths {
         let named = match path.is_dir() {
-            true => OTHERS.iter().map(|name| path.join(name)).filter(|file| file.is_file()).collect(),
+            true => {
+                OTHERS.iter().map(|name| path.join(name)).filter(|file| file.is_file()).collect()
+            }
             false => vec![path.clone()],
         };
         if named.is_empty() {
@@ -193,7 +195,13 @@ fn print(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
         let cells = rows.iter().map(|row| {
             let Row { run, quantity, measured, predicted, error, .. } = row;
             let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
-            vec![run.clone(), (*quantity).into(), measured, predicted, format::signed_percent(*error)]
+            vec![
+                run.clone(),
+                (*quantity).into(),
+                measured,
+                predicted,
+                format::signed_percent(*error),
+            ]
         });
         let header = ["run", "quantity", "measured", "predicted", "error"];
         writeln!(out, "{}", format::table(&header, cells))?;

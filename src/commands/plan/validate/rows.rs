@@ -69,9 +69,10 @@ impl Reader<'_> {
             cause: format!("row {}: {cause}", line + 1),
         };
         let rows = table::<T>(self.text).map_err(|cause| wrong(0, cause))?;
-        let predicted = rows.par_iter().enumerate().map(|(at, row)| {
-            predict(row, at).map_err(|cause| wrong(at, cause))
-        });
+        let predicted = rows
+            .par_iter()
+            .enumerate()
+            .map(|(at, row)| predict(row, at).map_err(|cause| wrong(at, cause)));
         Ok(predicted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
@@ -90,7 +91,13 @@ fn table<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
 }
 
 /// GPT as Megatron-LM has it.
-fn gpt(hidden: u64, heads: u64, layers: u64, vocabulary: u64, sequence: u64) -> Result<Transformer, String> {
+fn gpt(
+    hidden: u64,
+    heads: u64,
+    layers: u64,
+    vocabulary: u64,
+    sequence: u64,
+) -> Result<Transformer, String> {
     let sizes = Sizes {
         layers,
         hidden,
@@ -195,9 +202,9 @@ const SETTINGS: &str = include_str!("../../../../scenarios/paper/megatron2021-se
 fn megatron(row: &MegatronRow, _: usize) -> Result<Vec<Row>, String> {
     let MegatronRow { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;
     let settings: Vec<MegatronSetting> = table(SETTINGS)?;
-    let own = settings.iter().find(|one| {
-        [one.hidden, one.layers, one.tp, one.pp] == [hidden, layers, tp, pp]
-    });
+    let own = settings
+        .iter()
+        .find(|one| [one.hidden, one.layers, one.tp, one.pp] == [hidden, layers, tp, pp]);
     let own = own.ok_or("its microbatch size and chunks are not known")?;
     let model = gpt(hidden, heads, layers, VOCABULARY, SEQUENCE)?;
     let data = gpus / tp.max(1) / pp.max(1);
@@ -299,8 +306,7 @@ fn zero_bubble(row: &ZeroBubbleRow, _: usize) -> Result<Vec<Row>, String> {
         "ZB-2p" => (Family::Zb2p, 1),
         other => return Err(format!("the schedule {other} is not in the table")),
     };
-    let model =
-        gpt(own.hidden, own.heads, own.layers, ZERO_BUBBLE_VOCABULARY, own.sequence)?;
+    let model = gpt(own.hidden, own.heads, own.layers, ZERO_BUBBLE_VOCABULARY, own.sequence)?;
     let setup = set_up([1, 1, row.gpus], row.microbatch_size, chunks, Recompute::None);
     let batch = row.m.checked_mul(row.microbatch_size).ok_or("too many samples")?;
     let post = matches!(family, Family::ZbH1 | Family::Zb2p);

@@ -6,12 +6,18 @@ use super::Row;
 
 /// The measurements that are built in.
 pub(super) const BUILT_IN: [(&str, &str); 3] = [
-    ("scenarios/paper/megatron2021.csv", include_str!("../../../../scenarios/paper/megatron2021.csv")),
+    (
+        "scenarios/paper/megatron2021.csv",
+        include_str!("../../../../scenarios/paper/megatron2021.csv"),
+    ),
     (
         "scenarios/paper/korthikanti2022.csv",
         include_str!("../../../../scenarios/paper/korthikanti2022.csv"),
     ),
-    ("scenarios/paper/zb-throughput.csv", include_str!("../../../../scenarios/paper/zb-throughput.csv")),
+    (
+        "scenarios/paper/zb-throughput.csv",
+        include_str!("../../../../scenarios/paper/zb-throughput.csv"),
+    ),
 ];
 
 /// What the planner does not know, as the errors show it.

@@ -1,0 +1,361 @@
+//! `debubble plan`: what it answers, that `simulate` agrees, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cli::stdout;
+
+/// A question that takes a moment.
+const SMALL: &str = r#"
+tokens = 1e9
+batch = 64
+sequence = 1024
+plans = 2
+
+[model]
+layers = 24
+hidden = 2048
+heads = 16
+vocabulary = 50304
+
+[[cluster]]
+machine = "a100-80g"
+devices = [8, 16]
+
+[noise]
+replicas = 20
+"#;
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_debubble"))
+}
+
+fn ask(question: &str, flags: &[&str]) -> (TempDir, Output) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    fs::write(&path, question).unwrap();
+    let out = command().arg("plan").arg(&path).args(flags).output().unwrap();
+    (folder, out)
+}
+
+fn json(question: &str) -> Value {
+    let (_folder, out) = ask(question, &["--json"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// The message of a question that is refused.
+fn refusal(question: &str) -> String {
+    let (_folder, out) = ask(question, &[]);
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{text}");
+    // Messages wrap at the width of a terminal.
+    text.replace("│", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn published_measurements_are_predicted_within_the_bars() {
+    let out = command().args(["plan", "--validate", "--check", "--json"]).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stdout));
+    let sets: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let sets = sets.as_array().unwrap();
+    // Those of others are there or are said to be left out.
+    assert!(sets.len() == 5 || text.contains("left out"), "{text}");
+    let rows: usize = sets.iter().take(3).map(|set| set["rows"].as_array().unwrap().len()).sum();
+    assert_eq!(rows, 5 * 2 + 2 * 4 + 24 * 2);
+    for set in sets {
+        let rows = set["rows"].as_array().unwrap();
+        let fitted = rows.iter().filter(|row| row["fitted"] == true).count();
+        assert!(10 * fitted <= rows.len(), "{}", set["set"]);
+    }
+}
+
+/// The times that the set's own column derives by the same equation.
+#[test]
+fn times_of_table_1_follow_from_its_flops() {
+    let out = command().args(["plan", "--validate", "--json"]).output().unwrap();
+    let sets: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let rows = sets[0]["rows"].as_array().unwrap();
+    let times = rows.iter().filter(|row| row["quantity"] == "s per iteration");
+    let times: Vec<f64> = times.map(|row| row["measured"].as_f64().unwrap()).collect();
+    let derived = [3.528, 3.696, 14.453, 24.817, 54.085];
+    assert!(times.iter().zip(derived).all(|(a, b)| (a - b).abs() < 1e-3), "{times:?}");
+}
+
+#[test]
+fn a_bar_that_is_missed_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("slow.csv");
+    let header = fs::read_to_string("scenarios/paper/megatron2021.csv").unwrap();
+    let header = header.lines().nth(1).unwrap();
+    // The first row, at half its speed.
+    let row = "1.7,24,2304,24,1,1,32,512,68,22,2.2,32,1.6522,15.4668,7.1";
+    fs::write(&path, format!("{header}\n{row}\n")).unwrap();
+    let check = |flags: &[&str]| {
+        let out = command().args(["plan", "--validate"]).args(flags).arg(&path).output().unwrap();
+        (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    assert_eq!(check(&["--check"]).0, Some(1));
+    assert_eq!(check(&[]).0, Some(0));
+    assert!(check(&[]).1.contains("NO"));
+    fs::write(&path, "a,b\n1,2\n").unwrap();
+    assert_eq!(check(&[]).0, Some(2));
+}
+
+#[test]
+fn simulate_gives_the_step_of_the_plan() {
+    let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "zb-2p", "dualpipe-v"];
+    for schedule in schedules {
+        let question = format!("{SMALL}\n[search]\npipeline = [4]\nschedule = [\"{schedule}\"]\n");
+        let (folder, out) = ask(&question, &["--json", "--export"]);
+        // A flag that lacks its folder is refused; then with it.
+        assert_eq!(out.status.code(), Some(2));
+        let plan = folder.path().join("plan.toml");
+        let winner = folder.path().join("winner");
+        let out = command().arg("plan").arg(&plan).arg("--json").arg("--export").arg(&winner);
+        let out = out.output().unwrap();
+        assert!(out.status.success(), "{schedule}: {}", String::from_utf8_lossy(&out.stderr));
+        let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let at = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+        assert_eq!(answer["plans"][at]["schedule"], schedule);
+        let scenario = winner.join("scenario.toml");
+        let out = command().args(["simulate", "--json"]).arg(&scenario).output().unwrap();
+        assert!(out.status.success(), "{schedule}: {}", String::from_utf8_lossy(&out.stderr));
+        let simulated: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let hardware = &simulated["results"][0]["hardware"];
+        assert_eq!(hardware["step_ns"], answer["plans"][at]["step_ns"], "{schedule}");
+        for file in ["megatron.sh", "torchtitan.toml"] {
+            assert!(winner.join(file).metadata().unwrap().len() > 200, "{file}");
+        }
+        let titan = fs::read_to_string(winner.join("torchtitan.toml")).unwrap();
+        assert!(titan.contains("pipeline_parallel_degree = 4"), "{titan}");
+        let megatron = fs::read_to_string(winner.join("megatron.sh")).unwrap();
+        assert!(megatron.contains("--pipeline-model-parallel-size 4"), "{megatron}");
+    }
+}
+
+#[test]
+fn plans_are_ranked_fit_and_add_up() {
+    let answer = json(SMALL);
+    let plans = answer["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 4);
+    for plan in plans {
+        let number = |key: &str| plan[key].as_f64().unwrap();
+        assert!(number("peak_bytes") <= 80e9);
+        let parts = ["parameter", "gradient", "optimizer", "activation", "buffer"];
+        let parts: f64 = parts.iter().map(|part| number(&format!("{part}_bytes"))).sum();
+        assert_eq!(parts, number("peak_bytes"));
+        assert!(number("step_p50_ns") <= number("step_p95_ns"));
+        assert!(number("mfu") <= number("hfu") && number("hfu") < 1.0);
+        let groups = ["data", "tensor", "pipeline", "context"].map(number);
+        assert_eq!(groups.iter().product::<f64>(), number("devices"));
+        let per_million = number("dollars") / 1e9 * 1e6;
+        assert!((per_million / number("dollars_per_million_tokens") - 1.0).abs() < 1e-9);
+        // 2.2 dollars an hour of every device.
+        let dollars = number("days") * 24.0 * number("devices") * 2.2;
+        assert!((dollars / number("dollars") - 1.0).abs() < 1e-9);
+        assert!(number("goodput") > 0.9 && number("goodput") < 1.0);
+    }
+    assert!(plans.chunks(2).all(|two| two[0]["step_ns"].as_u64() <= two[1]["step_ns"].as_u64()));
+    let winner = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+    let dollars = |plan: &Value| plan["dollars"].as_f64().unwrap();
+    assert!(plans.iter().all(|plan| dollars(&plans[winner]) <= dollars(plan)));
+    for searched in answer["searched"].as_array().unwrap() {
+        let left_out = searched["left_out"].as_object().unwrap().values();
+        let left_out: u64 = left_out.map(|count| count.as_u64().unwrap()).sum();
+        let all = searched["setups"].as_u64().unwrap();
+        assert_eq!(searched["simulated"].as_u64().unwrap() + left_out, all);
+    }
+}
+
+#[test]
+fn answers_do_not_depend_on_threads() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    fs::write(&path, SMALL).unwrap();
+    let on = |threads: &str| {
+        let out = command().env("RAYON_NUM_THREADS", threads).arg("plan").arg(&path).output();
+        out.unwrap().stdout
+    };
+    assert_eq!(on("1"), on("3"));
+}
+
+#[test]
+fn mixed_machines_and_spot_prices_are_answered() {
+    let mixed = SMALL.replace(
+        "machine = \"a100-80g\"\ndevices = [8, 16]",
+        "parts = [{ machine = \"a100-80g\", devices = 8 }, { machine = \"h100\", devices = 8 }]",
+    );
+    let answer = json(&mixed);
+    let plan = &answer["plans"][0];
+    assert_eq!(plan["machine"], "a100-80g+h100");
+    // Every kind has whole stages.
+    assert!(plan["pipeline"].as_u64().unwrap() >= 2);
+    let spot = SMALL.replace("plans = 2", "plans = 2\nprice = \"spot\"");
+    let [on_demand, spot] = [json(SMALL), json(&spot)];
+    let of = |answer: &Value, key: &str| answer["plans"][0][key].as_f64().unwrap();
+    assert!(of(&spot, "goodput") < of(&on_demand, "goodput"));
+    assert!(of(&spot, "dollars") < of(&on_demand, "dollars"));
+}
+
+#[test]
+fn profiles_go_before_formulas_and_must_be_of_the_model() {
+    let folder = TempDir::new().unwrap();
+    let profile = crate::calibrate::profile(folder.path());
+    let question = "tokens = 1e9\nbatch = 64\nsequence = 16\nplans = 1\n[model]\nlayers = 8\n\
+                    hidden = 32\nheads = 4\nvocabulary = 64\n[search]\ntensor = [1]\n\
+                    pipeline = [1]\nmicrobatch = [2]\n[noise]\nreplicas = 5\n[[cluster]]\n\
+                    machine = \"a100-80g\"\ndevices = [8]\n";
+    let with = format!("{question}profile = {:?}\n", profile.to_str().unwrap());
+    let step = |answer: &Value| answer["plans"][0]["step_ns"].as_u64().unwrap();
+    // 4 microbatches of 8 layers of 38 us, embeddings and head of 18 us; the rest is small.
+    let measured = step(&json(&with));
+    assert!((1_288_000..1_400_000).contains(&measured), "{measured}");
+    assert!(step(&json(question)) > 10 * measured);
+    let other = refusal(&with.replace("hidden = 32", "hidden = 64"));
+    assert!(other.contains("it was measured for a hidden of 32, but the model's is 64"), "{other}");
+}
+
+#[test]
+fn configs_of_hugging_face_are_read_as_they_are() {
+    let with = |config: &str, question: &str| {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("config.json"), config).unwrap();
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, question).unwrap();
+        let out = command().arg("plan").arg(&path).arg("--json").output().unwrap();
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned(), out.stdout)
+    };
+    let question = "model = \"config.json\"\ntokens = 1e9\nbatch = 64\nplans = 1\n\
+                    [[cluster]]\nmachine = \"h100\"\ndevices = [32]\n[noise]\nreplicas = 5\n";
+    let configs = [
+        r#"{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,
+            "num_hidden_layers":32,"num_key_value_heads":8,"vocab_size":128256,
+            "max_position_embeddings":8192,"tie_word_embeddings":false}"#,
+        r#"{"model_type":"mixtral","hidden_size":4096,"intermediate_size":14336,
+            "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,
+            "num_local_experts":8,"num_experts_per_tok":2,"vocab_size":32000}"#,
+        r#"{"model_type":"gpt2","n_embd":1600,"n_head":25,"n_layer":48,"n_positions":1024,
+            "vocab_size":50257}"#,
+        r#"{"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,
+            "num_attention_heads":28,"num_hidden_layers":28,"num_key_value_heads":4,
+            "vocab_size":152064}"#,
+    ];
+    for config in configs {
+        let (code, stderr, out) = with(config, question);
+        assert_eq!(code, Some(0), "{stderr}");
+        let answer: Value = serde_json::from_slice(&out).unwrap();
+        assert!(answer["plans"][0]["mfu"].as_f64().unwrap() > 0.1);
+    }
+    let deep = "[".repeat(100_000);
+    let bad = [
+        ("", "no JSON"),
+        (&deep[..], "no JSON"),
+        ("[1]", "an object"),
+        (r#"{"hidden_size":4096}"#, "there is no num_attention_heads"),
+        (r#"{"hidden_size":"big"}"#, "hidden_size is \"big\""),
+        (r#"{"hidden_size":-1}"#, "hidden_size is -1"),
+        (r#"{"hidden_size":1e300}"#, "hidden_size is 1e300"),
+        (&configs[0].replace(":32,", ":0,"), "must be"),
+        (&configs[0].replace("4096", "18446744073709551615"), "must be from 1"),
+        (&configs[0].replace("\"num_key_value_heads\":8", "\"num_key_value_heads\":5"), "multiple"),
+        (&configs[1].replace("tok\":2", "tok\":9"), "top-k is 9"),
+    ];
+    for (config, message) in bad {
+        let (code, stderr, _) = with(config, question);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(
+            stderr.contains(message) || stderr.contains("cannot be cut"),
+            "{message}: {stderr}"
+        );
+    }
+    let large = format!("{{\"x\":\"{}\"}}", "y".repeat(2 << 20));
+    assert!(with(&large, question).1.contains("larger than"));
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_with_a_cure() {
+    let changed = |from: &str, to: &str| refusal(&SMALL.replace(from, to));
+    let huge = changed("hidden = 2048", "hidden = 65536");
+    assert!(huge.contains("fits on none of these clusters"), "{huge}");
+    assert!(huge.contains("the smallest cluster that would hold it:"), "{huge}");
+    let late = changed("plans = 2", "deadline-days = 0.0001");
+    assert!(late.contains("no plan is done in 0.0001 days: the nearest takes"), "{late}");
+    let unknown = changed("a100-80g", "a100");
+    assert!(unknown.contains("did you mean `a100-80g`"), "{unknown}");
+    for (from, to, message) in [
+        ("tokens = 1e9", "tokens = 0", "tokens is 0"),
+        ("tokens = 1e9", "tokens = nan", "tokens is NaN"),
+        ("tokens = 1e9", "tokens = \"1e9\"", "expected f64"),
+        ("batch = 64", "batch = 0", "batch is 0"),
+        ("plans = 2", "price = \"free\"", "price is `free`"),
+        ("plans = 2", "deadline-days = -1", "deadline-days is -1"),
+        ("devices = [8, 16]", "devices = []", "clusters: from 1"),
+        ("devices = [8, 16]", "devices = [0]", "0 devices"),
+        ("devices = [8, 16]", "devices = [99999999999]", "devices: from 1 to"),
+        ("heads = 16", "heads = 0", "cannot be cut"),
+        ("layers = 24", "layers = 0", "layers is 0"),
+        ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
+        ("vocabulary = 50304", "vocab = 1", "unknown field"),
+        ("replicas = 20", "replicas = 0", "replicas is 0"),
+        ("replicas = 20", "jitter = -1.0", "jitter is -1"),
+        ("[noise]", "[search]\nschedule = [\"1f1b2\"]\n[noise]", "schedule has `1f1b2`"),
+        ("[noise]", "[search]\ntensor = [0]\n[noise]", "tensor has 0"),
+        ("[noise]", "[training]\nreserved = \"4 parsec\"\n[noise]", "unknown unit"),
+    ] {
+        let text = changed(from, to);
+        assert!(text.contains(message), "{to}: {text}");
+    }
+}
+
+#[test]
+fn machines_with_absurd_numbers_are_refused_at_their_line() {
+    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
+    for (from, to, message) in [
+        ("on-demand = 2.2", "on-demand = 0.0", "on-demand is 0"),
+        ("on-demand = 2.2", "on-demand = nan", "on-demand is NaN"),
+        ("memory = \"80GB\"", "memory = \"80 parsec\"", "unknown unit"),
+        ("bandwidth = \"2039GB/s\"", "bandwidth = \"2039GB\"", "not a bandwidth"),
+        ("peak-tflops = 312.0", "peak-tflops = -1.0", "peak-tflops is -1"),
+        ("matmul = 0.7878", "matmul = 2.0", "matmul is 2"),
+        ("per-node = 8", "per-node = 0", "per-node is 0"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        assert!(whole.contains(from), "{from}");
+        fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, SMALL.replace("a100-80g", "own.toml")).unwrap();
+        let out = command().arg("plan").arg(&path).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{text}");
+        assert!(text.contains(message) && text.contains("own.toml"), "{message}: {text}");
+    }
+}
+
+#[test]
+fn the_page_loads_nothing_and_titles_cannot_become_markup() {
+    let title = "title = \"<img src=x onerror=alert(1)>\"\n";
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("plan.toml"), format!("{title}{SMALL}")).unwrap();
+    let mut command = command();
+    command.arg("plan").arg(path("plan.toml"));
+    for (flag, name) in [("--html", "p.html"), ("--svg", "p.svg"), ("--csv", "p.csv")] {
+        command.arg(flag).arg(path(name));
+    }
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    let page = read(&path("p.html"));
+    assert!(!page.contains("<img") && !page.contains("<script") && page.contains("&lt;img"));
+    assert!(page.contains("<svg") && page.contains("--num-layers 24"));
+    assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"));
+    assert!(read(&path("p.svg")).contains("days for all tokens"));
+    assert_eq!(read(&path("p.csv")).lines().count(), 5);
+    assert!(stdout(&out).contains("the plan to take:"));
+}
