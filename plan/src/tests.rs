@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use sim::Replay;
 
 use crate::{
-    Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Measured, Norm, Price,
-    Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Times, Transformer, Zero,
-    footprint, number, search,
+    Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Measured,
+    Norm, Price, Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Times,
+    Transformer, Zero, footprint, number, search,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -262,11 +262,8 @@ fn the_bound_hides_nothing() {
 #[test]
 fn measured_times_go_before_formulas() {
     let model = model(gpt(4, 1024, 16));
-    let times = |seconds| Times {
-        forward: seconds,
-        backward_input: seconds,
-        backward_weight: seconds,
-    };
+    let times =
+        |seconds| Times { forward: seconds, backward_input: seconds, backward_weight: seconds };
     let measured = Some(Measured { microbatch: 1, layer: times(1.0), ends: times(0.5) });
     let cluster = Cluster { parts: vec![(Machine { measured, ..machine() }, 2)] };
     let recipe = recipe(2);

@@ -117,8 +117,9 @@ fn simulate_gives_the_step_of_the_plan() {
         assert_eq!(out.status.code(), Some(2));
         let plan = folder.path().join("plan.toml");
         let winner = folder.path().join("winner");
-        let out = command().arg("plan").arg(&plan).arg("--json").arg("--export").arg(&winner);
-        let out = out.output().unwrap();
+        let mut ask = command();
+        ask.arg("plan").arg(&plan).arg("--json").arg("--export").arg(&winner);
+        let out = ask.output().unwrap();
         assert!(out.status.success(), "{schedule}: {}", String::from_utf8_lossy(&out.stderr));
         let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
         let at = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
@@ -305,6 +306,8 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("replicas = 20", "replicas = 0", "replicas is 0"),
         ("replicas = 20", "jitter = -1.0", "jitter is -1"),
         ("[noise]", "[search]\nschedule = [\"1f1b2\"]\n[noise]", "schedule has `1f1b2`"),
+        ("[noise]", "[search]\nschedule = [\"pipedream\"]\n[noise]", "one that flushes"),
+        ("[noise]", "[search]\nschedule = [\"seq1f1b\"]\n[noise]", "one that flushes"),
         ("[noise]", "[search]\ntensor = [0]\n[noise]", "tensor has 0"),
         ("[noise]", "[training]\nreserved = \"4 parsec\"\n[noise]", "unknown unit"),
     ] {

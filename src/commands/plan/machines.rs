@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pipeline::{Bytes, Nanos};
 use calibrate::profile::{Part, Quantity};
+use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
 use serde::Deserialize;
 use sim::cluster::Bandwidth;

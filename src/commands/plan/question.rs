@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pipeline::{Bytes, Family};
+use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
     Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
     Transformer, Unrest, Zero,
