@@ -261,7 +261,7 @@ fn configs_of_hugging_face_are_read_as_they_are() {
         (r#"{"hidden_size":4096}"#, "there is no num_attention_heads"),
         (r#"{"hidden_size":"big"}"#, "hidden_size is \"big\""),
         (r#"{"hidden_size":-1}"#, "hidden_size is -1"),
-        (r#"{"hidden_size":1e300}"#, "hidden_size is 1e300"),
+        (r#"{"hidden_size":1e300}"#, "hidden_size is 1e+300"),
         (&configs[0].replace(":32,", ":0,"), "must be"),
         (&configs[0].replace("4096", "18446744073709551615"), "must be from 1"),
         (&configs[0].replace("\"num_key_value_heads\":8", "\"num_key_value_heads\":5"), "multiple"),
@@ -287,7 +287,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     assert!(huge.contains("the smallest cluster that would hold it:"), "{huge}");
     let late = changed("plans = 2", "deadline-days = 0.0001");
     assert!(late.contains("no plan is done in 0.0001 days: the nearest takes"), "{late}");
-    let unknown = changed("a100-80g", "a100");
+    let unknown = changed("a100-80g", "a100-80gb");
     assert!(unknown.contains("did you mean `a100-80g`"), "{unknown}");
     for (from, to, message) in [
         ("tokens = 1e9", "tokens = 0", "tokens is 0"),
@@ -342,7 +342,7 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
 
 #[test]
 fn the_page_loads_nothing_and_titles_cannot_become_markup() {
-    let title = "title = \"<img src=x onerror=alert(1)>\"\n";
+    let title = "title = \"<img alt=x onerror=alert(1)>\"\n";
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("plan.toml"), format!("{title}{SMALL}")).unwrap();
@@ -355,9 +355,11 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let read = |path: &Path| fs::read_to_string(path).unwrap();
     let page = read(&path("p.html"));
-    assert!(!page.contains("<img") && !page.contains("<script") && page.contains("&lt;img"));
+    assert!(!page.contains("<img") && !page.contains("<script"));
+    assert!(page.contains("&lt;img"));
     assert!(page.contains("<svg") && page.contains("--num-layers 24"));
-    assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"));
+    let page = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));
     assert!(read(&path("p.svg")).contains("days for all tokens"));
     assert_eq!(read(&path("p.csv")).lines().count(), 5);
     assert!(stdout(&out).contains("the plan to take:"));
