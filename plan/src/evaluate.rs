@@ -19,6 +19,8 @@ use crate::split::Deal;
 const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Bytes of an activation, and of a weight on its way to another replica.
 const HALF: f64 = 2.0;
+/// The most passes of a set-up: many are simulated side by side.
+const MAX_PASSES: u64 = 20_000_000;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -106,8 +108,10 @@ impl<'a> Ground<'a> {
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
-        let shape =
-            Shape::new(setup.pipeline, setup.chunks, microbatches).map_err(|_| Unfit::TooLarge)?;
+        let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
+            .ok()
+            .filter(|shape| 3 * shape.cells() as u64 <= MAX_PASSES)
+            .ok_or(Unfit::TooLarge)?;
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();

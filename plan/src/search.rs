@@ -6,12 +6,12 @@ use pipeline::{Chunks, Family, Nanos};
 use rayon::prelude::*;
 use sim::Replay;
 
-use crate::evaluate::{Costed, Evaluation, Ground, Overflow, Rejected};
+use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
 use crate::model::Recompute;
 use crate::setup::{Cluster, Setup, Split, Zero};
 
 /// The most set-ups of one cluster.
-pub const MAX_SETUPS: usize = 1_000_000;
+pub const MAX_SETUPS: usize = 200_000;
 /// How many are simulated before the rest is held against the best of them. The same on any number of
 /// threads, so that the answer is.
 const ROUND: usize = 64;
@@ -148,21 +148,19 @@ pub fn search(
     done: &(impl Fn(u64) + Sync),
 ) -> Found {
     let mut found = Found::default();
-    let costed: Vec<Result<(Nanos, Costed), (Setup, Rejected)>> = setups
-        .par_iter()
-        .map(|setup| {
-            let costed = ground.cost(setup).and_then(|costed| {
-                ground.check_least(&costed)?;
-                Ok((ground.least(&costed), costed))
-            });
-            costed.map_err(|rejected| (*setup, rejected))
-        })
-        .collect();
+    // Costs are made again when they are needed: those of all set-ups would take gigabytes.
+    let least = |setup: &Setup| {
+        let costed = ground.cost(setup)?;
+        ground.check_least(&costed)?;
+        Ok(ground.least(&costed))
+    };
+    let bounds: Vec<(Setup, Result<Nanos, Rejected>)> =
+        setups.par_iter().map(|setup| (*setup, least(setup))).collect();
     let mut possible = Vec::new();
-    for one in costed {
-        match one {
-            Ok(one) => possible.push(one),
-            Err((setup, rejected)) => {
+    for (setup, bound) in bounds {
+        match bound {
+            Ok(least) => possible.push((least, setup)),
+            Err(rejected) => {
                 found.leave_out(setup, &rejected);
                 done(1);
             }
@@ -172,7 +170,7 @@ pub fn search(
     possible.sort_by_key(|(least, _)| *least);
     let mut rest = possible.into_iter();
     loop {
-        let round: Vec<(Nanos, Costed)> = rest.by_ref().take(ROUND).collect();
+        let round: Vec<(Nanos, Setup)> = rest.by_ref().take(ROUND).collect();
         let Some((least, _)) = round.first() else { break };
         if found.best.len() >= count && found.best.last().is_some_and(|last| last.step <= *least) {
             let left = round.len() as u64 + rest.len() as u64;
@@ -180,26 +178,27 @@ pub fn search(
             done(left);
             break;
         }
+        let decided = round.len() as u64;
         found.simulate(ground, round, count);
-        done(ROUND as u64);
+        done(decided);
     }
     found
 }
 
 impl Found {
-    fn simulate(&mut self, ground: &Ground<'_>, round: Vec<(Nanos, Costed)>, count: usize) {
-        let evaluate = |replay: &mut Replay, (_, costed): (Nanos, Costed)| {
-            let setup = costed.setup;
-            ground.evaluate(costed, replay).map_err(|rejected| (setup, rejected))
+    fn simulate(&mut self, ground: &Ground<'_>, round: Vec<(Nanos, Setup)>, count: usize) {
+        let evaluate = |replay: &mut Replay, (_, setup): (Nanos, Setup)| {
+            let evaluated = ground.cost(&setup).and_then(|costed| ground.evaluate(costed, replay));
+            (setup, evaluated)
         };
         let all: Vec<_> = round.into_par_iter().map_init(Replay::new, evaluate).collect();
-        for one in all {
-            match one {
+        for (setup, evaluated) in all {
+            match evaluated {
                 Ok(evaluation) => {
                     self.simulated += 1;
                     self.best.push(evaluation);
                 }
-                Err((setup, rejected)) => self.leave_out(setup, &rejected),
+                Err(rejected) => self.leave_out(setup, &rejected),
             }
         }
         self.best.sort_by_key(|one| one.step);

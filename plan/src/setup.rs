@@ -171,7 +171,7 @@ pub enum Unfit {
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
-    /// More passes than a schedule may have.
+    /// More passes than are simulated for a plan.
     #[error("too many passes")]
     TooLarge,
 }

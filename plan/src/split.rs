@@ -1,5 +1,6 @@
 //! How layers are dealt to chunks.
 
+use crate::model::number;
 use crate::setup::Split;
 
 /// What dealing needs to know: the chunks in model order.
@@ -39,18 +40,42 @@ impl Deal<'_> {
         for (&stage, end) in self.stages.iter().zip(self.ends) {
             work[stage] += end;
         }
-        let mut dealt = vec![0; self.stages.len()];
-        for _ in 0..self.layers {
+        let mut of_stages = self.certain(&work);
+        for (stage, &layers) in of_stages.iter().enumerate() {
+            work[stage] += number(layers) * self.layer[stage];
+        }
+        for _ in of_stages.iter().sum()..self.layers {
             let after = |stage: &usize| work[*stage] + self.layer[*stage];
             let next = (0..work.len()).min_by(|a, b| after(a).total_cmp(&after(b)));
             let Some(stage) = next else { break };
             work[stage] += self.layer[stage];
-            let own = (0..dealt.len()).filter(|&chunk| self.stages[chunk] == stage);
-            if let Some(chunk) = own.min_by_key(|&chunk| dealt[chunk]) {
-                dealt[chunk] += 1;
+            of_stages[stage] += 1;
+        }
+        let mut dealt = vec![0; self.stages.len()];
+        for (stage, layers) in of_stages.into_iter().enumerate() {
+            let own: Vec<usize> =
+                (0..dealt.len()).filter(|&chunk| self.stages[chunk] == stage).collect();
+            let chunks = own.len().max(1) as u64;
+            for (at, chunk) in (0..).zip(own) {
+                dealt[chunk] = layers / chunks + u64::from(at < layers % chunks);
             }
         }
         dealt
+    }
+
+    /// Layers that each stage gets for certain, so that few are left to be dealt one by one: all but
+    /// one of what would bring it, whose ends take `work`, to the time at which all are done if layers
+    /// could be cut.
+    fn certain(&self, work: &[f64]) -> Vec<u64> {
+        let rate: f64 = self.layer.iter().map(|layer| 1.0 / layer).sum();
+        let begun: f64 = work.iter().zip(self.layer).map(|(work, layer)| work / layer).sum();
+        let level = (number(self.layers) + begun) / rate;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast saturates.
+        let share = |(work, layer): (&f64, &f64)| ((level - work) / layer - 1.0).max(0.0) as u64;
+        let all: Vec<u64> = work.iter().zip(self.layer).map(share).collect();
+        // Ends that take longer than the level leave less for the others than it says.
+        let sum = all.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
+        if sum <= self.layers { all } else { vec![0; self.layer.len()] }
     }
 }
 
@@ -75,5 +100,11 @@ mod tests {
         assert_eq!(deal.by(Split::Balanced), [4, 4, 4, 2]);
         let deal = Deal { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..deal };
         assert_eq!(deal.by(Split::Balanced), [2, 2, 4, 4]);
+        // An end that takes longer than all layers gets none of them.
+        let deal = Deal { ends: &[0.0, 0.0, 0.0, 100.0], layer: &[1.0; 4], ..deal };
+        assert_eq!(deal.by(Split::Balanced), [4, 4, 4, 0]);
+        // Ten thousand layers are dealt as fast as ten.
+        let deal = Deal { layers: 10_000, ..deal };
+        assert_eq!(deal.by(Split::Balanced), [2525, 2525, 2525, 2425]);
     }
 }

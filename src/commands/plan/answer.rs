@@ -330,10 +330,13 @@ pub struct Lever {
     pub saved: f64,
 }
 
+/// What is done to each machine.
+type Change = fn(&mut Machine);
+
 /// What the next best changes would be worth to `plan`: each searched anew.
 pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
     let cluster = &question.clusters[plan.cluster];
-    let changes: [(&str, fn(&mut Machine)); 6] = [
+    let changes: [(&'static str, Change); 6] = [
         ("network between nodes twice as fast", |machine| machine.network *= 2.0),
         ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
         ("half as much memory again", |machine| {

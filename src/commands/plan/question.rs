@@ -1,5 +1,6 @@
 //! `PLAN.toml`: what a planner is asked.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pipeline::{Bytes, Choice, Family, Semantics};
@@ -8,6 +9,8 @@ use plan::{
     Transformer, Unrest, Zero,
 };
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::{config, machines};
 use crate::error::Error;
@@ -46,11 +49,34 @@ struct Document {
     noise: NoiseDocument,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum ModelDocument {
     File(PathBuf),
     Sizes(SizesDocument),
+}
+
+/// By hand, so that what is wrong in a table is said where it stands.
+impl<'de> Deserialize<'de> for ModelDocument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ModelVisitor)
+    }
+}
+
+struct ModelVisitor;
+
+impl<'de> Visitor<'de> for ModelVisitor {
+    type Value = ModelDocument;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a config.json, or a table of sizes")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<ModelDocument, E> {
+        Ok(ModelDocument::File(PathBuf::from(name)))
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ModelDocument, M::Error> {
+        SizesDocument::deserialize(MapAccessDeserializer::new(map)).map(ModelDocument::Sizes)
+    }
 }
 
 #[derive(Deserialize)]
@@ -372,8 +398,8 @@ impl Reader<'_> {
             return Err(self.wrong("jitter", message));
         }
         let replicas = replicas.unwrap_or(200);
-        if !(1..=100_000).contains(&replicas) {
-            return Err(self.wrong("replicas", format!("replicas is {replicas}: 1 to 100000")));
+        if !(1..=10_000).contains(&replicas) {
+            return Err(self.wrong("replicas", format!("replicas is {replicas}: 1 to 10000")));
         }
         Ok(Unrest { jitter, replicas, seed: seed.unwrap_or(0) })
     }
@@ -457,7 +483,13 @@ impl Reader<'_> {
         let default = SCHEDULES.iter().filter_map(|name| Family::named(name)).collect::<Vec<_>>();
         // The one that stands for all where there is one stage comes with whatever is asked.
         let mut all = self.named("schedule", &self.document.search.schedule, &default, |name| {
-            Family::named(name).ok_or("a schedule of `debubble schedules`")
+            let family = Family::named(name).ok_or("a schedule of `debubble schedules`")?;
+            let about = family.about();
+            let segments = matches!(about.choice, Choice::Segments { .. });
+            match segments || about.semantics == Semantics::Asynchronous {
+                true => Err("one that flushes and leaves microbatches whole"),
+                false => Ok(family),
+            }
         })?;
         if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
             all.push(Family::OneFOneB);
