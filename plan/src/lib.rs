@@ -6,6 +6,7 @@
 //! rooms as every other question. No file and no clock in here.
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod costing;
 mod evaluate;
 mod goodput;
 mod layer;

@@ -1,6 +1,7 @@
 //! `PLAN.toml`: what a planner is asked.
 
-use std::fmt;
+mod document;
+
 use std::path::{Path, PathBuf};
 
 use pipeline::{Bytes, Choice, Family, Semantics};
@@ -8,14 +9,11 @@ use plan::{
     Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
     Transformer, Unrest, Zero,
 };
-use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 
+use self::document::{Document, ModelDocument, NoiseDocument, SizesDocument, TrainingDocument};
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
-use crate::keys::text;
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;
@@ -26,127 +24,6 @@ const MAX_CLUSTERS: usize = 256;
 /// Schedules that are tried unless told: those that trainers run, and one for each trade of memory
 /// against bubble.
 const SCHEDULES: [&str; 5] = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half"];
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Document {
-    title: Option<String>,
-    /// A config of Hugging Face, relative to the question, or the sizes.
-    model: ModelDocument,
-    sequence: Option<u64>,
-    attention: Option<String>,
-    tokens: f64,
-    batch: u64,
-    deadline_days: Option<f64>,
-    price: Option<String>,
-    plans: Option<u64>,
-    cluster: Vec<ClusterDocument>,
-    #[serde(default)]
-    search: SearchDocument,
-    #[serde(default)]
-    training: TrainingDocument,
-    #[serde(default)]
-    noise: NoiseDocument,
-}
-
-enum ModelDocument {
-    File(PathBuf),
-    Sizes(SizesDocument),
-}
-
-/// By hand, so that what is wrong in a table is said where it stands.
-impl<'de> Deserialize<'de> for ModelDocument {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ModelVisitor)
-    }
-}
-
-struct ModelVisitor;
-
-impl<'de> Visitor<'de> for ModelVisitor {
-    type Value = ModelDocument;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a config.json, or a table of sizes")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<ModelDocument, E> {
-        Ok(ModelDocument::File(PathBuf::from(name)))
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ModelDocument, M::Error> {
-        SizesDocument::deserialize(MapAccessDeserializer::new(map)).map(ModelDocument::Sizes)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct SizesDocument {
-    layers: u64,
-    hidden: u64,
-    heads: u64,
-    kv_heads: Option<u64>,
-    ffn: Option<u64>,
-    gated: Option<bool>,
-    vocabulary: u64,
-    positions: Option<u64>,
-    experts: Option<u64>,
-    top_k: Option<u64>,
-    tied: Option<bool>,
-    biases: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct ClusterDocument {
-    machine: Option<String>,
-    devices: Option<Vec<u64>>,
-    parts: Option<Vec<PartDocument>>,
-    /// What `debubble calibrate` measured of the model on the machine.
-    profile: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct PartDocument {
-    machine: String,
-    devices: u64,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct SearchDocument {
-    tensor: Option<Vec<u64>>,
-    pipeline: Option<Vec<u64>>,
-    context: Option<Vec<u64>>,
-    expert: Option<Vec<u64>>,
-    zero: Option<Vec<u64>>,
-    microbatch: Option<Vec<u64>>,
-    chunks: Option<Vec<u64>>,
-    schedule: Option<Vec<String>>,
-    recompute: Option<Vec<String>>,
-    split: Option<Vec<String>>,
-    vocabulary_parallel: Option<Vec<bool>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct TrainingDocument {
-    gradient_bytes: Option<u64>,
-    optimizer_bytes: Option<u64>,
-    sequence_parallel: Option<bool>,
-    overlap_gradients: Option<bool>,
-    #[serde(default, deserialize_with = "text")]
-    reserved: Option<Bytes>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct NoiseDocument {
-    jitter: Option<f64>,
-    replicas: Option<u64>,
-    seed: Option<u64>,
-}
 
 /// Which price of a machine is paid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,207 @@
+//! What a set-up costs, before any order is made: passes, transfers, what lies between two steps.
+
+use pipeline::{Costs, Footprints, Nanos, PassTimes, Placement, Shape};
+
+use crate::evaluate::{Costed, Ground, nanos};
+use crate::layer::{self, LayerTimes, Times};
+use crate::machine::{Machine, gathered};
+use crate::memory::{self, Parameters, Share};
+use crate::model::number;
+use crate::setup::{Setup, Unfit, Zero};
+use crate::split::Deal;
+
+/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits, weights
+/// and gradients in 16. Fitted; 28 to 32 by counting.
+const OPTIMIZER_TRAFFIC: f64 = 31.3;
+/// Bytes of an activation, and of a weight on its way to another replica.
+const HALF: f64 = 2.0;
+/// What the costs of one set-up are made from.
+pub(crate) struct Costing<'a> {
+    pub(crate) ground: Ground<'a>,
+    pub(crate) setup: &'a Setup,
+    pub(crate) shape: Shape,
+    /// By stage.
+    pub(crate) machines: Vec<&'a Machine>,
+}
+
+impl Costing<'_> {
+    /// All costs.
+    pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
+        let Ground { model, recipe, .. } = self.ground;
+        let cut = self.setup.cut(recipe);
+        let layer_of = |machine: &&Machine| layer::layer(model, machine, cut, self.setup.recompute);
+        let by_stage: Vec<LayerTimes> = self.machines.iter().map(layer_of).collect();
+        let placement = self.setup.family.about().placement;
+        let stages: Vec<usize> =
+            (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
+        let ends = self.ends(&stages);
+        let deal = Deal {
+            layers: model.layers,
+            stages: &stages,
+            layer: &by_stage.iter().map(|one| one.times.sum()).collect::<Vec<_>>(),
+            ends: &ends.iter().map(|times| times.sum()).collect::<Vec<_>>(),
+        };
+        let layers = deal.by(self.setup.split);
+        let chunks = stages.iter().zip(&layers).zip(&ends);
+        let passes: Vec<Times> = chunks
+            .map(|((&stage, &layers), end)| by_stage[stage].times.times(number(layers)).plus(*end))
+            .collect();
+        let shares = self.shares(&stages, &layers);
+        let slowest = by_stage.iter().max_by(|a, b| a.times.sum().total_cmp(&b.times.sum()));
+        let layer = slowest.copied().unwrap_or_default();
+        let hop = self.hop();
+        let costs = self.costs(&passes, &shares, &stages, hop);
+        let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
+        let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
+        let backward = self.last_backward(&stages, &passes);
+        Ok(Costed {
+            setup: *self.setup,
+            shape: self.shape,
+            costs,
+            footprints: Footprints::new(layers.iter().map(footprint).collect()),
+            resident: shares.iter().map(held).collect(),
+            capacities: self.machines.iter().map(|machine| machine.memory).collect(),
+            exchange: nanos(self.exchange(&shares, &backward)),
+            optimizer: nanos(self.optimizer(&shares)),
+            layers,
+            layer,
+            hop,
+            head: ends.last().copied().unwrap_or_default(),
+        })
+    }
+
+    /// What each chunk does besides layers. The embedding's lookup is left out: below 0.1 % of a
+    /// layer.
+    fn ends(&self, stages: &[usize]) -> Vec<Times> {
+        let Ground { model, recipe, .. } = self.ground;
+        let cut = self.setup.cut(recipe);
+        let last = stages.len() - 1;
+        let own = |(chunk, &stage): (usize, &usize)| {
+            let head = layer::head(model, self.machines[stage], cut);
+            match (self.setup.vocabulary_parallel, chunk == last) {
+                // Every chunk of a stage has its part: columns are dealt to all p v.
+                (true, _) => head.times(1.0 / number(stages.len() as u64)),
+                (false, true) => head,
+                (false, false) => Times::default(),
+            }
+        };
+        stages.iter().enumerate().map(own).collect()
+    }
+
+    /// What each stage has of the model.
+    fn shares(&self, stages: &[usize], layers: &[u64]) -> Vec<Share> {
+        let mut shares = vec![Share::default(); self.shape.stages()];
+        let mirrored = self.setup.family.about().placement == Placement::Mirrored;
+        let last = stages.len() - 1;
+        for (chunk, (&stage, &layers)) in stages.iter().zip(layers).enumerate() {
+            // Of a mirrored pipeline every stage holds the chunks of its twin too.
+            let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
+            for stage in [Some(stage), twin].into_iter().flatten() {
+                shares[stage].layers += layers;
+                shares[stage].embedding |= chunk == 0;
+                shares[stage].head |= chunk == last;
+            }
+        }
+        shares
+    }
+
+    /// One transfer to the next stage, in seconds.
+    fn hop(&self) -> f64 {
+        let Ground { model, recipe, .. } = self.ground;
+        if self.setup.pipeline < 2 {
+            return 0.0;
+        }
+        let tokens =
+            number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
+        let cut = recipe.sequence_parallel || recipe.scatter_gather;
+        let share = if cut { number(self.setup.tensor) } else { 1.0 };
+        let bytes = tokens * number(model.hidden) * HALF / share;
+        let stride = self.setup.stage_stride();
+        self.slowest(|machine| machine.hop(bytes, stride))
+    }
+
+    /// The longest of a time over all kinds of devices.
+    fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
+        self.machines.iter().map(|machine| time(machine)).fold(0.0, f64::max)
+    }
+
+    /// The times of all passes, with what a stage waits for its transfers and for parameters of other
+    /// replicas.
+    fn costs(&self, passes: &[Times], shares: &[Share], stages: &[usize], hop: f64) -> Costs {
+        let one = |(times, &stage): (&Times, &usize)| {
+            let mut times = *times;
+            if self.setup.zero >= Zero::Gradients {
+                let whole = Parameters::of(self.ground.model, self.setup, shares[stage]).sum();
+                let own = whole * HALF / number(u64::from(self.shape.chunks_per_stage()));
+                let gather = gathered(own, self.replicas(), self.ring(stage));
+                if self.setup.zero == Zero::Parameters {
+                    times.forward = times.forward.max(gather);
+                    times.backward_input = times.backward_input.max(gather);
+                }
+                times.backward_weight = times.backward_weight.max(gather);
+            }
+            PassTimes {
+                forward: nanos(times.forward + hop),
+                backward_input: nanos(times.backward_input + hop),
+                backward_weight: nanos(times.backward_weight),
+            }
+        };
+        Costs::new(passes.iter().zip(stages).map(one).collect(), Nanos(0))
+    }
+
+    /// Devices that hold the same parameters.
+    fn replicas(&self) -> u64 {
+        self.setup.data * self.setup.context
+    }
+
+    /// Bytes per second of the ring of replicas of `stage`.
+    fn ring(&self, stage: usize) -> f64 {
+        self.machines[stage].ring(self.replicas(), self.setup.tensor)
+    }
+
+    /// The backward of the last microbatch on each stage, in seconds.
+    fn last_backward(&self, stages: &[usize], passes: &[Times]) -> Vec<f64> {
+        let mut backward = vec![0.0; self.shape.stages()];
+        for (&stage, times) in stages.iter().zip(passes) {
+            backward[stage] += times.backward_input + times.backward_weight;
+        }
+        backward
+    }
+
+    /// Gradients of all stages reduced side by side, and the tied embedding between its two stages,
+    /// in seconds.
+    fn exchange(&self, shares: &[Share], backward: &[f64]) -> f64 {
+        let Ground { model, recipe, .. } = self.ground;
+        let one = |(stage, share): (usize, &Share)| {
+            let parameters = Parameters::of(model, self.setup, *share).sum();
+            let bytes = match self.setup.zero {
+                Zero::None => 2.0 * number(recipe.gradient_bytes),
+                Zero::Optimizer => number(recipe.gradient_bytes) + HALF,
+                // Reduced in every microbatch; the weights are gathered once.
+                Zero::Gradients => HALF,
+                Zero::Parameters => 0.0,
+            };
+            let time = gathered(bytes * parameters, self.replicas(), self.ring(stage));
+            if recipe.overlap_gradients { (time - backward[stage]).max(0.0) } else { time }
+        };
+        let reduced = shares.iter().enumerate().map(one).fold(0.0, f64::max);
+        let tied = model.tied && self.setup.pipeline > 1 && !self.setup.vocabulary_parallel;
+        if !tied {
+            return reduced;
+        }
+        let embedding = number(model.vocabulary * model.hidden) / number(self.setup.tensor);
+        let bytes = embedding * number(recipe.gradient_bytes);
+        let stride = self.setup.stage_stride();
+        reduced + self.slowest(|machine| machine.hop(bytes, stride))
+    }
+
+    /// The optimizer on the stage that has most to do, in seconds.
+    fn optimizer(&self, shares: &[Share]) -> f64 {
+        let one = |(stage, share): (usize, &Share)| {
+            let parameters = Parameters::of(self.ground.model, self.setup, *share);
+            let own = parameters.shared(self.setup, Zero::Optimizer);
+            self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
+        };
+        shares.iter().enumerate().map(one).fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,132 @@
+//! The tables of a question, as TOML spells them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pipeline::Bytes;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use crate::keys::text;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Document {
+    pub(super) title: Option<String>,
+    /// A config of Hugging Face, relative to the question, or the sizes.
+    pub(super) model: ModelDocument,
+    pub(super) sequence: Option<u64>,
+    pub(super) attention: Option<String>,
+    pub(super) tokens: f64,
+    pub(super) batch: u64,
+    pub(super) deadline_days: Option<f64>,
+    pub(super) price: Option<String>,
+    pub(super) plans: Option<u64>,
+    pub(super) cluster: Vec<ClusterDocument>,
+    #[serde(default)]
+    pub(super) search: SearchDocument,
+    #[serde(default)]
+    pub(super) training: TrainingDocument,
+    #[serde(default)]
+    pub(super) noise: NoiseDocument,
+}
+
+pub(super) enum ModelDocument {
+    File(PathBuf),
+    Sizes(SizesDocument),
+}
+
+/// By hand, so that what is wrong in a table is said where it stands.
+impl<'de> Deserialize<'de> for ModelDocument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ModelVisitor)
+    }
+}
+
+struct ModelVisitor;
+
+impl<'de> Visitor<'de> for ModelVisitor {
+    type Value = ModelDocument;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a config.json, or a table of sizes")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<ModelDocument, E> {
+        Ok(ModelDocument::File(PathBuf::from(name)))
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ModelDocument, M::Error> {
+        SizesDocument::deserialize(MapAccessDeserializer::new(map)).map(ModelDocument::Sizes)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct SizesDocument {
+    pub(super) layers: u64,
+    pub(super) hidden: u64,
+    pub(super) heads: u64,
+    pub(super) kv_heads: Option<u64>,
+    pub(super) ffn: Option<u64>,
+    pub(super) gated: Option<bool>,
+    pub(super) vocabulary: u64,
+    pub(super) positions: Option<u64>,
+    pub(super) experts: Option<u64>,
+    pub(super) top_k: Option<u64>,
+    pub(super) tied: Option<bool>,
+    pub(super) biases: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct ClusterDocument {
+    pub(super) machine: Option<String>,
+    pub(super) devices: Option<Vec<u64>>,
+    pub(super) parts: Option<Vec<PartDocument>>,
+    /// What `debubble calibrate` measured of the model on the machine.
+    pub(super) profile: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct PartDocument {
+    pub(super) machine: String,
+    pub(super) devices: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct SearchDocument {
+    pub(super) tensor: Option<Vec<u64>>,
+    pub(super) pipeline: Option<Vec<u64>>,
+    pub(super) context: Option<Vec<u64>>,
+    pub(super) expert: Option<Vec<u64>>,
+    pub(super) zero: Option<Vec<u64>>,
+    pub(super) microbatch: Option<Vec<u64>>,
+    pub(super) chunks: Option<Vec<u64>>,
+    pub(super) schedule: Option<Vec<String>>,
+    pub(super) recompute: Option<Vec<String>>,
+    pub(super) split: Option<Vec<String>>,
+    pub(super) vocabulary_parallel: Option<Vec<bool>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct TrainingDocument {
+    pub(super) gradient_bytes: Option<u64>,
+    pub(super) optimizer_bytes: Option<u64>,
+    pub(super) sequence_parallel: Option<bool>,
+    pub(super) overlap_gradients: Option<bool>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) reserved: Option<Bytes>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct NoiseDocument {
+    pub(super) jitter: Option<f64>,
+    pub(super) replicas: Option<u64>,
+    pub(super) seed: Option<u64>,
+}
