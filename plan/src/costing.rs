@@ -10,8 +10,8 @@ use crate::model::number;
 use crate::setup::{Setup, Unfit, Zero};
 use crate::split::Deal;
 
-/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits, weights
-/// and gradients in 16. Fitted; 28 to 32 by counting.
+/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
+/// weights and gradients in 16. Fitted; 28 to 32 by counting.
 const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Bytes of an activation, and of a weight on its way to another replica.
 const HALF: f64 = 2.0;
@@ -125,8 +125,8 @@ impl Costing<'_> {
         self.machines.iter().map(|machine| time(machine)).fold(0.0, f64::max)
     }
 
-    /// The times of all passes, with what a stage waits for its transfers and for parameters of other
-    /// replicas.
+    /// The times of all passes, with what a stage waits for its transfers and for parameters of
+    /// other replicas.
     fn costs(&self, passes: &[Times], shares: &[Share], stages: &[usize], hop: f64) -> Costs {
         let one = |(times, &stage): (&Times, &usize)| {
             let mut times = *times;

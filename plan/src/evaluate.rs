@@ -27,12 +27,13 @@ pub enum Rejected {
     #[error("{0}")]
     Schedule(Fault),
     /// A device does not hold it.
-    #[error("stage {stage} needs {needs}, of {has}", stage = .0.stage, needs = .0.needs, has = .0.has)]
+    #[error("{0}")]
     Memory(Overflow),
 }
 
 /// A stage that needs more than its device has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("stage {stage} needs {needs}, of {has}")]
 pub struct Overflow {
     /// Which stage.
     pub stage: usize,
@@ -51,7 +52,8 @@ pub struct Costed {
     pub shape: Shape,
     /// Layers of each chunk in model order.
     pub layers: Vec<u64>,
-    /// Time of the passes of each chunk; a stage takes part in transfers, so they are counted there.
+    /// Time of the passes of each chunk; a stage takes part in transfers, so they are counted
+    /// there.
     pub costs: Costs,
     /// What a microbatch holds in each chunk.
     pub footprints: Footprints,

@@ -6,8 +6,8 @@ use crate::model::{Attention, Recompute, Transformer, number};
 /// Bytes of a 16-bit number.
 const HALF: f64 = 2.0;
 /// How often the forward of attention moves one score through memory: written by the product, read
-/// and written by softmax and by dropout, its mask, read by the second product, and what fusing them
-/// does not save. Fitted; 6.5 by counting.
+/// and written by softmax and by dropout, its mask, read by the second product, and what fusing
+/// them does not save. Fitted; 6.5 by counting.
 const SCORE_TRAFFIC: f64 = 8.78;
 /// How often the forward of a layer moves one activation of size h that every device of a tensor
 /// group has whole: two normalisations, two dropouts with residuals. Fitted; 11 by counting without
@@ -234,8 +234,8 @@ fn elementwise(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
 }
 
 /// What travels in one direction: two all-reduces of b s h among the tensor group, or as many
-/// all-gathers and reduce-scatters of the same bytes; keys and values around the context group; tokens
-/// to their experts and back.
+/// all-gathers and reduce-scatters of the same bytes; keys and values around the context group;
+/// tokens to their experts and back.
 fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     let tokens = tokens(model, cut);
     let bytes = tokens * number(model.hidden) * HALF;
@@ -257,8 +257,8 @@ fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     sum
 }
 
-/// What the head and the loss take: a product with the vocabulary, V/t columns on each device of the
-/// tensor group, and the traffic of the logits.
+/// What the head and the loss take: a product with the vocabulary, V/t columns on each device of
+/// the tensor group, and the traffic of the logits.
 #[must_use]
 pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {

@@ -1,9 +1,9 @@
 //! Which set-up trains a model on which machines: how long a step takes, what it holds, what the
 //! training costs.
 //!
-//! A [`Transformer`] and a [`Setup`] on a [`Cluster`] make the costs of a pipeline problem by formulas
-//! whose constants were fitted to published measurements; its order is made and timed by the same
-//! rooms as every other question. No file and no clock in here.
+//! A [`Transformer`] and a [`Setup`] on a [`Cluster`] make the costs of a pipeline problem by
+//! formulas whose constants were fitted to published measurements; its order is made and timed by
+//! the same rooms as every other question. No file and no clock in here.
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod costing;

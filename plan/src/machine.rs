@@ -119,8 +119,8 @@ pub struct Reliability {
 
 impl Machine {
     /// Time of `batch` products of an M x K and a K x N matrix that run together, in seconds: their
-    /// operations at the rate of large products, over M N and K enlarged by what is lost at the edges
-    /// ([`Efficiency::fill`], [`Efficiency::depth`]).
+    /// operations at the rate of large products, over M N and K enlarged by what is lost at the
+    /// edges ([`Efficiency::fill`], [`Efficiency::depth`]).
     #[must_use]
     pub fn matmul(&self, [m, n, k]: [f64; 3], batch: f64) -> f64 {
         let Efficiency { matmul, fill, depth, .. } = self.efficiency;
@@ -155,7 +155,8 @@ impl Machine {
         inside.min(self.network * ring * number(here) * shared)
     }
 
-    /// Bytes per second of an all-reduce among the `members` of a tensor group, which are neighbours.
+    /// Bytes per second of an all-reduce among the `members` of a tensor group, which are
+    /// neighbours.
     #[must_use]
     pub fn tensor_ring(&self, members: u64) -> f64 {
         if members <= self.node {
@@ -173,8 +174,9 @@ impl Machine {
     }
 }
 
-/// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass each
-/// device (Thakur et al. 2005, *Optimization of Collective Communication Operations in MPICH*).
+/// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass
+/// each device (Thakur et al. 2005, *Optimization of Collective Communication Operations in
+/// MPICH*).
 #[must_use]
 pub fn all_reduce(bytes: f64, members: u64, rate: f64, latency: f64) -> f64 {
     if members < 2 {

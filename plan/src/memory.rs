@@ -165,8 +165,9 @@ fn shared(cut: Cut) -> f64 {
 }
 
 /// Bytes that a layer holds for a microbatch between F and B. For GPT: s b h (10 + 24/t + 5 a s/(h
-/// t)), with sequence parallelism s b h (34/t + 5 a s/(h t)), without the last term where attention is
-/// computed again or in tiles; 2 s b h where all is computed again (Korthikanti et al. 2022, table 2).
+/// t)), with sequence parallelism s b h (34/t + 5 a s/(h t)), without the last term where attention
+/// is computed again or in tiles; 2 s b h where all is computed again (Korthikanti et al. 2022,
+/// table 2).
 fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
     let (tokens, t) = (tokens(model, cut), number(cut.tensor));
     let hidden = number(model.hidden);

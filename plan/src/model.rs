@@ -129,7 +129,8 @@ impl Transformer {
     /// Checks `sizes`.
     ///
     /// # Errors
-    /// A size of zero or beyond all models, heads that do not share, more experts visited than there
+    /// A size of zero or beyond all models, heads that do not share, more experts visited than
+    /// there
     /// are.
     pub fn new(sizes: Sizes) -> Result<Self, ModelError> {
         let checked = [
@@ -190,8 +191,8 @@ impl Transformer {
         }
     }
 
-    /// Parameters of a layer that are no expert's: attention, two normalisations, and the MLP or the
-    /// router.
+    /// Parameters of a layer that are no expert's: attention, two normalisations, and the MLP or
+    /// the router.
     #[must_use]
     pub fn dense_parameters(&self) -> u64 {
         let rest = match self.experts {
@@ -240,9 +241,9 @@ impl Transformer {
         self.parameters() - self.layers * idle * self.mlp_parameters()
     }
 
-    /// Floating-point operations of one layer's forward for one token: 2 for each weight of a matrix
-    /// it meets, and 4 s a d for attention, where no pair of tokens is left out: for GPT 24 h^2 + 4 s
-    /// h (the same, appendix).
+    /// Floating-point operations of one layer's forward for one token: 2 for each weight of a
+    /// matrix it meets, and 4 s a d for attention, where no pair of tokens is left out: for GPT 24
+    /// h^2 + 4 s h (the same, appendix).
     #[must_use]
     pub fn layer_flops(&self) -> f64 {
         self.layer_products() + self.attention_flops()
@@ -280,9 +281,9 @@ impl Transformer {
     }
 
     /// Hardware FLOPs of one token under `recompute`: model FLOPs and what is done again; what HFU
-    /// counts. With full recomputation 96 B s L h^2 (1 + s/(6h) + V/(16 L h)) (Narayanan et al. 2021,
-    /// equation 3); with selective 72 B L s h^2 (1 + s/(3h) + V/(12 h L)) (Korthikanti et al. 2022,
-    /// equation 9), which counts three forwards of attention as done again, where one is.
+    /// counts. With full recomputation 96 B s L h^2 (1 + s/(6h) + V/(16 L h)) (Narayanan et al.
+    /// 2021, equation 3); with selective 72 B L s h^2 (1 + s/(3h) + V/(12 h L)) (Korthikanti et al.
+    /// 2022, equation 9), which counts three forwards of attention as done again, where one is.
     #[must_use]
     pub fn hardware_flops(&self, recompute: Recompute) -> f64 {
         let again = match recompute {

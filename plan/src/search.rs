@@ -12,8 +12,8 @@ use crate::setup::{Cluster, Setup, Split, Zero};
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
-/// How many are simulated before the rest is held against the best of them. The same on any number of
-/// threads, so that the answer is.
+/// How many are simulated before the rest is held against the best of them. The same on any number
+/// of threads, so that the answer is.
 const ROUND: usize = 64;
 
 /// The values that each part of a set-up may take; the replicas follow.
@@ -51,7 +51,8 @@ impl Space {
         let mut all = Vec::new();
         for groups in self.groups(cluster.devices()) {
             for &family in &self.families {
-                // A pipeline of one stage has no order to choose: the first schedule stands for all.
+                // A pipeline of one stage has no order to choose: the first schedule stands for
+                // all.
                 if groups.pipeline == 1 && family != Family::OneFOneB {
                     continue;
                 }

@@ -44,8 +44,8 @@ pub enum Split {
     /// As many to each as can be; what is left over goes to the middle, so that the first and the
     /// last, which have the ends of the model, are the lighter ones.
     Even,
-    /// So that the slowest stage is as fast as can be, with the ends of the model and the devices of
-    /// each stage counted.
+    /// So that the slowest stage is as fast as can be, with the ends of the model and the devices
+    /// of each stage counted.
     Balanced,
 }
 
@@ -120,7 +120,8 @@ pub struct Recipe {
     pub batch: u64,
     /// Bytes of a gradient.
     pub gradient_bytes: u64,
-    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two moments.
+    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two
+    /// moments.
     pub optimizer_bytes: u64,
     /// Whether tensor groups share the activations between products too.
     pub sequence_parallel: bool,

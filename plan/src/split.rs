@@ -33,8 +33,8 @@ impl Deal<'_> {
         (0..chunks).map(|at| each + u64::from(at >= first && at < first + rest)).collect()
     }
 
-    /// One layer after the other to the stage that is done first with it, there to the chunk with the
-    /// fewest.
+    /// One layer after the other to the stage that is done first with it, there to the chunk with
+    /// the fewest.
     fn balanced(&self) -> Vec<u64> {
         let mut work = vec![0.0; self.layer.len()];
         for (&stage, end) in self.stages.iter().zip(self.ends) {
@@ -63,9 +63,9 @@ impl Deal<'_> {
         dealt
     }
 
-    /// Layers that each stage gets for certain, so that few are left to be dealt one by one: all but
-    /// one of what would bring it, whose ends take `work`, to the time at which all are done if layers
-    /// could be cut.
+    /// Layers that each stage gets for certain, so that few are left to be dealt one by one: all
+    /// but one of what would bring it, whose ends take `work`, to the time at which all are done if
+    /// layers could be cut.
     fn certain(&self, work: &[f64]) -> Vec<u64> {
         let rate: f64 = self.layer.iter().map(|layer| 1.0 / layer).sum();
         let begun: f64 = work.iter().zip(self.layer).map(|(work, layer)| work / layer).sum();

@@ -340,8 +340,8 @@ fn any_setup() -> impl Strategy<Value = (Setup, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// No plan is faster than the work at the peak rate, nor than its own bound, and none holds more
-    /// than its devices have.
+    /// No plan is faster than the work at the peak rate, nor than its own bound, and none holds
+    /// more than its devices have.
     #[test]
     fn no_step_is_below_the_work_and_none_overflows(
         (setup, batch) in any_setup(),

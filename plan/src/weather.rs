@@ -31,8 +31,8 @@ pub enum UnrestError {
     Schedule(#[from] Fault),
 }
 
-/// The step that half of all and 95 % do not exceed. Replicas of the model wait for each other: of d
-/// replicas the slowest counts, whose quantile q is that of one at q^(1/d).
+/// The step that half of all and 95 % do not exceed. Replicas of the model wait for each other: of
+/// d replicas the slowest counts, whose quantile q is that of one at q^(1/d).
 ///
 /// # Errors
 /// If the jitter is no coefficient of variation.

@@ -229,7 +229,8 @@ impl Question {
         let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
         let cluster = &self.clusters[fastest.cluster];
         let message = format!(
-            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} dollars",
+            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} \
+             dollars",
             fastest.days,
             cluster.devices(),
             cluster.name(),

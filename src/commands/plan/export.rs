@@ -1,5 +1,5 @@
-//! A plan for those who run it: Megatron-LM's flags, torchtitan's configuration, and the scenario that
-//! reproduces it here.
+//! A plan for those who run it: Megatron-LM's flags, torchtitan's configuration, and the scenario
+//! that reproduces it here.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it costs.
+//! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it
+//! costs.
 
 mod answer;
 mod config;
@@ -31,11 +32,11 @@ Examples:
   What predictions are worth:
     debubble plan --validate --check
 
-A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and clusters;
-see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are built in.
-Every set-up whose groups multiply to the devices is costed; those that do not divide or do not fit are
-left out with the reason, the rest is simulated as long as it could beat the best. The plan to take is
-the cheapest that meets the deadline.
+A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
+clusters; see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are
+built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
+not fit are left out with the reason, the rest is simulated as long as it could beat the best. The
+plan to take is the cheapest that meets the deadline.
 
 --export FOLDER writes megatron.sh, torchtitan.toml and scenario.toml of the plan to take;
 `debubble simulate FOLDER/scenario.toml` gives the same step.";

@@ -22,9 +22,9 @@ pub(super) const BUILT_IN: [(&str, &str); 3] = [
 
 /// What the planner does not know, as the errors show it.
 pub(super) const WEAK: &str = "\
-Where it is weak: small models on one node, where the host's launches and small collectives decide (a
-row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet on
-NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
+Where it is weak: small models on one node, where the host's launches and small collectives decide
+(a row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet
+on NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
 
 /// What a set is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
