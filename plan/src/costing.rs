@@ -49,8 +49,8 @@ impl Costing<'_> {
         let shares = self.shares(&stages, &layers);
         let slowest = by_stage.iter().max_by(|a, b| a.times.sum().total_cmp(&b.times.sum()));
         let layer = slowest.copied().unwrap_or_default();
-        let hop = self.hop();
-        let costs = self.costs(&passes, &shares, &stages, hop);
+        let hops = self.hops(&stages);
+        let costs = self.costs(&passes, &shares, &stages, &hops);
         let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
         let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
         let backward = self.last_backward(&stages, &passes);
@@ -65,7 +65,7 @@ impl Costing<'_> {
             optimizer: nanos(self.optimizer(&shares)),
             layers,
             layer,
-            hop,
+            hops,
             head: ends.last().copied().unwrap_or_default(),
         })
     }
@@ -105,19 +105,33 @@ impl Costing<'_> {
         shares
     }
 
-    /// One transfer to the next stage, in seconds.
-    fn hop(&self) -> f64 {
+    /// What the transfers of each chunk take in one direction, in seconds: the longer of those with
+    /// its neighbours, for a stage takes part in both.
+    fn hops(&self, stages: &[usize]) -> Vec<f64> {
         let Ground { model, recipe, .. } = self.ground;
-        if self.setup.pipeline < 2 {
-            return 0.0;
-        }
         let tokens =
             number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
         let share = if cut { number(self.setup.tensor) } else { 1.0 };
         let bytes = tokens * number(model.hidden) * HALF / share;
+        let between = |chunk: usize| match (stages.get(chunk), stages.get(chunk + 1)) {
+            (Some(&from), Some(&to)) => self.hop(bytes, from, to),
+            _ => 0.0,
+        };
+        let before = |chunk: usize| chunk.checked_sub(1).map_or(0.0, between);
+        (0..stages.len()).map(|chunk| before(chunk).max(between(chunk))).collect()
+    }
+
+    /// A transfer of `bytes` between two stages, in seconds; none from a stage to itself.
+    fn hop(&self, bytes: f64, from: usize, to: usize) -> f64 {
+        if from == to {
+            return 0.0;
+        }
         let stride = self.setup.stage_stride();
-        self.slowest(|machine| machine.hop(bytes, stride))
+        self.slowest(|machine| {
+            let node = |stage: usize| (stage as u64).saturating_mul(stride) / machine.node.max(1);
+            machine.hop(bytes, stride >= machine.node || node(from) != node(to))
+        })
     }
 
     /// The longest of a time over all kinds of devices.
@@ -127,8 +141,8 @@ impl Costing<'_> {
 
     /// The times of all passes, with what a stage waits for its transfers and for parameters of
     /// other replicas.
-    fn costs(&self, passes: &[Times], shares: &[Share], stages: &[usize], hop: f64) -> Costs {
-        let one = |(times, &stage): (&Times, &usize)| {
+    fn costs(&self, passes: &[Times], shares: &[Share], stages: &[usize], hops: &[f64]) -> Costs {
+        let one = |((times, &stage), hop): ((&Times, &usize), &f64)| {
             let mut times = *times;
             if self.setup.zero >= Zero::Gradients {
                 let whole = Parameters::of(self.ground.model, self.setup, shares[stage]).sum();
@@ -146,7 +160,7 @@ impl Costing<'_> {
                 backward_weight: nanos(times.backward_weight),
             }
         };
-        Costs::new(passes.iter().zip(stages).map(one).collect(), Nanos(0))
+        Costs::new(passes.iter().zip(stages).zip(hops).map(one).collect(), Nanos(0))
     }
 
     /// Devices that hold the same parameters.
@@ -191,8 +205,7 @@ impl Costing<'_> {
         }
         let embedding = number(model.vocabulary * model.hidden) / number(self.setup.tensor);
         let bytes = embedding * number(recipe.gradient_bytes);
-        let stride = self.setup.stage_stride();
-        reduced + self.slowest(|machine| machine.hop(bytes, stride))
+        reduced + self.hop(bytes, 0, self.shape.stages() - 1)
     }
 
     /// The optimizer on the stage that has most to do, in seconds.

@@ -67,8 +67,8 @@ pub struct Costed {
     pub optimizer: Nanos,
     /// A layer of the slowest stage, for its parts.
     pub layer: LayerTimes,
-    /// One transfer to the next stage, in seconds.
-    pub hop: f64,
+    /// What the transfers of each chunk take in one direction, in seconds.
+    pub hops: Vec<f64>,
     /// The head, in seconds.
     pub head: Times,
 }

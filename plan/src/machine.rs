@@ -165,11 +165,12 @@ impl Machine {
         self.network * number(self.node) * self.efficiency.tensor_network
     }
 
-    /// Time of a transfer of `bytes` between stages whose devices lie `stride` apart, in seconds.
+    /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
+    /// leaves the node.
     #[must_use]
-    pub fn hop(&self, bytes: f64, stride: u64) -> f64 {
+    pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
         let Efficiency { link, hop, hop_latency, .. } = self.efficiency;
-        let rate = if stride >= self.node { self.network * hop } else { self.link * link };
+        let rate = if leaves { self.network * hop } else { self.link * link };
         bytes / rate + hop_latency
     }
 }

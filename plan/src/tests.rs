@@ -279,6 +279,24 @@ fn measured_times_go_before_formulas() {
     assert!(step(&setup([1, 2, 1])) < 1.0);
 }
 
+/// A pipeline over two nodes crosses between them once: that stage boundary is the slow one, and the
+/// turn of a V is none.
+#[test]
+fn transfers_leave_a_node_where_stages_do() {
+    let model = model(gpt(30, 4096, 32));
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(32);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let hops = ground.cost(&setup([1, 1, 16])).unwrap().hops;
+    let slow: Vec<usize> = (0..16).filter(|&chunk| hops[chunk] > hops[0]).collect();
+    assert_eq!(slow, [7, 8]);
+    let vee = Setup { family: Family::ZbV, chunks: 2, ..setup([2, 2, 4]) };
+    let hops = ground.cost(&vee).unwrap().hops;
+    assert_eq!(hops.len(), 8);
+    let one = Setup { family: Family::ZbV, chunks: 2, ..setup([8, 2, 1]) };
+    assert_eq!(ground.cost(&one).unwrap().hops, [0.0; 2]);
+}
+
 fn space() -> Space {
     Space {
         tensor: vec![1, 2, 4, 8],

@@ -294,7 +294,8 @@ impl Plan {
             }
             false => 0.0,
         };
-        let hops = 2.0 * costed.hop * number(own.len() as u64) * microbatches * halves;
+        let hops: f64 = own.iter().map(|&chunk| costed.hops[chunk]).sum();
+        let hops = 2.0 * hops * microbatches * halves;
         let passes =
             seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
         let mut parts = vec![
