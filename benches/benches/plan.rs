@@ -3,7 +3,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Ground, Machine, Norm, Price, Recipe,
+    Attention, Biases, Boundary, Cluster, Efficiency, Ground, Machine, Norm, Orders, Price, Recipe,
     Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero,
 };
 use sim::Replay;
@@ -110,11 +110,11 @@ fn plans(criterion: &mut Criterion) {
     });
     group.throughput(Throughput::Elements(fitting.len() as u64)).sample_size(10);
     group.bench_function("ordered and timed", |bencher| {
-        let mut replay = Replay::new();
+        let (mut replay, orders) = (Replay::new(), Orders::default());
         bencher.iter(|| {
             let step = |setup: &Setup| {
                 let costed = ground.cost(setup).expect("it divides");
-                ground.evaluate(costed, &mut replay).expect("it fits").step
+                ground.evaluate_in(costed, &mut replay, &orders).expect("it fits").step
             };
             fitting.iter().map(step).min()
         });

@@ -12,6 +12,7 @@ use crate::layer::{LayerTimes, Times};
 use crate::machine::Machine;
 use crate::memory::StageMemory;
 use crate::model::Transformer;
+use crate::orders::Orders;
 use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
 /// The most passes of a set-up: many are simulated side by side.
@@ -160,7 +161,20 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// That the schedule cannot do it, or a device does not hold it.
     pub fn evaluate(&self, costed: Costed, replay: &mut Replay) -> Result<Evaluation, Rejected> {
-        let schedule = costed.schedule().map_err(Rejected::Schedule)?;
+        self.evaluate_in(costed, replay, &Orders::default())
+    }
+
+    /// The same with orders that are known already.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn evaluate_in(
+        &self,
+        costed: Costed,
+        replay: &mut Replay,
+        orders: &Orders,
+    ) -> Result<Evaluation, Rejected> {
+        let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
         let metrics = replay.metrics(&schedule, &costed.costs).map_err(Rejected::Schedule)?;
         let peaks = Memory::of(&schedule, &costed.footprints).map_err(Rejected::Schedule)?;
         let memory: Vec<StageMemory> = (costed.resident.iter().zip(&peaks.peak))

@@ -13,6 +13,7 @@ mod layer;
 mod machine;
 mod memory;
 mod model;
+mod orders;
 mod search;
 mod setup;
 mod split;
@@ -26,6 +27,7 @@ pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
+pub use orders::Orders;
 pub use search::{Found, MAX_SETUPS, Space, search};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use weather::{Unrest, UnrestError, percentiles};

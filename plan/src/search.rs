@@ -8,6 +8,7 @@ use sim::Replay;
 
 use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
 use crate::model::Recompute;
+use crate::orders::Orders;
 use crate::setup::{Cluster, Setup, Split, Zero};
 
 /// The most set-ups of one cluster.
@@ -170,6 +171,7 @@ pub fn search(
     // Stable: of those with the same bound, the first.
     possible.sort_by_key(|(least, _)| *least);
     let mut rest = possible.into_iter();
+    let orders = Orders::default();
     loop {
         let round: Vec<(Nanos, Setup)> = rest.by_ref().take(ROUND).collect();
         let Some((least, _)) = round.first() else { break };
@@ -180,16 +182,23 @@ pub fn search(
             break;
         }
         let decided = round.len() as u64;
-        found.simulate(ground, round, count);
+        found.simulate(ground, round, &orders, count);
         done(decided);
     }
     found
 }
 
 impl Found {
-    fn simulate(&mut self, ground: &Ground<'_>, round: Vec<(Nanos, Setup)>, count: usize) {
+    fn simulate(
+        &mut self,
+        ground: &Ground<'_>,
+        round: Vec<(Nanos, Setup)>,
+        orders: &Orders,
+        count: usize,
+    ) {
         let evaluate = |replay: &mut Replay, (_, setup): (Nanos, Setup)| {
-            let evaluated = ground.cost(&setup).and_then(|costed| ground.evaluate(costed, replay));
+            let costed = ground.cost(&setup);
+            let evaluated = costed.and_then(|costed| ground.evaluate_in(costed, replay, orders));
             (setup, evaluated)
         };
         let all: Vec<_> = round.into_par_iter().map_init(Replay::new, evaluate).collect();

@@ -2,7 +2,7 @@
 
 mod document;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
