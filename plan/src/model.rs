@@ -103,6 +103,9 @@ pub enum ModelError {
         /// Heads of keys and values.
         kv_heads: u64,
     },
+    /// More parameters than can be counted.
+    #[error("the model has more than 2^56 parameters")]
+    Parameters,
     /// More experts visited than there are.
     #[error("top-k is {top_k}, but there are {count} experts")]
     TopK {
@@ -161,6 +164,7 @@ impl Transformer {
             Some(Experts { count, top_k }) if top_k > count => {
                 Err(ModelError::TopK { top_k, count })
             }
+            _ if is_beyond_counting(&sizes) => Err(ModelError::Parameters),
             _ => Ok(Self(sizes)),
         }
     }
@@ -293,6 +297,17 @@ impl Transformer {
         };
         self.model_flops() + number(self.layers) * again
     }
+}
+
+/// Whether there are more than 2^56 parameters: below, no count and no number of bytes overflows.
+fn is_beyond_counting(sizes: &Sizes) -> bool {
+    let wide = u128::from;
+    let experts = wide(sizes.experts.map_or(1, |experts| experts.count));
+    // At most 2^52, 2^62 and 2^51, by the limits of each size.
+    let attention = 4 * wide(sizes.hidden) * wide(sizes.heads) * wide(sizes.head_size);
+    let mlp = experts * 3 * wide(sizes.hidden) * (wide(sizes.ffn) + 2);
+    let ends = 2 * wide(sizes.hidden) * (wide(sizes.vocabulary) + wide(sizes.positions));
+    wide(sizes.layers) * (attention + mlp) + ends > 1 << 56
 }
 
 /// What of the forward is done again in the backward, to hold less meanwhile.

@@ -49,6 +49,17 @@ impl Space {
     /// [`MAX_SETUPS`].
     #[must_use]
     pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
+        let lists = [
+            self.tensor.len(),
+            self.pipeline.len(),
+            self.context.len(),
+            self.expert.len(),
+            self.microbatch.len(),
+        ];
+        let products = lists.iter().fold(1, |product: usize, &len| product.saturating_mul(len));
+        if products > 10 * MAX_SETUPS {
+            return None;
+        }
         let mut all = Vec::new();
         for groups in self.groups(cluster.devices()) {
             for &family in &self.families {

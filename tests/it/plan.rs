@@ -103,8 +103,17 @@ fn a_bar_that_is_missed_is_said() {
     assert_eq!(check(&["--check"]).0, Some(1));
     assert_eq!(check(&[]).0, Some(0));
     assert!(check(&[]).1.contains("NO"));
-    fs::write(&path, "a,b\n1,2\n").unwrap();
-    assert_eq!(check(&[]).0, Some(2));
+    for absurd in [
+        "a,b\n1,2\n".to_owned(),
+        format!("{header}\n{}\n", row.replace(",512,68,", ",512,0,")),
+        format!("{header}\n{}\n", row.replace(",512,68,", ",512,NaN,")),
+        format!("{header}\n{}\n", row.replace(",512,68,", ",18446744073709551615,68,")),
+        format!("{header}\n{}\n", row.replace(",1,1,32,", ",1,1,99999999999999,")),
+        format!("{header}\n{}\n", row.replace(",24,2304,24,", ",0,2304,24,")),
+    ] {
+        fs::write(&path, absurd).unwrap();
+        assert_eq!(check(&[]).0, Some(2));
+    }
 }
 
 #[test]
@@ -302,6 +311,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("heads = 16", "heads = 0", "cannot be cut"),
         ("layers = 24", "layers = 0", "layers is 0"),
         ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
+        ("layers = 24", "layers = 10000\nffn = 16777216\nexperts = 60000\ntop-k = 1", "2^56"),
         ("vocabulary = 50304", "vocab = 1", "unknown field"),
         ("replicas = 20", "replicas = 0", "replicas is 0"),
         ("replicas = 20", "jitter = -1.0", "jitter is -1"),

@@ -175,6 +175,7 @@ impl Reader<'_> {
             plan::ModelError::Size { what, .. } => *what,
             plan::ModelError::KvHeads { .. } => "kv-heads",
             plan::ModelError::TopK { .. } => "top-k",
+            plan::ModelError::Parameters => "layers",
         };
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
     }

@@ -72,7 +72,7 @@ impl Reader<'_> {
         let predicted = rows
             .par_iter()
             .enumerate()
-            .map(|(at, row)| predict(row, at).map_err(|cause| wrong(at, cause)));
+            .map(|(at, row)| predict(row, at).and_then(check).map_err(|cause| wrong(at, cause)));
         Ok(predicted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
@@ -81,6 +81,17 @@ impl Reader<'_> {
 fn uncommented(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('#') || line.starts_with("# GPUs,"));
     lines.fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// The largest number of anything in a row.
+const MOST: u64 = 1 << 20;
+
+/// Checks that `rows` could have been measured.
+fn check(rows: Vec<Row>) -> Result<Vec<Row>, String> {
+    match rows.iter().find(|row| !(row.measured > 0.0 && row.measured < 1e12)) {
+        Some(row) => Err(format!("{} {} cannot be measured", row.measured, row.quantity)),
+        None => Ok(rows),
+    }
 }
 
 fn table<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
@@ -161,6 +172,10 @@ fn predict(
     recipe: &Recipe,
     mut machine: Machine,
 ) -> Result<Evaluation, String> {
+    let sizes = [setup.data, setup.tensor, setup.pipeline, setup.microbatch, recipe.batch];
+    if let Some(size) = sizes.into_iter().find(|size| !(1..=MOST).contains(size)) {
+        return Err(format!("a group or batch of {size}: from 1 to {MOST}"));
+    }
     machine.memory = Bytes(1 << 60);
     let cluster = Cluster { parts: vec![(machine, setup.devices())] };
     let ground = Ground { model, recipe, cluster: &cluster };
@@ -215,7 +230,7 @@ fn megatron(row: &MegatronRow, _: usize) -> Result<Vec<Row>, String> {
         ..recipe(global_batch)
     };
     let machine = a100()?;
-    let flops = model.hardware_flops(Recompute::Full) * number(global_batch * SEQUENCE);
+    let flops = model.hardware_flops(Recompute::Full) * number(global_batch) * number(SEQUENCE);
     let measured = flops / (row.tflops_per_gpu * 1e12 * number(gpus));
     // Printed in whole percents.
     let used = (100.0 * row.tflops_per_gpu * 1e12 / machine.peak).round();
@@ -262,7 +277,7 @@ fn korthikanti(row: &KorthikantiRow, _: usize) -> Result<Vec<Row>, String> {
         let run = format!("{} {name}", row.model);
         rows.push(Row::new(&run, TIME, [seconds(&evaluation), measured]));
     }
-    let tokens = number(global_batch * SEQUENCE);
+    let tokens = number(global_batch) * number(SEQUENCE);
     let at_peak = a100()?.peak * number(gpus) * row.present_work_s;
     let used = |flops: f64| 100.0 * flops * tokens / at_peak;
     let run = format!("{} selective", row.model);
