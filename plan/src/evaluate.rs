@@ -16,7 +16,7 @@ use crate::orders::Orders;
 use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
 /// The most passes of a set-up: many are simulated side by side.
-const MAX_PASSES: u64 = 20_000_000;
+const MAX_PASSES: u64 = 500_000;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -279,8 +279,8 @@ fn measured_times_go_before_formulas() {
     assert!(step(&setup([1, 2, 1])) < 1.0);
 }
 
-/// A pipeline over two nodes crosses between them once: that stage boundary is the slow one, and the
-/// turn of a V is none.
+/// A pipeline over two nodes crosses between them once: that stage boundary is the slow one, and
+/// the turn of a V is none.
 #[test]
 fn transfers_leave_a_node_where_stages_do() {
     let model = model(gpt(30, 4096, 32));

@@ -9,12 +9,18 @@ use thiserror::Error;
 use crate::evaluate::Evaluation;
 use crate::model::number;
 
+/// The most passes of all steps that are drawn for one set-up, but for [`FEWEST`] steps.
+const MOST_PASSES: u64 = 100_000_000;
+/// As few steps as are drawn of however many passes, if as many are asked for.
+const FEWEST: u64 = 20;
+
 /// How durations differ from the nominal ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unrest {
     /// Coefficient of variation of every pass, log-normal.
     pub jitter: f64,
-    /// How many steps are drawn.
+    /// How many steps are drawn; fewer of large pipelines, 100 million passes in all, but at least
+    /// 20.
     pub replicas: u64,
     /// Where chance begins.
     pub seed: u64,
@@ -45,7 +51,8 @@ pub fn percentiles(evaluation: &Evaluation, unrest: Unrest) -> Result<[Nanos; 2]
         let weather = stragglers.weather(replica, 0);
         timed::metrics(&schedule, &weather.timing(&costed.costs)).makespan()
     };
-    let count = u32::try_from(unrest.replicas).unwrap_or(u32::MAX).max(1);
+    let most = (MOST_PASSES / schedule.passes().max(1) as u64).max(FEWEST);
+    let count = u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1);
     let mut steps: Vec<Nanos> = (0..count).into_par_iter().map(|at| one(u64::from(at))).collect();
     steps.sort_unstable();
     let others = costed.exchange + costed.optimizer;
