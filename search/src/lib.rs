@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 mod instance;
 
 pub use instance::{Instance, Objective};
