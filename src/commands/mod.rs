@@ -11,6 +11,7 @@ pub mod reproduce;
 pub mod schedules;
 pub mod simulate;
 pub mod sweep;
+pub mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
