@@ -248,9 +248,10 @@ fn what_is_wrong_is_said() {
     let text = certificate.to_string();
     let reason = |changed: &Certificate| verify(&changed.to_string()).unwrap_err();
     let cost = certificate.cost;
-    let changed = Certificate { cost: cost - Nanos(1), ..certificate.clone() };
+    let lower = cost - Nanos(1);
+    let changed = Certificate { cost: lower, bound: lower, ..certificate.clone() };
     assert!(matches!(reason(&changed), Refusal::Cost { found, .. } if found == cost));
-    let limits = Limits::new(changed.schedule.shape(), &[Bytes(700)]).unwrap();
+    let limits = Limits::new(certificate.schedule.shape(), &[Bytes(700)]).unwrap();
     let changed = Certificate { limits: Some(limits), ..certificate.clone() };
     assert!(matches!(reason(&changed), Refusal::Memory { limit: Bytes(700), .. }));
     let changed = text.replacen("B0.0 ", "", 1).replacen("F0.1 ", "F0.1 B0.0 ", 1);

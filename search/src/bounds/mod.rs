@@ -157,23 +157,24 @@ pub fn best(instance: &Instance) -> Bound {
 pub fn all(instance: &Instance) -> Vec<Bound> {
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();
-    let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> u64| {
+    let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> Option<u64>| {
         let stages = line.stations.iter().enumerate();
-        let costs = stages.map(|(stage, one)| (line.cost_of_span(one, span(stage)), stage));
-        highest(costs.map(|(cost, stage)| (cost, argument(stage))))
+        highest(stages.filter_map(|(stage, station)| {
+            Some((line.cost_of_span(station, span(stage)?), argument(stage)))
+        }))
     };
     let fill = |argument: fn(usize) -> Argument, counted: Counted| {
         let (cost, stage) = least_cost(&line, &tails, counted);
         Some(Bound { argument: argument(stage), cost: Nanos(cost) })
     };
     let bounds = [
-        alone(|stage| Argument::Work { stage }, &|stage| line.stations[stage].work),
-        alone(|stage| Argument::Trip { stage }, &|stage| trip(line.stations[stage].first())),
+        alone(|stage| Argument::Work { stage }, &|stage| Some(line.stations[stage].work)),
+        alone(|stage| Argument::Trip { stage }, &|stage| Some(trip(line.stations[stage].first()))),
         alone(|stage| Argument::Tail { stage }, &|stage| {
-            line.stations[stage].work + tails[stage].idle
+            Some(line.stations[stage].work + tails[stage].idle)
         }),
         alone(|stage| Argument::Little { stage }, &|stage| {
-            little::span(&line, &line.stations[stage]).unwrap_or(0)
+            little::span(&line, &line.stations[stage])
         }),
         highest(paths(&line, &tails)),
         fill(|stage| Argument::Head { stage }, Counted { tails: false, paths: false }),
