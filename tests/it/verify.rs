@@ -329,3 +329,10 @@ fn the_published_optimum_of_a_setting_is_certified() {
     let rate = 1.0 - f64::from(work) / verdict.cost.0 as f64;
     assert!((rate - 0.158_519_69).abs() < 1e-8, "{rate}");
 }
+
+#[test]
+fn the_golden_certificate_is_what_is_written() {
+    let golden = include_str!("../golden/optimal.cert");
+    assert_eq!(heuristic([4, 8], 1).to_string(), golden);
+    assert!(verify(golden).unwrap().is_optimal());
+}
