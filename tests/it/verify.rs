@@ -176,9 +176,9 @@ fn mutated(text: &str, what: u8, [one, other]: [usize; 2], by: u64) -> String {
             let mut lines: Vec<&str> = text.lines().collect();
             let (one, other) = (one % lines.len(), other % lines.len());
             if by.is_multiple_of(2) {
-                lines.swap(one, other)
+                lines.swap(one, other);
             } else {
-                drop(lines.remove(one))
+                lines.remove(one);
             }
             lines.join("\n")
         }
