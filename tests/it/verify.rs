@@ -265,7 +265,7 @@ fn what_is_wrong_is_said() {
         ("stages = [", "stages = [9, ", "argument"),
         ("gap-ns = ", "gap-ns = 1", "gap"),
         ("hop-ns = 601", "hop-ns = -601", "601"),
-        ("hop-ns = 601", "hop-ns = nan", "nan"),
+        ("hop-ns = 601", "hop-ns = nan", "NaN"),
         ("hop-ns = 601", "hop-ns = 18446744073709551615", ""),
         ("hop-ns = 601", "hop-ns = 9223372036854775807", "the times"),
         ("until-weight-bytes = [74, ", "until-weight-bytes = [", "3 numbers"),
