@@ -8,10 +8,10 @@ use super::line::{Line, Part, Station};
 ///
 /// Microbatches are numbered in the order in which the stage runs them. Let F_k be the (k+1)-th
 /// forward of the stage, g_k a time before which it does not start, and b_j the same for its
-/// (j+1)-th B. Times count from its first F.
+/// (j+1)-th B. Times count from its first F; f, b, w are those of the stage.
 ///
-/// *Backwards.* The j-th B comes behind its own F and round trip: b_j >= g_j + f + r; and b behind
-/// the one before it.
+/// *Backwards.* Every B comes behind its own F and the round trip r: b_j >= g_j + f + r; and the time
+/// b of a B behind the one before it.
 ///
 /// *Forwards.* Before F_k starts, k F have run, some number y of B and z <= y of W. What is held
 /// then, F_k's own included, is (k + 1 - y) M_B + (y - z) M_W, and must not exceed the limit. For
