@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 /// `count` things of one size and worth.
+#[derive(Clone, Debug)]
 pub(crate) struct Pile {
     pub(crate) size: i128,
     pub(crate) worth: i128,
@@ -46,4 +47,38 @@ fn dual(sorts: &[Pile], room: i128) -> i128 {
     let prices = sorts.iter().filter(|pile| pile.size > 0);
     let priced = prices.map(|pile| worth_at(pile.worth, pile.size));
     priced.chain([worth_at(0, 1)]).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The best choice, all tried.
+    fn exhaustive(piles: &[Pile], room: i128) -> i128 {
+        let Some((first, rest)) = piles.split_first() else { return 0 };
+        let counts = (0..=first.count).filter(|count| count * first.size <= room);
+        let worth = |count| count * first.worth + exhaustive(rest, room - count * first.size);
+        counts.map(worth).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_choice_is_worth_more(
+            piles in prop::collection::vec((0..6i128, 0..9i128, 0..5i128), 0..5),
+            room in 0..30i128,
+        ) {
+            let piles: Vec<Pile> = piles
+                .into_iter()
+                .map(|(size, worth, count)| Pile { size, worth, count })
+                .collect();
+            let found = best_fit(piles.clone(), room);
+            let best = exhaustive(&piles, room);
+            prop_assert!(found >= best);
+            if piles.len() <= 2 {
+                prop_assert_eq!(found, best);
+            }
+        }
+    }
 }

@@ -147,3 +147,14 @@ fn the_published_orders_at_1p_are_optimal() {
         assert_eq!(best(&instance).cost, span, "{name}");
     }
 }
+
+#[test]
+fn the_published_orders_in_a_vee_on_16_stages_are_optimal() {
+    for (name, instance) in settings(TABLE8, 2, 1000).into_iter().take(3) {
+        let problem = Problem::new(instance.shape, instance.costs.clone()).unwrap();
+        let problem = problem.with_footprints(instance.footprints.clone()).unwrap();
+        let order = Family::ZbV.schedule(&problem.with_limit(Limit::times_p(1))).unwrap();
+        let span = Replay::new().metrics(&order, &instance.costs).unwrap().span();
+        assert_eq!(best(&instance).cost, span, "{name}");
+    }
+}
