@@ -2,6 +2,7 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
+use crate::copies::{CopyTimes, Way};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::shape::{Placement, Shape};
@@ -18,18 +19,40 @@ pub struct PassTimes {
     pub backward_weight: Nanos,
 }
 
-/// How long each pass takes, and a hop between two stages.
+/// How long each pass takes, a hop between two stages, and a copy to the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Costs {
     chunks: Vec<PassTimes>,
     hop: Nanos,
+    /// By chunk; empty where copies take no time.
+    copies: Vec<CopyTimes>,
 }
 
 impl Costs {
     /// Times by chunk in model order; `hop` is the latency of one transfer between stages.
     #[must_use]
     pub const fn new(chunks: Vec<PassTimes>, hop: Nanos) -> Self {
-        Self { chunks, hop }
+        Self { chunks, hop, copies: Vec::new() }
+    }
+
+    /// The same where activations take `copies`, by chunk in model order, to the host and back. Where
+    /// nothing is said, copies take no time.
+    #[must_use]
+    pub fn with_copies(self, copies: Vec<CopyTimes>) -> Self {
+        Self { copies, ..self }
+    }
+
+    /// How long an activation of each chunk takes to the host and back; empty where nothing was said.
+    #[must_use]
+    pub fn copies(&self) -> &[CopyTimes] {
+        &self.copies
+    }
+
+    /// How long an activation of `chunk`, all of it, takes one way.
+    #[inline]
+    #[must_use]
+    pub fn copy(&self, chunk: u16, way: Way) -> Nanos {
+        self.copies.get(usize::from(chunk)).map_or(Nanos(0), |times| times.of(way))
     }
 
     /// All chunks alike.
@@ -79,12 +102,17 @@ impl Costs {
     /// [`Fault::ChunkCount`] or [`Fault::Overflow`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
         check_count("costs", self.chunks.len(), shape)?;
+        if !self.copies.is_empty() {
+            check_count("copy times", self.copies.len(), shape)?;
+        }
         let sum = |times: &PassTimes| {
             let parts = [times.forward, times.backward_input, times.backward_weight];
             parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>()
                 + 2 * u128::from(self.hop.0)
         };
-        let longest = self.chunks.iter().map(sum).sum::<u128>() * u128::from(shape.microbatches());
+        let copy = |times: &CopyTimes| u128::from(times.out.0) + u128::from(times.back.0);
+        let parts = self.chunks.iter().map(sum).chain(self.copies.iter().map(copy));
+        let longest = parts.sum::<u128>() * u128::from(shape.microbatches());
         check_sum("the times", longest)
     }
 }

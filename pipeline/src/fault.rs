@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::copies::CopyOp;
 use crate::pass::Pass;
 use crate::shape::{MAX_CHUNKS, MAX_PASSES};
 use crate::units::Bytes;
@@ -85,6 +86,16 @@ pub enum Fault {
     /// Passes that wait for each other.
     #[error("deadlock: {0}")]
     Deadlock(Cycle),
+    /// A copy to the host or back that cannot be.
+    #[error("the copy {copy} of stage {stage} {what}")]
+    Copies {
+        /// The copy.
+        copy: CopyOp,
+        /// Whose it is.
+        stage: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Costs or footprints made for another pipeline.
     #[error("{what} for {given} chunks, but the schedule has {chunks}")]
     ChunkCount {
@@ -122,7 +133,7 @@ pub enum Fault {
         /// Name of the family.
         family: &'static str,
         /// What of the question it concerns: `stages`, `chunks`,
-        /// `microbatches`, `group` or `segments`.
+        /// `microbatches`, `group`, `segments`, `offload-time` or `offload-chunks`.
         key: &'static str,
         /// What it needs, with what was given.
         what: String,

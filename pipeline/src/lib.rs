@@ -16,6 +16,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod copies;
 mod costs;
 mod family;
 mod fault;
@@ -32,6 +33,7 @@ mod walk;
 
 pub mod closed_form;
 
+pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
 pub use costs::{Change, Costs, Footprint, Footprints, PassTimes, check_sum};
 pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse};
 pub use fault::{Cycle, Fault, Wait};

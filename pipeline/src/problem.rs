@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::copies::Part;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
 use crate::shape::{Placement, Shape};
@@ -148,6 +149,8 @@ pub struct Problem {
     limits: Option<Vec<Limit>>,
     group: Option<u64>,
     segments: u32,
+    offload_chunks: Option<u64>,
+    offload_part: Part,
 }
 
 impl Problem {
@@ -161,7 +164,9 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limits: None, group: None, segments: 1 })
+        let (offload_chunks, offload_part) = (None, Part::WHOLE);
+        let (limits, group, segments) = (None, None, 1);
+        Ok(Self { shape, costs, footprints, limits, group, segments, offload_chunks, offload_part })
     }
 
     /// The same with `footprints`.
@@ -204,6 +209,31 @@ impl Problem {
             return Err(Fault::Zero { what: "segments" });
         }
         Ok(Self { segments, ..self })
+    }
+
+    /// The same with `chunks` of each stage on the host between forward and backward, for families
+    /// that copy.
+    #[must_use]
+    pub fn with_offload_chunks(self, chunks: u64) -> Self {
+        Self { offload_chunks: Some(chunks), ..self }
+    }
+
+    /// The same with `part` of an activation copied, for families that copy.
+    #[must_use]
+    pub fn with_offload_part(self, part: Part) -> Self {
+        Self { offload_part: part, ..self }
+    }
+
+    /// How many chunks of each stage go to the host, if that was said.
+    #[must_use]
+    pub const fn offload_chunks(&self) -> Option<u64> {
+        self.offload_chunks
+    }
+
+    /// What part of an activation goes to the host: all of it unless told.
+    #[must_use]
+    pub const fn offload_part(&self) -> Part {
+        self.offload_part
     }
 
     /// How many microbatches make a group, if that was said.

@@ -1,5 +1,6 @@
 //! The order of passes on each stage, valid from birth.
 
+use crate::copies::{Copies, Part, Streams};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::shape::{Placement, Shape};
@@ -91,6 +92,7 @@ pub struct Schedule {
     placement: Placement,
     orders: Vec<Order>,
     walk: Vec<Run>,
+    copies: Option<Copies>,
 }
 
 impl Schedule {
@@ -103,7 +105,30 @@ impl Schedule {
     pub fn new(shape: Shape, placement: Placement, orders: Vec<Order>) -> Result<Self, Fault> {
         check_complete(shape, placement, &orders)?;
         let walk = walk::walk(shape, placement, &orders)?;
-        Ok(Self { shape, placement, orders, walk })
+        Ok(Self { shape, placement, orders, walk, copies: None })
+    }
+
+    /// The same with `part` of some activations copied to the host and back, by the streams of each
+    /// stage.
+    ///
+    /// # Errors
+    /// [`Fault::Copies`] if a copy is of no activation, comes at the wrong time, or would make the
+    /// stage wait for ever.
+    pub fn with_copies(self, part: Part, streams: Vec<Streams>) -> Result<Self, Fault> {
+        let copies = Copies::new(&self, part, streams)?;
+        Ok(self.with_checked(copies))
+    }
+
+    /// The same with copies that are known to be valid.
+    pub(crate) fn with_checked(self, copies: Copies) -> Self {
+        let copies = Some(copies).filter(|copies| copies.count() > 0);
+        Self { copies, ..self }
+    }
+
+    /// What goes to the host between forward and backward, if anything does.
+    #[must_use]
+    pub const fn copies(&self) -> Option<&Copies> {
+        self.copies.as_ref()
     }
 
     /// Stages, chunks and microbatches.

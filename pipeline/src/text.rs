@@ -1,6 +1,8 @@
 //! The text form of a schedule: one line per stage, `F0.3 B2.1 F1.4&BW0.2 W0.0`.
 //!
-//! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. The shape is read
+//! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. Behind the passes,
+//! each `|` begins a stream of copies to the host (`O0.3@7`: out, after 7 slots of the stage have
+//! ended) and back (`R0.3@12`); `|0.5` where half of each activation is copied. The shape is read
 //! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
 //! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee), one
 //! chunk per stage `Looped` or [`Mirrored`](Placement::Mirrored), whichever fits more passes, the
@@ -12,6 +14,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::copies::{CopyOp, Part, Streams, Way};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::{Order, Schedule};
@@ -28,6 +31,20 @@ pub enum TextError {
         u32::MAX
     )]
     Word {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What stands there, shortened.
+        word: String,
+    },
+    /// A word behind a `|` that is no copy.
+    #[error(
+        "line {line}, column {column}: `{word}` is not a copy; write way (O out, R back), chunk, \
+         microbatch and how many slots must have ended, such as O0.3@7 or R0.3@12; or `|`, or `|0.5` \
+         with the part that is copied, the same in all lines"
+    )]
+    Copy {
         /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
@@ -59,10 +76,15 @@ pub enum TextError {
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for order in self.orders() {
+        for (stage, order) in self.orders().iter().enumerate() {
             for (i, slot) in order.slots().enumerate() {
                 let sep = if i > 0 { " " } else { "" };
                 write!(f, "{sep}{slot}")?;
+            }
+            let part = self.copies().map_or(String::new(), |copies| part_text(copies.part()));
+            for stream in self.copies().iter().flat_map(|copies| &copies.stages()[stage]) {
+                write!(f, " |{part}")?;
+                stream.iter().try_for_each(|op| write!(f, " {op}"))?;
             }
             writeln!(f)?;
         }
@@ -78,7 +100,10 @@ impl FromStr for Schedule {
         if lines.is_empty() {
             return Err(TextError::Empty);
         }
-        let orders = lines.split('\n').enumerate().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        let mut part = None;
+        let read = |line| read_line(line, &mut part);
+        let lines = lines.split('\n').enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let (orders, streams): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
         let stages = orders.len();
         let passes = || orders.iter().flat_map(Order::passes);
         let chunks = passes().map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(0);
@@ -88,7 +113,11 @@ impl FromStr for Schedule {
         }
         let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?;
         let placement = likeliest_placement(shape, &orders);
-        Ok(Self::new(shape, placement, orders)?)
+        let schedule = Self::new(shape, placement, orders)?;
+        Ok(match part {
+            None => schedule,
+            Some(part) => schedule.with_copies(part, streams)?,
+        })
     }
 }
 
@@ -108,23 +137,78 @@ fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
     allowed.iter().copied().min_by_key(|&one| strays(one)).unwrap_or(Placement::Looped)
 }
 
-fn read_line((number, line): (usize, &str)) -> Result<Order, TextError> {
+/// The passes of a line, and the streams of copies behind them. All lines copy the same part.
+fn read_line(
+    (number, line): (usize, &str),
+    part: &mut Option<Part>,
+) -> Result<(Order, Streams), TextError> {
     let mut order = Order::default();
+    let mut streams = Streams::new();
+    let place = |word: &str| {
+        let offset = word.as_ptr() as usize - line.as_ptr() as usize;
+        let column = line[..offset].chars().count() + 1;
+        (number + 1, column, word.chars().take(40).collect())
+    };
     for word in line.split_ascii_whitespace() {
-        let slot = read_slot(word).ok_or_else(|| {
-            let offset = word.as_ptr() as usize - line.as_ptr() as usize;
-            TextError::Word {
-                line: number + 1,
-                column: line[..offset].chars().count() + 1,
-                word: word.chars().take(40).collect(),
+        let wrong = || {
+            let (line, column, word) = place(word);
+            TextError::Copy { line, column, word }
+        };
+        if let Some(text) = word.strip_prefix('|') {
+            let told = read_part(text).ok_or_else(wrong)?;
+            if *part.get_or_insert(told) != told {
+                return Err(wrong());
             }
-        })?;
-        order.push(slot);
+            streams.push(Vec::new());
+        } else if let Some(stream) = streams.last_mut() {
+            stream.push(read_copy(word).ok_or_else(wrong)?);
+        } else {
+            order.push(read_slot(word).ok_or_else(|| {
+                let (line, column, word) = place(word);
+                TextError::Word { line, column, word }
+            })?);
+        }
     }
     if order.passes().is_empty() {
         return Err(TextError::EmptyLine { line: number + 1 });
     }
-    Ok(order)
+    Ok((order, streams))
+}
+
+/// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
+fn part_text(part: Part) -> String {
+    match part {
+        Part::WHOLE => String::new(),
+        part => format!("0.{:03}", part.per_mille()).trim_end_matches('0').to_owned(),
+    }
+}
+
+fn read_part(text: &str) -> Option<Part> {
+    if text.is_empty() {
+        return Some(Part::WHOLE);
+    }
+    let decimals = text.strip_prefix("0.")?;
+    let plain = (1..=3).contains(&decimals.len()) && is_plain(decimals);
+    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(Part::new)
+}
+
+fn read_copy(word: &str) -> Option<CopyOp> {
+    let (way, rest) = match word.split_at_checked(1)? {
+        ("O", rest) => (Way::Out, rest),
+        ("R", rest) => (Way::Back, rest),
+        _ => return None,
+    };
+    let (cell, after) = rest.split_once('@')?;
+    let (chunk, microbatch) = cell.split_once('.')?;
+    if ![chunk, microbatch, after].into_iter().all(is_plain) {
+        return None;
+    }
+    Some(CopyOp {
+        way,
+        chunk: chunk.parse().ok()?,
+        microbatch: microbatch.parse().ok()?,
+        after: after.parse().ok()?,
+    })
 }
 
 fn read_slot(word: &str) -> Option<Slot> {
@@ -139,9 +223,13 @@ fn read_pass(word: &str) -> Option<Pass> {
     let name = &word[..word.len() - numbers.len()];
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
     let (chunk, microbatch) = numbers.split_once('.')?;
-    let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
-    if !plain(chunk) || !plain(microbatch) {
+    if !is_plain(chunk) || !is_plain(microbatch) {
         return None;
     }
     Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
+}
+
+/// Whether there is no sign in front, which `parse` would take.
+fn is_plain(digits: &str) -> bool {
+    digits.bytes().all(|b| b.is_ascii_digit())
 }

@@ -10,6 +10,7 @@ mod hand;
 mod interleaved;
 mod left_out;
 mod one_f_one_b;
+mod pipeoffload;
 mod seq1f1b;
 mod slots;
 mod zb_h1;
@@ -61,6 +62,10 @@ pub enum Family {
     Gis,
     /// [`Family::Gis`] in groups of p/2.
     GisH,
+    /// [`Family::GisH`] with half of its chunks on the host between forward and backward.
+    PoH,
+    /// [`Family::GisH`] with all of its chunks on the host between forward and backward.
+    PoF,
     /// 1F1B over segments of the sequence.
     Seq1F1B,
     /// Microbatches from both ends, forwards beside backwards.
@@ -93,6 +98,10 @@ pub enum Choice {
     /// How many microbatches go through a chunk one after the other, from 1 to p; p unless told
     /// ([`Problem::with_group`]).
     Group,
+    /// The groups, ceil(p/2) unless told, how many chunks of a stage go to the host
+    /// ([`Problem::with_offload_chunks`]), and what part of an activation does
+    /// ([`Problem::with_offload_part`]).
+    Offload,
     /// Into how many segments each microbatch is cut ([`Problem::with_segments`]).
     Segments {
         /// The number unless told.
@@ -172,7 +181,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -190,6 +199,8 @@ impl Family {
         Self::OneFOneBV,
         Self::Gis,
         Self::GisH,
+        Self::PoH,
+        Self::PoF,
         Self::Seq1F1B,
         Self::DualPipe,
         Self::DualPipeV,
@@ -216,6 +227,8 @@ impl Family {
             Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
             Self::Gis => (&gis::ABOUT, gis::schedule),
             Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
+            Self::PoH => (&pipeoffload::ABOUT_HALF, pipeoffload::schedule_half),
+            Self::PoF => (&pipeoffload::ABOUT_FULL, pipeoffload::schedule_full),
             Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
             Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
@@ -245,7 +258,7 @@ impl Family {
     /// Whether the order it makes depends on how long passes take.
     #[must_use]
     pub fn depends_on_times(self) -> bool {
-        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed);
+        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed | Self::PoH | Self::PoF);
         timed || self.about().limit != LimitUse::Checked
     }
 
