@@ -6,7 +6,8 @@ use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
-use sim::timed::Timing;
+use sim::occupancy::activation_peaks;
+use sim::timed::{Nominal, Timing};
 use sim::{Replay, explain, timed};
 
 use crate::draw::trace::{self, Trace};
@@ -51,8 +52,7 @@ impl Outcome {
             }
             None => (nominal, None, steady),
         };
-        let memory = Memory::of(&case.schedule, case.problem.footprints());
-        let memory = memory.map_err(|fault| named(&case, &fault))?;
+        let memory = memory(&case)?;
         let in_flight = peak_in_flight(&case.schedule);
         Ok(Self {
             case,
@@ -136,6 +136,10 @@ impl Outcome {
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
+            offload: self.case.schedule.copies().map(|copies| OffloadJson {
+                activations: copies.count(),
+                part: f64::from(copies.part().per_mille()) / 1000.0,
+            }),
             fits: self.fits(),
             on_front: self.on_front,
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
@@ -144,6 +148,28 @@ impl Outcome {
             hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
         }
     }
+}
+
+/// The peak activation memory of each stage, without noise: along the order, or over time where
+/// activations go to the host meanwhile.
+fn memory(case: &Case) -> Result<Memory, Error> {
+    let (schedule, footprints) = (&case.schedule, case.problem.footprints());
+    let memory = match (schedule.copies(), &case.hardware) {
+        (None, _) => Memory::of(schedule, footprints),
+        (Some(_), Some(hardware)) => {
+            let Run { timeline, copies, .. } = run(case, hardware, None)?;
+            let peak = activation_peaks(schedule, &timeline, &copies, footprints);
+            peak.map(|peak| Memory { peak })
+        }
+        (Some(_), None) => {
+            let timing = Nominal(case.problem.costs());
+            let timeline = timed::timeline(schedule, &timing);
+            let copies = timed::host_copies(schedule, &timing, footprints);
+            let peak = activation_peaks(schedule, &timeline, &copies, footprints);
+            peak.map(|peak| Memory { peak })
+        }
+    };
+    memory.map_err(|fault| named(case, &fault))
 }
 
 /// Times `case`, in a replica of its noise if one is given; on hardware, its last step.
@@ -221,10 +247,16 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
     }
     let timeline = timeline(outcome)?;
     let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
-    Ok(explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+    let footprints = case.problem.footprints();
+    let copies = match &weather {
+        Some(timing) => timed::host_copies(&case.schedule, timing, footprints),
+        None => timed::host_copies(&case.schedule, &Nominal(costs), footprints),
+    };
+    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
         Some(timing) => timing.hop(value, from, to, made),
         None => costs.hop().0,
-    }))
+    });
+    Ok(Run { copies, ..run })
 }
 
 /// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
@@ -238,8 +270,9 @@ pub fn write_trace(
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
     let run = recorded(outcome)?;
     let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
+    let copies = &run.copies[..];
     let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
-    let trace = Trace { name, timeline, steps, transfers, releases, optimizer, memory };
+    let trace = Trace { name, timeline, steps, transfers, copies, releases, optimizer, memory };
     Ok(trace::write(out, &trace)?)
 }
 
@@ -258,6 +291,15 @@ impl From<&Limits> for LimitsJson {
             None => Self::ByStage(limits.by_stage().iter().map(|limit| limit.0).collect()),
         }
     }
+}
+
+/// What goes to the host between forward and backward.
+#[derive(Serialize)]
+struct OffloadJson {
+    /// How many activations of chunks and microbatches, over all stages.
+    activations: usize,
+    /// What part of each.
+    part: f64,
 }
 
 /// One element of `results`.
@@ -285,6 +327,9 @@ pub struct Json<'a> {
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],
     memory_limit_bytes: Option<LimitsJson>,
+    /// Absent where nothing goes to the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offload: Option<OffloadJson>,
     /// Null without a limit.
     fits: Option<bool>,
     /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.

@@ -35,6 +35,18 @@ impl Costs {
         Self { chunks, hop, copies: Vec::new() }
     }
 
+    /// The same with other times of the chunks.
+    #[must_use]
+    pub fn with_chunks(self, chunks: Vec<PassTimes>) -> Self {
+        Self { chunks, ..self }
+    }
+
+    /// The same with another latency of a hop.
+    #[must_use]
+    pub fn with_hop(self, hop: Nanos) -> Self {
+        Self { hop, ..self }
+    }
+
     /// The same where activations take `copies`, by chunk in model order, to the host and back. Where
     /// nothing is said, copies take no time.
     #[must_use]

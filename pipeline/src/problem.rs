@@ -151,6 +151,7 @@ pub struct Problem {
     segments: u32,
     offload_chunks: Option<u64>,
     offload_part: Part,
+    reload_ahead: Option<u32>,
 }
 
 impl Problem {
@@ -164,9 +165,26 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        let (offload_chunks, offload_part) = (None, Part::WHOLE);
-        let (limits, group, segments) = (None, None, 1);
-        Ok(Self { shape, costs, footprints, limits, group, segments, offload_chunks, offload_part })
+        Ok(Self {
+            shape,
+            costs,
+            footprints,
+            limits: None,
+            group: None,
+            segments: 1,
+            offload_chunks: None,
+            offload_part: Part::WHOLE,
+            reload_ahead: None,
+        })
+    }
+
+    /// The same with other `costs`.
+    ///
+    /// # Errors
+    /// If they are those of another pipeline, or overflow.
+    pub fn with_costs(self, costs: Costs) -> Result<Self, Fault> {
+        costs.check(self.shape)?;
+        Ok(Self { costs, ..self })
     }
 
     /// The same with `footprints`.
@@ -222,6 +240,19 @@ impl Problem {
     #[must_use]
     pub fn with_offload_part(self, part: Part) -> Self {
         Self { offload_part: part, ..self }
+    }
+
+    /// The same where any order copies to the host, and calls an activation back when its backward is
+    /// `ahead` slots away ([`Schedule::offloaded`](crate::Schedule::offloaded)).
+    #[must_use]
+    pub fn with_reload_ahead(self, ahead: u32) -> Self {
+        Self { reload_ahead: Some(ahead), ..self }
+    }
+
+    /// How many slots ahead activations are called back, if any order is to copy.
+    #[must_use]
+    pub const fn reload_ahead(&self) -> Option<u32> {
+        self.reload_ahead
     }
 
     /// How many chunks of each stage go to the host, if that was said.

@@ -3,11 +3,14 @@
 //! A slot starts when its stage is free and everything it needs is there. A value made on another
 //! stage is there one hop after the pass that makes it has ended; a transfer never occupies a
 //! stage. The schedule carries a walk in which every value is made before it is used, so timing
-//! is one pass over it: no queue, and no allocation but for what is returned.
+//! is one pass over it: no queue, and no allocation but for what is returned. What copies to the
+//! host is timed by [`timed`], which follows the copy streams too.
 
 use pipeline::{
     Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Slot, Span, StageTimes, Timeline,
 };
+
+use crate::timed::{self, Nominal};
 
 /// A value that need not be waited for, because the pass needs none from another stage: time 0.
 const NOTHING_NEEDED: usize = 0;
@@ -52,6 +55,10 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn metrics(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Metrics, Fault> {
+        if schedule.copies().is_some() {
+            costs.check(schedule.shape())?;
+            return Ok(timed::metrics(schedule, &Nominal(costs)));
+        }
         self.run(schedule, costs, |_, _, _, _| {})?;
         Ok(Metrics { stages: self.stages.clone() })
     }
@@ -61,6 +68,10 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn timeline(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Timeline, Fault> {
+        if schedule.copies().is_some() {
+            costs.check(schedule.shape())?;
+            return Ok(timed::timeline(schedule, &Nominal(costs)));
+        }
         let room = |order: &Order| Vec::with_capacity(order.passes().len());
         let mut stages: Vec<Vec<Span>> = schedule.orders().iter().map(room).collect();
         self.run(schedule, costs, |stage, slot, start, end| {

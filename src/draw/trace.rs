@@ -2,13 +2,15 @@
 //!
 //! One process per schedule, one thread per stage, one complete event per pass, written one by one,
 //! a flow per transfer from the pass that makes a value to the one that needs it, an event for the
-//! optimizer of each stage and step, and a counter per device for its memory, where those are known.
+//! optimizer of each stage and step, a thread for the copies of each stage to the host and back, and
+//! a counter per device for its memory, where those are known.
 //! The two passes of a pair have the same times, which viewers show one under the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use pipeline::{Bytes, Kind, Nanos, Pass, Timeline, Value};
+use sim::HostCopy;
 use sim::engine::Transfer;
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
@@ -24,6 +26,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) steps: u32,
     /// Every value that crossed between stages.
     pub(crate) transfers: &'a [Transfer],
+    /// Every activation that went to the host and came back.
+    pub(crate) copies: &'a [HostCopy],
     /// For each step, when each stage could begin the next one.
     pub(crate) releases: &'a [Vec<Nanos>],
     /// How long the optimizer takes before that; 0 where there is none.
@@ -45,7 +49,7 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         r#"{{"ph":"M","pid":{PROCESS},"tid":0,"name":"process_name","args":{{"name":{name}}}}}"#
     )?;
     for stage in 0..timeline.stages.len() {
-        write_thread(out, stage)?;
+        name_thread(out, stage, &format!("stage {stage}"))?;
     }
     let keyed = transfers.iter().enumerate();
     let ids = keyed.map(|(id, one)| ((one.step as usize, one.value), id)).collect();
@@ -55,6 +59,7 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         write_pass(out, event)?;
         write_flows(out, &ids, last.saturating_add(1), event)?;
     }
+    write_copies(out, trace)?;
     if trace.optimizer > Nanos(0) {
         write_optimizer(out, trace)?;
     }
@@ -66,13 +71,13 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// Names the thread of `stage` and puts it in its place.
-fn write_thread(out: &mut dyn Write, stage: usize) -> io::Result<()> {
-    let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{stage},"name""#);
+/// Names `thread` and puts it in its place.
+fn name_thread(out: &mut dyn Write, thread: usize, name: &str) -> io::Result<()> {
+    let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{thread},"name""#);
     write!(
         out,
-        ",\n{head}:\"thread_name\",\"args\":{{\"name\":\"stage {stage}\"}}}},\n\
-         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{stage}}}}}"
+        ",\n{head}:\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},\n\
+         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{thread}}}}}"
     )
 }
 
@@ -160,6 +165,31 @@ fn write_flow(
     )
 }
 
+/// The copies of each stage, on a thread of their own below all stages.
+fn write_copies(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+    let stages = trace.timeline.stages.len();
+    let threads: BTreeSet<usize> = trace.copies.iter().map(|copy| copy.stage).collect();
+    for stage in threads {
+        name_thread(out, stages + stage, &format!("copies of stage {stage}"))?;
+    }
+    for copy in trace.copies {
+        let Pass { chunk, microbatch, .. } = copy.pass;
+        for (way, [start, end]) in [("O", copy.out), ("R", copy.back)] {
+            let (thread, start, duration) =
+                (stages + copy.stage, micros(start), micros(end - start));
+            let (step, bytes) = (copy.step, copy.bytes.0);
+            write!(
+                out,
+                ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\
+                 \"name\":\"{way}{chunk}.{microbatch}\",\"cat\":\"copy\",\
+                 \"ts\":{start},\"dur\":{duration},\
+                 \"args\":{{\"step\":{step},\"bytes\":{bytes}}}}}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
 /// The optimizer of each stage, at the end of each step.
 fn write_optimizer(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let duration = micros(trace.optimizer);
@@ -208,7 +238,7 @@ mod tests {
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
         let (releases, optimizer) = (&[][..], Nanos(0));
         let trace =
-            Trace { name, timeline, steps: 1, transfers, releases, optimizer, memory: &memory };
+            Trace { name, timeline, steps: 1, transfers, copies: &[], releases, optimizer, memory: &memory };
         write(&mut json, &trace).unwrap();
         let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()

@@ -12,7 +12,7 @@ pub fn segments(keys: &Keys, rule: &Rule) -> u32 {
     let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
     match rule.family().map(|family| family.about().choice) {
         Some(Choice::Segments { default }) => told.unwrap_or(default),
-        Some(Choice::Nothing | Choice::Group) => 1,
+        Some(Choice::Nothing | Choice::Group | Choice::Offload) => 1,
         None => told.unwrap_or(1),
     }
 }

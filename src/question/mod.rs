@@ -2,11 +2,13 @@
 
 mod amounts;
 mod checks;
+mod copies;
 mod notes;
 mod rule;
 
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
 
+pub use copies::{Ratio, order};
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, Selected, rules, selected};
 
@@ -93,12 +95,16 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let at = (shape, placement);
+    let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
+    let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
         problem = problem.with_group(group);
     }
-    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let has_footprints = footprints.is_some();
     if let Some(footprints) = footprints {
         problem = problem.with_footprints(footprints).map_err(fault)?;
@@ -106,6 +112,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     if let Some(limits) = &keys.memory_limit {
         problem = problem.with_limits(limits).map_err(fault)?;
     }
+    let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
     Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
@@ -122,13 +129,8 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
     let keys = &setting.keys;
     let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
         ground(scenario, setting, rule)?;
-    let schedule = match rule {
-        Rule::Family(family) => {
-            let schedule = family.schedule(&problem);
-            schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
-        }
-        Rule::Written(_, schedule) => (**schedule).clone(),
-    };
+    let schedule = copies::order(rule, &problem);
+    let schedule = schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),

@@ -36,8 +36,15 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         }
         _ => {}
     }
-    if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
+    let has_groups = matches!(about.choice, Choice::Group | Choice::Offload);
+    if let (false, Some(told)) = (has_groups, keys.group) {
         notes.push(format!("has no groups to choose, group = {told} is ignored"));
+    }
+    if let (false, Some(told)) = (about.choice == Choice::Offload, keys.offload_chunks) {
+        notes.push(format!("chooses no chunks for the host, offload-chunks = {told} is ignored"));
+    }
+    if about.choice == Choice::Offload && keys.hardware.reload_ahead.is_some() {
+        notes.push("plans its copies by their times, reload-ahead is ignored".to_owned());
     }
     if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
         && told.iter().any(|told| *told != own)

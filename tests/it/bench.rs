@@ -1,7 +1,7 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Schedule, Shape,
+    Bytes, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem, Schedule, Shape,
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
@@ -22,8 +22,6 @@ pub(crate) struct Bench {
     pub(crate) resident: Vec<Bytes>,
     /// By device; passes wait for memory where it is given.
     pub(crate) limits: Option<Vec<Bytes>>,
-    /// Thousandths on the host, and how many slots ahead they are called back.
-    pub(crate) offload: Option<(u32, u32)>,
 }
 
 impl Bench {
@@ -43,7 +41,6 @@ impl Bench {
             footprints: Footprints::uniform(shape, Footprint::default()),
             resident: vec![Bytes(0); shape.stages()],
             limits: None,
-            offload: None,
             schedule,
         }
     }
@@ -72,6 +69,14 @@ impl Bench {
         self
     }
 
+    /// The same with thousandths of activations on the host, called back so many slots ahead.
+    pub(crate) fn offloaded(mut self, per_mille: u32, ahead: u32) -> Self {
+        if let Some(part) = Part::new(per_mille) {
+            self.schedule = self.schedule.offloaded(part, ahead);
+        }
+        self
+    }
+
     /// The same with `limit` bytes on every device.
     pub(crate) fn with_room(mut self, limit: u64) -> Self {
         self.limits = Some(vec![Bytes(limit); self.cluster.devices()]);
@@ -88,11 +93,7 @@ impl Bench {
             communication: self.communication,
             messages: Messages { bytes: Bytes(self.bytes) },
             room: self.limits.as_deref().map(|limits| Room { footprints, resident, limits }),
-            offload: self.offload.map(|(per_mille, ahead)| Offload {
-                footprints,
-                per_mille,
-                ahead,
-            }),
+            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
             steps: self.steps,
             boundary: &self.boundary,
         }

@@ -314,7 +314,9 @@ proptest! {
         noise in proptest::option::of((0.5..3.0f64, 0.0..0.3f64, 0..100u64)),
     ) {
         let Some(mut bench) = machine::question(&numbers) else { return Ok(()) };
-        bench.offload = offload;
+        if let Some((per_mille, ahead)) = offload {
+            bench = bench.offloaded(per_mille, ahead);
+        }
         let run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(bench.seats.devices(), factor, sigma, stall);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Choice, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
+    Bytes, Choice, CopyTimes, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
     Placement, Problem, Schedule, Shape, Slot,
 };
 use proptest::prelude::*;
@@ -69,6 +69,12 @@ pub(crate) fn costs(chunks: u16) -> impl Strategy<Value = Costs> {
     (per_chunk(times(), chunks), hop).prop_map(|(chunks, hop)| Costs::new(chunks, hop))
 }
 
+/// `costs` where every activation takes so long to the host and back.
+pub(crate) fn copying(costs: Costs, shape: Shape, [out, back]: [u64; 2]) -> Costs {
+    let times = CopyTimes { out: Nanos(out), back: Nanos(back) };
+    costs.with_copies(vec![times; usize::from(shape.chunks())])
+}
+
 /// A limit from just above a microbatch to 3p, or one in bytes that may be too small.
 fn limit(stages: u64) -> impl Strategy<Value = Limit> {
     let times_p = (1_000_000 / stages + 1)..3_000_000;
@@ -111,11 +117,15 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<L
         let stages = if family == Family::VAdaptive { stages.div_ceil(2) } else { stages };
         let chunks = family.about().chunks.of(Some(any_chunks));
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
-        (problem(shape), 1..=stages, 1..=4u32).prop_map(
-            move |((mut problem, limit), group, cut)| {
+        (problem(shape), 1..=stages, 1..=4u32, [0..60u64, 0..60u64]).prop_map(
+            move |((mut problem, limit), group, cut, copies)| {
                 match family.about().choice {
                     Choice::Nothing => {}
                     Choice::Group => problem = problem.with_group(group),
+                    Choice::Offload => {
+                        let costs = copying(problem.costs().clone(), shape, copies);
+                        problem = problem.with_costs(costs).unwrap().with_group(group);
+                    }
                     Choice::Segments { .. } => problem = problem.with_segments(cut).unwrap(),
                 }
                 (family, problem, limit)

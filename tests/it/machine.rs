@@ -102,7 +102,6 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
         footprints,
         resident,
         limits,
-        offload: None,
     })
 }
 

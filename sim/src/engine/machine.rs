@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
-use super::copies::Copies;
+use super::copies::Streams;
 use super::queue::{Event, Queue};
 use super::transfers::Carried;
 use super::{Conditions, EngineError, Room, Run, Setup, Transfer};
@@ -92,7 +92,7 @@ pub(super) struct Machine<'a, C> {
     pub(super) channel_of_transfer: Vec<u32>,
     /// What each flow of the network carries.
     pub(super) carried: Vec<Carried>,
-    pub(super) copies: Copies,
+    pub(super) copies: Streams,
     pub(super) arrivals: Vec<u32>,
     /// Of the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
@@ -135,7 +135,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             transfers: Vec::new(),
             channel_of_transfer: Vec::new(),
             carried: Vec::new(),
-            copies: Copies::new(setup),
+            copies: Streams::new(setup),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -168,6 +168,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             Event::SlotEnd { stage } => self.end_slot(stage as usize),
             Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
+            Event::CopyEnd { copy } => self.end_copy(copy),
             Event::Release { stage } => self.release(stage as usize),
         }
     }
@@ -253,7 +254,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             sending += u32::from(self.send(stage, pass, step));
             self.end_weight(stage, pass, step);
         }
-        self.copy_out(stage, slot, step);
+        self.count_slot(stage);
         if self.setup.communication.blocking && sending > 0 {
             self.stages[stage].state = State::Sending(sending);
         } else {
@@ -270,7 +271,6 @@ impl<'a, C: Conditions> Machine<'a, C> {
             self.end_step(stage);
         } else {
             self.ask(stage);
-            self.call_back(stage);
         }
         self.call_next(device);
         self.try_start(stage);
@@ -339,6 +339,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         (next.at, next.asked, next.slots_asked) = (0, 0, 0);
         next.state = State::Free;
         self.count_weights(stage);
+        self.begin_copies(stage);
         self.ask(stage);
         self.try_start(stage);
     }

@@ -13,6 +13,8 @@ pub(super) enum Event {
     LookAfter { flow: u32, generation: u32 },
     /// What a transfer carries is there.
     Arrival { transfer: u32 },
+    /// A copy that shares no link is there.
+    CopyEnd { copy: u32 },
     /// `stage` may begin its next step.
     Release { stage: u32 },
 }

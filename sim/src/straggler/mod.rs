@@ -328,6 +328,10 @@ impl Timing for WeatherTiming<'_> {
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
         self.weather.hop_duration(self.costs.hop().0, from, to, value, start)
     }
+
+    fn copy(&self, chunk: u16, way: pipeline::Way) -> u64 {
+        self.costs.copy(chunk, way).0
+    }
 }
 
 /// `value` if it is a factor: positive, and within what machines can be.

@@ -398,6 +398,7 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         let (transfers, releases, memory) = (&[], &[], &[]);
         let (steps, optimizer) = (1, Nanos(0));
         let trace = Trace {
+            copies: &[],
             name: &name,
             timeline: &timeline,
             steps,
