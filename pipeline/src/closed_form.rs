@@ -140,6 +140,16 @@ impl Uniform {
         })
     }
 
+    /// PO-H and PO-F, makespan less than m(F+B+W) + (p-1)(F+B+W) (PipeOffload, table 1, which says
+    /// less than 1F1B). For p >= 2 and F = B = W without hops, m a multiple of p.
+    #[must_use]
+    pub fn po_bound(&self) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let in_domain = self.stages >= 2 && f > 0 && f == b && b == w && c == 0;
+        let in_domain = in_domain && self.microbatches.is_multiple_of(self.stages);
+        in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * (f + b + w)))
+    }
+
     /// Seq1F1B with `segments` of equal time per microbatch (k), makespan:
     /// m(F+B+W) + (p-1)(F+B+W)/k (derived: the last stage never waits from its first forward on).
     /// Exact without hops where k divides F and B+W.
@@ -276,6 +286,18 @@ impl Uniform {
         (in_domain && 2 * g >= p && g <= p).then(|| most.min(v * self.microbatches))
     }
 
+    /// PO-H with `chunks` per stage (v), chunk activations on the device of stage 0 on average, once the
+    /// pipeline is full and where copies take no time: n (ceil(p/2) (n-1) + p) / v with n = floor(v/2)
+    /// chunks that stay. For even p and v that is p (v+2)/8, PipeOffload's (v+2)/(8v) M (table 1); for
+    /// odd ones it is derived. For F = B = W and m >= 4p the peak is up to 3 more.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn po_h_on_device(&self, chunks: u64) -> f64 {
+        let stay = chunks / 2;
+        let held = stay * (self.stages.div_ceil(2) * stay.saturating_sub(1) + self.stages);
+        held as f64 / chunks.max(1) as f64
+    }
+
     /// Seq1F1B with `segments` per microbatch (k), most segments in flight on `stage`: p-r-1+k, or all
     /// m k. Exact everywhere.
     #[must_use]
@@ -357,4 +379,14 @@ impl Uniform {
     const fn is_long(&self) -> bool {
         self.microbatches >= 2 * self.stages
     }
+}
+
+/// PipeOffload's k, of a transformer layer of hidden size `hidden` and sequences of `seq`: its
+/// activations to the host and back, 20 b s h bytes each way once LayerNorm, GeLU and dropout are
+/// computed again, over its F, B and W, 12 b s h (6h+s) FLOPs: 10/(3(6h+s)) Bc/Bo, where the device
+/// computes at Bc = `flops` per second and copies at Bo = `bandwidth` bytes per second (arXiv
+/// 2503.01328, formula 1).
+#[must_use]
+pub fn offload_ratio(hidden: f64, seq: f64, flops: f64, bandwidth: f64) -> f64 {
+    10.0 / (3.0 * (6.0 * hidden + seq)) * flops / bandwidth
 }

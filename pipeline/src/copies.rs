@@ -321,3 +321,69 @@ impl Schedule {
         self.with_checked(copies)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "F0.0 F0.1 F0.2 B0.0 W0.0 B0.1 W0.1 B0.2 W0.2";
+
+    fn fault(copies: &str) -> String {
+        let read = format!("{PLAIN} {copies}").parse::<Schedule>();
+        read.map(|schedule| schedule.to_string()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_can_be_is_read_and_written() {
+        for copies in [
+            "| O0.0@1 R0.0@3",
+            "| O0.0@1 O0.1@2 R0.0@2 R0.1@5",
+            "| O0.0@1 O0.1@2 | R0.0@2 R0.1@5",
+            "|0.5 O0.0@1 R0.0@3",
+            "|0.125 O0.1@2 |0.125 R0.1@2",
+        ] {
+            let text = format!("{PLAIN} {copies}\n");
+            let schedule: Schedule = text.parse().unwrap();
+            assert_eq!(schedule.to_string(), text);
+        }
+        let none: Schedule = format!("{PLAIN} | |").parse().unwrap();
+        assert_eq!(none.copies(), None, "nothing is copied");
+    }
+
+    #[test]
+    fn copies_that_cannot_be() {
+        for (copies, what) in [
+            ("| O0.0@0 R0.0@3", "O0.0@0 of stage 0 goes out before its forward has ended"),
+            ("| O0.0@1 R0.0@4", "R0.0@4 of stage 0 waits for its own backward"),
+            ("| O0.0@1", "O0.0@1 of stage 0 goes out, but never comes back"),
+            ("| R0.0@1", "comes back, but never goes out"),
+            ("| O0.0@1 O0.0@2 R0.0@3", "O0.0@2 of stage 0 is there twice"),
+            ("| O1.0@1 R1.0@3", "is of an activation that the stage does not make"),
+            ("| O0.7@1 R0.7@3", "is of an activation that the stage does not make"),
+            // Microbatch 0 is to come back behind one that leaves after its backward.
+            ("| O0.0@1 O0.2@4 R0.0@2 R0.2@6", "R0.0@2 of stage 0 stands behind one that waits"),
+            ("| R0.0@3 O0.0@1", "R0.0@3 of stage 0 waits for a copy that stands behind it"),
+        ] {
+            let fault = fault(copies);
+            assert!(fault.contains(what), "{copies}: {fault}");
+        }
+        for words in ["| X0.0@1", "| O0.0", "| O0.0@-1", "| O+0.0@1", "|2 O0.0@1", "|0.0 O0.0@1"] {
+            let fault = fault(words);
+            assert!(
+                fault.starts_with("line 1, column ") && fault.contains("is not a copy"),
+                "{fault}"
+            );
+        }
+        let two = "F0.0 BW0.0 |\nF1.0 BW1.0 |0.5".parse::<Schedule>().unwrap_err();
+        assert!(two.to_string().contains("line 2, column 12"), "{two}");
+    }
+
+    #[test]
+    fn parts_are_of_bytes_down_and_of_time_up() {
+        let part = Part::new(333).unwrap();
+        assert_eq!(part.of_bytes(Bytes(10)), Bytes(3));
+        assert_eq!(part.of_time(Nanos(10)), Nanos(4));
+        assert_eq!(Part::WHOLE.of_time(Nanos(u64::MAX)), Nanos(u64::MAX));
+        assert_eq!([Part::new(0), Part::new(1001)], [None, None]);
+    }
+}

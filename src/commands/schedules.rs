@@ -65,7 +65,7 @@ impl From<&About> for Entry {
             Choice::Nothing => None,
             Choice::Group => Some("--group, p unless told".to_owned()),
             Choice::Offload => {
-                Some("--group, ceil(p/2) unless told; --offload-chunks, --offload".to_owned())
+                Some("--group, 1 unless told; --offload-chunks, --offload".to_owned())
             }
             Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
         };

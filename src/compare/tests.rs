@@ -2,7 +2,8 @@
 
 use executor::{Measurement, Step};
 use pipeline::{
-    Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline, Value,
+    CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline,
+    Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};
@@ -95,7 +96,10 @@ fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {
 /// A run of `family`, if it does such a shape.
 fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded> {
     let times = PassTimes { forward: F, backward_input: F, backward_weight: F };
-    let problem = Problem::new(shape, Costs::uniform(shape, times, HOP)).unwrap();
+    let problem = {
+        let copies = vec![CopyTimes { out: F, back: F }; usize::from(shape.chunks())];
+        Problem::new(shape, Costs::uniform(shape, times, HOP).with_copies(copies)).unwrap()
+    };
     let schedule = family.schedule(&problem).ok()?;
     Some(Recorded {
         source: Source::Measured,

@@ -237,8 +237,16 @@ mod tests {
         let mut json = Vec::new();
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
         let (releases, optimizer) = (&[][..], Nanos(0));
-        let trace =
-            Trace { name, timeline, steps: 1, transfers, copies: &[], releases, optimizer, memory: &memory };
+        let trace = Trace {
+            name,
+            timeline,
+            steps: 1,
+            transfers,
+            copies: &[],
+            releases,
+            optimizer,
+            memory: &memory,
+        };
         write(&mut json, &trace).unwrap();
         let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()

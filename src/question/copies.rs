@@ -95,9 +95,10 @@ fn one_way(
         return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
     }
     if let Some(ratio) = keys.offload_ratio {
-        let work = costs.chunks().iter().map(|times| {
-            times.forward.0 + times.backward_input.0 + times.backward_weight.0
-        });
+        let work = costs
+            .chunks()
+            .iter()
+            .map(|times| times.forward.0 + times.backward_input.0 + times.backward_weight.0);
         return Ok(Some(work.map(|work| ratio.one_way(Nanos(work))).collect()));
     }
     let Some(bandwidth) = keys.host_bandwidth else { return Ok(None) };

@@ -7,7 +7,7 @@ use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
 
-use crate::draw::chunks;
+use crate::draw::{chunks, copying};
 
 pub(crate) struct Bench {
     pub(crate) schedule: Schedule,
@@ -134,6 +134,7 @@ pub(crate) fn question(
     let shape = Shape::new(p, chunks(family), m).unwrap();
     let all = chunk_times.iter().cycle().take(usize::from(shape.chunks()));
     let costs = Costs::new(all.map(|&chunk| times(chunk)).collect(), Nanos(hop));
+    let costs = copying(costs, shape, [hop + 1, 4]);
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;
     Some((schedule, costs))
 }

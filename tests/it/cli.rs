@@ -53,7 +53,8 @@ fn small(rest: &str) -> Output {
 fn json_has_the_promised_keys() {
     let names: Vec<&str> = Family::ALL.into_iter().map(Family::name).collect();
     let all = names.join(",");
-    let results = results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --json"));
+    let results =
+        results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --offload-ratio 0.7 --json"));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
     for one in &results {
@@ -102,7 +103,8 @@ fn exported_text_read_back_simulates_to_the_same_bytes() {
     for name in Family::ALL.into_iter().map(Family::name) {
         let file = folder.path().join(format!("{name}.txt"));
         let cut = if name == "seq1f1b" { "--segments 2" } else { "" };
-        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {cut}");
+        let question =
+            format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {cut} --offload-ratio 0.7");
         let text = stdout(&run(&format!("export --schedule {name} {question}")));
         assert_eq!(text.lines().count(), 4);
         fs::write(&file, &text).unwrap();

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Choice, CopyTimes, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
-    Placement, Problem, Schedule, Shape, Slot,
+    Bytes, Choice, CopyTimes, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass,
+    PassTimes, Placement, Problem, Schedule, Shape, Slot,
 };
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::cli::{debubble, refused, results, run, stdout};
 
-const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
+const TIMES: &str =
+    "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us --offload-ratio 0.7";
 
 fn every(rest: &str) -> Value {
     let line = format!("simulate --json {TIMES} {rest}");
@@ -115,7 +116,7 @@ fn settings_are_apart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.toml");
     let head = "schedule = [\"all\"]\nforward = \"1ms\"\nbackward-input = \"1ms\"\n\
-                backward-weight = \"1ms\"\nmicrobatches = 12\n";
+                backward-weight = \"1ms\"\nmicrobatches = 12\noffload-ratio = 0.7\n";
     let two = |names: [&str; 2]| {
         let settings = names
             .iter()
@@ -246,7 +247,7 @@ fn a_sweep_takes_all() {
     let folder = tempfile::tempdir().unwrap();
     let [file, out] = ["grid.toml", "grid.csv"].map(|name| folder.path().join(name));
     let text = "schedule = \"all\"\nmicrobatches = 12\nforward = \"1ms\"\nbackward-input = \"1ms\"\n\
-                backward-weight = \"1ms\"\n[sweep]\nstages = [3, 4]\n";
+                backward-weight = \"1ms\"\noffload-ratio = \"0.7\"\n[sweep]\nstages = [3, 4]\n";
     fs::write(&file, text).unwrap();
     let sweep =
         || debubble(["sweep".as_ref(), file.as_os_str(), "--out".as_ref(), out.as_os_str()]);

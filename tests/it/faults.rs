@@ -6,7 +6,7 @@ use pipeline::{
 };
 use sim::Replay;
 
-use crate::draw::chunks;
+use crate::draw::{chunks, copying};
 
 fn shape(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Shape {
     Shape::new(stages, chunks_per_stage, microbatches).unwrap()
@@ -257,7 +257,7 @@ fn numbers_that_just_do_not_overflow() {
         times[2].forward = Nanos(most / 8);
         let mut footprints = vec![held(0, 0); usize::from(shape.chunks())];
         footprints[1] = held(most / 8, 0);
-        let costs = Costs::new(times, Nanos(0));
+        let costs = copying(Costs::new(times, Nanos(0)), shape, [0; 2]);
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         let problem = problem.with_limit(Limit::TimesP { millionths: u64::MAX });

@@ -62,9 +62,9 @@ pub enum Family {
     Gis,
     /// [`Family::Gis`] in groups of p/2.
     GisH,
-    /// [`Family::GisH`] with half of its chunks on the host between forward and backward.
+    /// [`Family::Gis`] in groups of one, with half of its chunks on the host between forward and backward.
     PoH,
-    /// [`Family::GisH`] with all of its chunks on the host between forward and backward.
+    /// [`Family::Gis`] in groups of one, with all of its chunks on the host between forward and backward.
     PoF,
     /// 1F1B over segments of the sequence.
     Seq1F1B,
@@ -98,7 +98,7 @@ pub enum Choice {
     /// How many microbatches go through a chunk one after the other, from 1 to p; p unless told
     /// ([`Problem::with_group`]).
     Group,
-    /// The groups, ceil(p/2) unless told, how many chunks of a stage go to the host
+    /// The groups, of 1 unless told, how many chunks of a stage go to the host
     /// ([`Problem::with_offload_chunks`]), and what part of an activation does
     /// ([`Problem::with_offload_part`]).
     Offload,

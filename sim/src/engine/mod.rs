@@ -17,8 +17,8 @@ use pipeline::{
 };
 use thiserror::Error;
 
-pub use copies::Offload;
 pub use crate::copies::HostCopy;
+pub use copies::Offload;
 pub use limits::MAX_RUN;
 pub(crate) use limits::check_resident;
 

@@ -170,6 +170,14 @@ fn job(
         model = Some(trained);
     }
     let mut case = question::case(scenario, &own, rule)?;
+    if case.schedule.copies().is_some() {
+        let message = format!(
+            "{} keeps activations on the host, which the executor cannot: it runs orders without \
+             copies, such as gis",
+            case.name
+        );
+        return Err(Error::question(message));
+    }
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }

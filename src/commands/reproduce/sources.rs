@@ -16,7 +16,7 @@ macro_rules! built_in {
 }
 
 /// The same files, for use away from the repository.
-const BUILT_IN: [(&str, &str); 9] = built_in![
+const BUILT_IN: [(&str, &str); 11] = built_in![
     "table2.toml",
     "table5.toml",
     "table8.toml",
@@ -25,7 +25,9 @@ const BUILT_IN: [(&str, &str); 9] = built_in![
     "vocabulary.csv",
     "odc.csv",
     "odc-lengths.csv",
-    "controllable.csv"
+    "controllable.csv",
+    "offload-fig1.csv",
+    "offload-fig15.csv"
 ];
 
 /// The largest file of figures.

@@ -2,7 +2,9 @@
 
 mod memory;
 
-use pipeline::{Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value, Way};
+use pipeline::{
+    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value, Way,
+};
 use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Nominal, Timing};
 

@@ -1,8 +1,10 @@
-//! PO-H and PO-F: GIS-H whose activations spend the time between forward and backward on the host;
-//! the schedules in memory of PipeOffload.
+//! PO-H and PO-F: GIS whose activations spend the time between forward and backward on the host; the
+//! schedules in memory of PipeOffload.
 //!
 //! Source: PipeOffload (Wan et al. 2025, arXiv 2503.01328), section 3 and table 1. PO-H copies the
 //! ceil(v/2) chunks of a stage that live longest, which are those with the lowest index; PO-F all v.
+//! The order is the uniform repetition of the authors' generator, GIS in groups of one, in which
+//! activations come and go evenly: that is what brings PO-H down to its published memory.
 //! Which activations leave, and when, is planned from the times of the order ([`plan`]).
 
 mod plan;
@@ -20,16 +22,16 @@ pub(super) const ABOUT_HALF: About = About {
             --host-bandwidth)",
     chunks: Chunks::Any { default: 2 },
     choice: Choice::Offload,
-    bubble: "gis-h, where no other copies hold up its own",
-    memory: "about (v+2)/(8v) p M_B, and what is under way, if k <= 2",
-    note: "the order is gis-h, groups of ceil(p/2), unless --group says otherwise",
+    bubble: "gis in groups of 1: below (p-1)(F+B+W)",
+    memory: "about (v+2)/(8v) p M_B, and up to 4 chunk activations, where k <= 1",
+    note: "planned so that no backward waits: what has no time to leave stays",
     ..About::PLAIN
 };
 
 pub(super) const ABOUT_FULL: About = About {
     name: "po-f",
     source: "PipeOffload's PO-F (Wan et al. 2025, arXiv 2503.01328); rules of its section 3",
-    memory: "a few chunk activations, whatever p, if k <= 1",
+    memory: "about 4 chunk activations, whatever p, where k <= 0.7",
     ..ABOUT_HALF
 };
 
@@ -57,8 +59,7 @@ fn offloaded(family: &'static str, problem: &Problem, chunks: u64) -> Result<Sch
         let what = format!("1 to v = {most} chunks of a stage on the host, not {chunks}");
         return Err(Fault::Needs { family, key: "offload-chunks", what });
     }
-    let half = (shape.stages() as u64).div_ceil(2);
-    let schedule = gis::in_groups_of(family, shape, problem.group().unwrap_or(half))?;
+    let schedule = gis::in_groups_of(family, shape, problem.group().unwrap_or(1))?;
     let spans = times::spans(&schedule, problem.costs());
     let leaves = |chunk: u16| u64::from(chunk) / (shape.stages() as u64) < chunks;
     let (part, costs) = (problem.offload_part(), problem.costs());

@@ -52,14 +52,17 @@ pub(super) fn streams(
             let times = chunks.iter().map(|&chunk| part.of_time(costs.copy(chunk, way)).0);
             times.max().unwrap_or(0)
         };
-        let clock = Clock { out: longest(Way::Out), back: longest(Way::Back), late: stage % 2 == 1 };
-        let cells = chunks.iter().flat_map(|&chunk| (0..shape.microbatches()).map(move |m| (chunk, m)));
+        let clock =
+            Clock { out: longest(Way::Out), back: longest(Way::Back), late: stage % 2 == 1 };
+        let cells =
+            chunks.iter().flat_map(|&chunk| (0..shape.microbatches()).map(move |m| (chunk, m)));
         let mut candidates: Vec<Candidate> = cells
             .filter_map(|(chunk, microbatch)| {
                 let slots = lives.of_cell(chunk, microbatch);
                 let [forward, backward] = slots.map(|slot| spans[slot as usize]);
                 let due = backward[0].saturating_sub(backward[1] - backward[0]);
-                let stays = due.saturating_sub(forward[1]) <= ROUND_TRIPS * (clock.out + clock.back);
+                let stays =
+                    due.saturating_sub(forward[1]) <= ROUND_TRIPS * (clock.out + clock.back);
                 let ready = forward[1];
                 let one = Candidate { chunk, microbatch, slots, ready, due, out: 0, back: 0 };
                 (!stays).then_some(one)
