@@ -160,7 +160,7 @@ impl Clock {
 
     /// The copies in the order of their slots, each with what of the stage must have ended.
     fn stream(&self, candidates: &[Candidate], spans: &[[u64; 2]]) -> Vec<CopyOp> {
-        let mut stream: Vec<(u64, CopyOp)> = Vec::with_capacity(2 * candidates.len());
+        let mut stream: Vec<([u64; 2], CopyOp)> = Vec::with_capacity(2 * candidates.len());
         for one in candidates {
             let Candidate { chunk, microbatch, slots: [forward, backward], .. } = *one;
             let [leaves, begin] = match self.takes_no_time() {
@@ -171,9 +171,10 @@ impl Clock {
             let ended = spans.partition_point(|&[_, end]| end <= begin);
             let after = u32::try_from(ended).unwrap_or(u32::MAX).clamp(forward + 1, backward);
             let back = CopyOp { way: Way::Back, chunk, microbatch, after };
-            stream.extend([(leaves, out), (begin, back)]);
+            stream.extend([([leaves, leaves + self.out], out), ([begin, begin + self.back], back)]);
         }
-        stream.sort_by_key(|&(begin, op)| (begin, op.after, op.way, op.chunk, op.microbatch));
+        // Where one way takes no time, it goes before what begins at the same moment.
+        stream.sort_by_key(|&(slot, op)| (slot, op.after, op.way, op.chunk, op.microbatch));
         stream.into_iter().map(|(_, op)| op).collect()
     }
 }
