@@ -152,6 +152,7 @@ pub struct Problem {
     offload_chunks: Option<u64>,
     offload_part: Part,
     reload_ahead: Option<u32>,
+    updates: u32,
 }
 
 impl Problem {
@@ -175,6 +176,7 @@ impl Problem {
             offload_chunks: None,
             offload_part: Part::WHOLE,
             reload_ahead: None,
+            updates: 1,
         })
     }
 
@@ -267,6 +269,18 @@ impl Problem {
         self.offload_part
     }
 
+    /// The same where the microbatches of the shape are those of `updates` updates of the weights:
+    /// for families that never flush, whose schedules are runs of several.
+    ///
+    /// # Errors
+    /// [`Fault::Zero`] if there are no updates.
+    pub fn with_updates(self, updates: u32) -> Result<Self, Fault> {
+        if updates == 0 {
+            return Err(Fault::Zero { what: "updates" });
+        }
+        Ok(Self { updates, ..self })
+    }
+
     /// How many microbatches make a group, if that was said.
     #[must_use]
     pub const fn group(&self) -> Option<u64> {
@@ -277,6 +291,12 @@ impl Problem {
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments
+    }
+
+    /// How many updates of the weights the microbatches of the shape are; 1 for a step that flushes.
+    #[must_use]
+    pub const fn updates(&self) -> u32 {
+        self.updates
     }
 
     /// Stages, chunks and microbatches.

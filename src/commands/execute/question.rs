@@ -178,6 +178,11 @@ fn job(
         );
         return Err(Error::question(message));
     }
+    if case.steady.is_some() {
+        let message = format!("{}: steps that are run end with a flush", rule.name());
+        let cure = "run 1f1b: it is the same order, with a flush after every step";
+        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure));
+    }
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }
