@@ -8,7 +8,7 @@ use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::activation_peaks;
 use sim::timed::{Nominal, Timing};
-use sim::{Replay, explain, timed};
+use sim::{HostCopy, Replay, explain, timed};
 
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
@@ -263,6 +263,14 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
         None => costs.hop().0,
     });
     Ok(Run { copies, ..run })
+}
+
+/// Every activation that goes to the host in the run of `outcome`; under noise, in replica 0.
+pub fn copies(outcome: &Outcome) -> Result<Vec<HostCopy>, Error> {
+    match outcome.case.schedule.copies() {
+        Some(_) => Ok(recorded(outcome)?.copies),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Writes the timeline of `outcome`, and the memory of its devices, as trace events.

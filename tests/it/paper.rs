@@ -99,3 +99,34 @@ fn controllable_memory() {
     assert_eq!(cells.len(), 2 * 39);
     all_within(&cells, 0.0, 0.0);
 }
+
+/// Closed forms and k are checked; what was measured stands beside.
+#[test]
+fn pipeoffload() {
+    let cells = cells("offload");
+    let of = |convention: &str| -> Vec<&Value> {
+        cells.iter().filter(|cell| cell["convention"] == convention).collect()
+    };
+    let figure = |cell: &Value, key: &str| cell[key].as_f64().unwrap();
+    assert_eq!([of("formula").len(), of("about").len(), of("less than").len()], [48, 12, 12]);
+    for cell in of("formula") {
+        assert_eq!(cell["ours"], cell["published"], "{cell}");
+    }
+    assert!(of("less than").into_iter().all(|c| figure(c, "ours") < figure(c, "published")));
+    assert_eq!(of("formula 1").len(), 24);
+    for cell in of("formula 1") {
+        assert!((figure(cell, "ours") - figure(cell, "regenerated")).abs() <= 5e-5, "{cell}");
+        assert!((figure(cell, "ours") / figure(cell, "published") - 1.0).abs() < 0.08, "{cell}");
+    }
+    let off = |column: &str| -> Vec<f64> {
+        let cells = of("measured, beside").into_iter().filter(|cell| cell["column"] == column);
+        cells.map(|cell| (figure(cell, "ours") / figure(cell, "published") - 1.0).abs()).collect()
+    };
+    let (memory, speed) = (off("activation GB"), off("MFU over po-h"));
+    assert_eq!([memory.len(), speed.len()], [26, 20]);
+    assert!(
+        memory.iter().filter(|&&error| error <= 0.1).count() >= 23
+            && speed.iter().all(|&e| e < 0.1)
+    );
+    assert!(memory.iter().all(|&error| error < 0.2), "{memory:?}");
+}

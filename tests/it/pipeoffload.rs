@@ -12,6 +12,7 @@ use sim::timed::{self, Nominal};
 use sim::{HostCopy, Replay};
 
 use crate::bench::Bench;
+use crate::cli::{refused, results, run, stdout};
 use crate::draw::{self, cases, copying, reference};
 
 /// GIS in groups of `group` and its makespan, where a chunk takes 1/v of the times of `one`.
@@ -336,4 +337,80 @@ fn k_of_a_layer() {
     let direct = 40.0 * s * h / 15e9 / (12.0 * s * h * (6.0 * h + s) / 220e12);
     assert!((k(h, s) - direct).abs() < 1e-12);
     assert!((k(4096.0, 4096.0) - 1.7051).abs() < 5e-5);
+}
+
+const QUESTION: &str = "simulate --stages 4 --microbatches 8 --forward 2ms --backward-input 2ms \
+                        --backward-weight 2ms";
+
+#[test]
+fn keys_that_cannot_be() {
+    let ask = |rest: &str| run(&format!("{QUESTION} --schedule po-h {rest}"));
+    for (rest, words) in [
+        ("", "po-h needs the time of a copy to the host: --offload-time"),
+        ("--offload-ratio NaN", "write a number from 0 to 1000"),
+        ("--offload-ratio -1", "write a number from 0 to 1000"),
+        ("--offload-ratio 1e300", "write a number from 0 to 1000"),
+        ("--host-bandwidth 0B/s", "it must be from 1 B/s"),
+        ("--host-bandwidth 15GB/s", "host-bandwidth needs the bytes of activations"),
+        ("--offload-time 1", "1"),
+        ("--offload-time 1ms,2ms,3ms", "offload-time has 3 values"),
+        ("--offload-time 1ms --offload-ratio 1", "exclude each other"),
+        ("--offload-ratio 1 --devices-per-host-link 3", "devices-per-host-link is 1 or 2, not 3"),
+        ("--offload-ratio 1 --offload-chunks 3", "needs 1 to v = 2 chunks"),
+        ("--offload-ratio 1 --offload 0", "a part of the activations above 0"),
+        ("--offload-ratio 1 --offload 0.5", "where their sizes are known"),
+    ] {
+        refused(&ask(rest), &[words]);
+    }
+    // Where copies take for ever, nothing leaves.
+    let long = "--schedule po-h --offload-time 999999s --json";
+    assert!(results(&format!("{QUESTION} {long}"))[0].get("offload").is_none());
+}
+
+#[test]
+fn memory_with_copies_is_in_every_answer() {
+    let ask = |rest: &str| {
+        results(&format!(
+            "{} --activation 1GiB --json {rest}",
+            QUESTION.replace("microbatches 8", "microbatches 16")
+        ))
+    };
+    let peak = |one: &serde_json::Value| one["peak_activation_bytes"][0].as_u64().unwrap();
+    let plain = &ask("--chunks 4 --schedule gis --group 1")[0];
+    let fast = &ask("--chunks 4 --schedule po-f --host-bandwidth 1000GB/s")[0];
+    let slow = &ask("--chunks 4 --schedule po-f --host-bandwidth 300GB/s")[0];
+    assert_eq!(fast["span_ns"], plain["span_ns"]);
+    assert!(peak(fast) < peak(slow) && peak(slow) < peak(plain), "{fast} {slow} {plain}");
+    // The same time, said in three ways: 1 GiB over 1 GiB/ms is 1 ms, of 6 ms of passes.
+    let bytes = &ask("--chunks 4 --schedule po-h --host-bandwidth 1024GiB/s")[0];
+    let time = &ask("--chunks 4 --schedule po-h --offload-time 976563ns")[0];
+    assert_eq!(bytes["peak_activation_bytes"], time["peak_activation_bytes"]);
+    let ratio = &ask("--chunks 4 --schedule po-h --offload-ratio 0.3255208")[0];
+    assert_eq!(ratio["peak_activation_bytes"], time["peak_activation_bytes"]);
+    // A link of its own is faster; half of an activation leaves half of the memory that leaves.
+    let own =
+        &ask("--chunks 4 --schedule po-f --host-bandwidth 300GB/s --devices-per-host-link 1")[0];
+    assert!(peak(own) <= peak(slow));
+    let half = &ask("--chunks 4 --schedule po-f --host-bandwidth 1000GB/s --offload 0.5")[0];
+    assert_eq!(half["offload"]["part"], 0.5);
+    assert!(peak(fast) < peak(half) && peak(half) < peak(plain));
+    // Any order can copy, on its own terms.
+    let other = &ask("--schedule 1f1b --chunks 1 --offload-ratio 0.1 --offload 1")[0];
+    assert!(peak(other) < 4 << 30, "{other}");
+}
+
+#[test]
+fn what_is_not_run_or_is_exported() {
+    let short = "--stages 4 --microbatches 8 --forward 2ms --backward-input 2ms \
+                 --backward-weight 2ms --offload-ratio 0.5 --chunks 2";
+    refused(
+        &run(&format!("execute {short} --schedule po-f")),
+        &["po-f keeps activations on the host, which the executor cannot"],
+    );
+    let text = stdout(&run(&format!("export {short} --schedule po-f")));
+    assert!(text.lines().all(|line| line.contains(" | O")), "{text}");
+    let trace = stdout(&run(&format!("export --format chrome {short} --schedule po-f")));
+    assert!(trace.contains("copies of stage 3") && trace.contains("\"cat\":\"copy\""));
+    let lone = run(&format!("{QUESTION} --schedule 1f1b --offload 0.5 --activation 1GiB"));
+    refused(&lone, &["links to the host", "--offload-time"]);
 }
