@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight};
+use pipeline::{
+    Bytes, Footprint, Footprints, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight,
+};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
@@ -52,8 +54,7 @@ impl Outcome {
             }
             None => (nominal, None, steady),
         };
-        let memory = memory(&case)?;
-        let in_flight = peak_in_flight(&case.schedule);
+        let (memory, in_flight) = memory(&case)?;
         Ok(Self {
             case,
             metrics,
@@ -151,26 +152,41 @@ impl Outcome {
     }
 }
 
-/// The peak activation memory of each stage, without noise: along the order, or over time where
-/// activations go to the host meanwhile.
-fn memory(case: &Case) -> Result<Memory, Error> {
+/// The peak activation memory of each stage and its peak number of chunk activations, without noise:
+/// along the order, or over time where activations go to the host meanwhile.
+fn memory(case: &Case) -> Result<(Memory, Vec<u32>), Error> {
     let (schedule, footprints) = (&case.schedule, case.problem.footprints());
-    let memory = match (schedule.copies(), &case.hardware) {
-        (None, _) => Memory::of(schedule, footprints),
-        (Some(_), Some(hardware)) => {
-            let Run { timeline, copies, .. } = run(case, hardware, None)?;
-            let peak = activation_peaks(schedule, &timeline, &copies, footprints);
-            peak.map(|peak| Memory { peak })
+    let memory = match schedule.copies() {
+        None => {
+            let memory = Memory::of(schedule, footprints);
+            memory.map(|memory| (memory, peak_in_flight(schedule)))
         }
-        (Some(_), None) => {
-            let timing = Nominal(case.problem.costs());
-            let timeline = timed::timeline(schedule, &timing);
-            let copies = timed::host_copies(schedule, &timing, footprints);
-            let peak = activation_peaks(schedule, &timeline, &copies, footprints);
-            peak.map(|peak| Memory { peak })
+        Some(copies) => {
+            let (timeline, mut moved) = without_noise(case)?;
+            let peak = activation_peaks(schedule, &timeline, &moved, footprints);
+            // What is only in part on the host is counted on the device.
+            let one = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
+            let bytes = copies.part().of_bytes(one.until_backward);
+            moved.iter_mut().for_each(|copy| copy.bytes = bytes);
+            let ones = Footprints::uniform(schedule.shape(), one);
+            let counts = activation_peaks(schedule, &timeline, &moved, &ones);
+            let small = |count: Bytes| u32::try_from(count.0).unwrap_or(u32::MAX);
+            let counts = counts.map(|counts| counts.into_iter().map(small).collect());
+            peak.and_then(|peak| Ok((Memory { peak }, counts?)))
         }
     };
     memory.map_err(|fault| named(case, &fault))
+}
+
+/// When slots and copies of `case` run without noise.
+fn without_noise(case: &Case) -> Result<(Timeline, Vec<HostCopy>), Error> {
+    if let Some(hardware) = &case.hardware {
+        let Run { timeline, copies, .. } = run(case, hardware, None)?;
+        return Ok((timeline, copies));
+    }
+    let timing = Nominal(case.problem.costs());
+    let copies = timed::host_copies(&case.schedule, &timing, case.problem.footprints());
+    Ok((timed::timeline(&case.schedule, &timing), copies))
 }
 
 /// Times `case`, in a replica of its noise if one is given; on hardware, its last step.

@@ -196,6 +196,7 @@ proptest! {
             return Ok(());
         };
         let devices: Vec<usize> = (0..schedule.shape().stages()).collect();
+        let nothing = Footprints::uniform(schedule.shape(), Footprint::default());
         let timed_run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(&devices, factor, sigma, stall);
@@ -203,11 +204,14 @@ proptest! {
                 let hop = |value, from, to, made| {
                     timed::Timing::hop(&timing, value, from, to, made)
                 };
-                unshared(&schedule, timed::timeline(&schedule, &timing), hop)
+                let copies = timed::host_copies(&schedule, &timing, &nothing);
+                let run = unshared(&schedule, timed::timeline(&schedule, &timing), hop);
+                Run { copies, ..run }
             }
             None => {
                 let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
-                unshared(&schedule, timeline, |_, _, _, _| hop)
+                let copies = timed::host_copies(&schedule, &timed::Nominal(&costs), &nothing);
+                Run { copies, ..unshared(&schedule, timeline, |_, _, _, _| hop) }
             }
         };
         let causes = of_replay(&schedule, &costs, &timed_run);
