@@ -134,12 +134,12 @@ impl Copies {
             return Err(Fault::OrderCount { stages: orders.len(), orders: stages.len() });
         }
         let lives = Lives::of(schedule);
-        let mut is_out = vec![false; schedule.shape().cells()];
-        let mut is_back = is_out.clone();
+        let mut done = [(); 2].map(|()| vec![false; schedule.shape().cells()]);
         for (stage, streams) in stages.iter().enumerate() {
             let fail = |(copy, what)| Fault::Copies { copy, stage, what };
-            check(&lives, stage, streams, [&mut is_out, &mut is_back]).map_err(fail)?;
+            check(&lives, stage, streams, &mut done).map_err(fail)?;
         }
+        let [mut is_out, _] = done;
         is_out.fill(false);
         for (stage, streams) in stages.iter().enumerate() {
             let fail = |(copy, what)| Fault::Copies { copy, stage, what };
@@ -230,7 +230,7 @@ fn check(
     lives: &Lives,
     stage: usize,
     streams: &[Vec<CopyOp>],
-    done: [&mut [bool]; 2],
+    done: &mut [Vec<bool>; 2],
 ) -> Result<(), Wrong> {
     for op in streams.iter().flatten() {
         if !lives.lives_on(stage, op) {

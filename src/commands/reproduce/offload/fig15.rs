@@ -71,6 +71,7 @@ pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Error> {
 
 /// Chunks of one layer, the first with the embedding and the last the head, which take no time and
 /// keep nothing here: the figures of both are not at hand.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
 fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     let chunks = bar.layers + 2;
     let laps = family.about().chunks.of(Some(chunks / bar.stages.max(1)));
