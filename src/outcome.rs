@@ -138,7 +138,7 @@ impl Outcome {
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
-            offload: self.case.schedule.copies().map(|copies| OffloadJson {
+            host_copies: self.case.schedule.copies().map(|copies| HostCopiesJson {
                 activations: copies.count(),
                 part: f64::from(copies.part().per_mille()) / 1000.0,
             }),
@@ -325,7 +325,7 @@ impl From<&Limits> for LimitsJson {
 
 /// What goes to the host between forward and backward.
 #[derive(Serialize)]
-struct OffloadJson {
+struct HostCopiesJson {
     /// How many activations of chunks and microbatches, over all stages.
     activations: usize,
     /// What part of each.
@@ -363,7 +363,7 @@ pub struct Json<'a> {
     memory_limit_bytes: Option<LimitsJson>,
     /// Absent where nothing goes to the host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    offload: Option<OffloadJson>,
+    host_copies: Option<HostCopiesJson>,
     /// Null without a limit.
     fits: Option<bool>,
     /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.

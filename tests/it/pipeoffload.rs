@@ -364,7 +364,7 @@ fn keys_that_cannot_be() {
     }
     // Where copies take for ever, nothing leaves.
     let long = "--schedule po-h --offload-time 999999s --json";
-    assert!(results(&format!("{QUESTION} {long}"))[0].get("offload").is_none());
+    assert!(results(&format!("{QUESTION} {long}"))[0].get("host_copies").is_none());
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn memory_with_copies_is_in_every_answer() {
         &ask("--chunks 4 --schedule po-f --host-bandwidth 300GB/s --devices-per-host-link 1")[0];
     assert!(peak(own) <= peak(slow));
     let half = &ask("--chunks 4 --schedule po-f --host-bandwidth 1000GB/s --offload 0.5")[0];
-    assert_eq!(half["offload"]["part"], 0.5);
+    assert_eq!(half["host_copies"]["part"], 0.5);
     assert!(peak(fast) < peak(half) && peak(half) < peak(plain));
     // Any order can copy, on its own terms.
     let other = &ask("--schedule gpipe --offload-ratio 0.1 --offload 1")[0];
