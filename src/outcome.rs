@@ -221,10 +221,12 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
     }
     let timeline = timeline(outcome)?;
     let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
-    Ok(explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
-        Some(timing) => timing.hop(value, from, to, made),
-        None => costs.hop().0,
-    }))
+    let run =
+        explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+            Some(timing) => timing.hop(value, from, to, made),
+            None => costs.hop().0,
+        });
+    Ok(explain::with_collectives(run, &case.schedule, costs))
 }
 
 /// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
@@ -239,7 +241,8 @@ pub fn write_trace(
     let run = recorded(outcome)?;
     let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
     let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
-    let trace = Trace { name, timeline, steps, transfers, releases, optimizer, memory };
+    let shape = outcome.case.schedule.shape();
+    let trace = Trace { name, timeline, shape, steps, transfers, releases, optimizer, memory };
     Ok(trace::write(out, &trace)?)
 }
 

@@ -18,6 +18,10 @@ pub trait Timing {
     /// How long `value` travels between two stages, from the end of the pass that makes it, at
     /// `start`.
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64;
+
+    /// How long the collective takes that hands on `value`, from the end of the last pass that takes
+    /// part, at `start`.
+    fn collective(&self, value: Value, start: u64) -> u64;
 }
 
 /// When every slot of `schedule` runs under `timing`.
@@ -47,9 +51,7 @@ pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
 /// Follows the schedule's walk, in which every value is made before it is used.
 fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, Slot, u64, u64)) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
-    let columns = shape.microbatches() as usize;
-    let cell = |value: Value| value.row(shape.chunks()) * columns + value.microbatch() as usize;
-    let mut made = vec![0u64; 2 * shape.cells()];
+    let mut made = vec![0u64; shape.value_cells()];
     let mut at = vec![0usize; shape.stages()];
     let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
     for run in schedule.walk() {
@@ -59,10 +61,15 @@ fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, 
         while at[stage] < end {
             let slot = order.slot_at(at[stage]);
             let mut start = free[stage];
-            for value in slot.passes().flat_map(|pass| pass.needs(shape.chunks())) {
-                let from = placement.stage(shape, value.chunk(), value.microbatch());
-                let made = made[cell(value)];
-                let hop = if from == stage { 0 } else { timing.hop(value, from, stage, made) };
+            for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
+                let made = made[shape.value_cell(value)];
+                let hop = match placement.maker(shape, value) {
+                    Some(from) if from == stage => 0,
+                    Some(from) if !value.is_collective(shape) => {
+                        timing.hop(value, from, stage, made)
+                    }
+                    _ => timing.collective(value, made),
+                };
                 start = start.max(made.saturating_add(hop));
             }
             let mut done = start;
@@ -71,7 +78,8 @@ fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, 
                 at[stage] += 1;
             }
             for value in slot.passes().filter_map(Pass::makes) {
-                made[cell(value)] = done;
+                let made = &mut made[shape.value_cell(value)];
+                *made = done.max(*made);
             }
             free[stage] = done;
             record(stage, slot, start, done);

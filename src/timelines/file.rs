@@ -115,6 +115,9 @@ pub(super) struct RawArrival {
 enum RawKind {
     Output,
     Gradient,
+    Statistics,
+    #[serde(rename = "hidden gradient")]
+    HiddenGradient,
 }
 
 impl RawArrival {
@@ -122,6 +125,8 @@ impl RawArrival {
         let (kind, chunk, microbatch) = match value {
             Value::Output { chunk, microbatch } => (RawKind::Output, chunk, microbatch),
             Value::Gradient { chunk, microbatch } => (RawKind::Gradient, chunk, microbatch),
+            Value::Statistics { microbatch } => (RawKind::Statistics, 0, microbatch),
+            Value::HiddenGradient { microbatch } => (RawKind::HiddenGradient, 0, microbatch),
         };
         Self { value: kind, chunk, microbatch, at_ns: at.0 }
     }
@@ -131,6 +136,8 @@ impl RawArrival {
         match self.value {
             RawKind::Output => Value::Output { chunk, microbatch },
             RawKind::Gradient => Value::Gradient { chunk, microbatch },
+            RawKind::Statistics => Value::Statistics { microbatch },
+            RawKind::HiddenGradient => Value::HiddenGradient { microbatch },
         }
     }
 }

@@ -171,7 +171,7 @@ fn random_schedule(
     let mut made = std::collections::HashSet::new();
     let mut orders = vec![Order::default(); shape.stages()];
     while !to_do.is_empty() {
-        let ready = |pass: &Pass| pass.needs(shape.chunks()).all(|value| made.contains(&value));
+        let ready = |pass: &Pass| pass.needs(shape).all(|value| made.contains(&value));
         let mut open: Vec<usize> = (0..to_do.len()).filter(|&i| ready(&to_do[i])).collect();
         let first = open.swap_remove(random.below(open.len()));
         let stage = stage_of(&to_do[first]);

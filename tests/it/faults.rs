@@ -401,8 +401,8 @@ fn texts_that_are_no_schedule() {
     for text in ["", "\n", " \r\n\t\n"] {
         assert_eq!(text_fault(text), TextError::Empty, "{text:?}");
     }
-    assert_eq!(text_fault("F0.0 BW0.0\n\nF1.0 BW1.0"), TextError::EmptyLine { line: 2 });
-    assert_eq!(text_fault("\nF0.0 BW0.0"), TextError::EmptyLine { line: 1 });
+    assert_eq!(text_fault("F0.0 BW0.0\n\nF1.0 BW1.0"), TextError::EmptyLine { line: 2, stage: 1 });
+    assert_eq!(text_fault("\nF0.0 BW0.0"), TextError::EmptyLine { line: 1, stage: 0 });
     let uneven = TextError::Uneven { chunks: 3, stages: 2 };
     assert_eq!(text_fault("F0.0 F2.0 BW2.0 BW0.0\nF1.0 BW1.0"), uneven);
 }

@@ -119,7 +119,7 @@ fn check_walk(schedule: &Schedule) {
         let end = at[stage] + run.passes as usize;
         while at[stage] < end {
             let slot = schedule.orders()[stage].slot_at(at[stage]);
-            for value in slot.passes().flat_map(|pass| pass.needs(schedule.shape().chunks())) {
+            for value in slot.passes().flat_map(|pass| pass.needs(schedule.shape())) {
                 assert!(made.contains(&value), "{slot} on stage {stage} needs {value:?}");
             }
             made.extend(slot.passes().filter_map(Pass::makes));

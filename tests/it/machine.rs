@@ -121,7 +121,7 @@ fn check_law(question: &Bench, run: &Run) {
             assert_eq!(span.slot, order[at % order.len()]);
             assert!(step == 0 || span.start >= run.releases[step as usize - 1][stage]);
             on_device.entry(question.seats.device(stage)).or_default().push((span.start, span.end));
-            for value in span.slot.passes().flat_map(|pass| pass.needs(chunks)) {
+            for value in span.slot.passes().flat_map(|pass| pass.needs(question.schedule.shape())) {
                 let placement = question.schedule.placement();
                 let maker =
                     placement.stage(question.schedule.shape(), value.chunk(), value.microbatch());

@@ -12,6 +12,7 @@ mod left_out;
 mod one_f_one_b;
 mod seq1f1b;
 mod slots;
+mod vocabulary;
 mod zb_h1;
 mod zb_h2;
 mod zb_heuristic;
@@ -71,6 +72,16 @@ pub enum Family {
     Chimera,
     /// Waves over several chunks per stage.
     Hanayo,
+    /// 1F1B with the output layer in shards on all stages, and two barriers.
+    Vocab1,
+    /// 1F1B with the output layer in shards on all stages, and one barrier.
+    Vocab2,
+    /// 1F1B with the output layer as tensor parallelism over all stages.
+    Interlaced1F1B,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and two barriers.
+    VHalfVocab1,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and one barrier.
+    VHalfVocab2,
 }
 
 /// How many chunks per stage a family works with.
@@ -172,7 +183,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 27] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -195,6 +206,11 @@ impl Family {
         Self::DualPipeV,
         Self::Chimera,
         Self::Hanayo,
+        Self::Vocab1,
+        Self::Vocab2,
+        Self::Interlaced1F1B,
+        Self::VHalfVocab1,
+        Self::VHalfVocab2,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -221,6 +237,11 @@ impl Family {
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
             Self::Chimera => (&chimera::ABOUT, chimera::schedule),
             Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
+            Self::Vocab1 => (&vocabulary::ABOUT_1, vocabulary::schedule_1),
+            Self::Vocab2 => (&vocabulary::ABOUT_2, vocabulary::schedule_2),
+            Self::Interlaced1F1B => (&vocabulary::ABOUT_INTERLACED, vocabulary::interlaced),
+            Self::VHalfVocab1 => (&controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1),
+            Self::VHalfVocab2 => (&controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2),
         }
     }
 

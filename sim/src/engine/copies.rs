@@ -110,7 +110,7 @@ fn is_copied(setup: &Setup<'_>, offload: &Offload<'_>) -> Vec<bool> {
                         let apart = at - forward[cell] > offload.ahead as usize + 1;
                         is_copied[cell] = apart && copied_bytes(offload, pass) > 0;
                     }
-                    Kind::W => {}
+                    Kind::W | Kind::S | Kind::T => {}
                 }
             }
         }

@@ -400,6 +400,7 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         let trace = Trace {
             name: &name,
             timeline: &timeline,
+            shape: one.outcome.case.schedule.shape(),
             steps,
             transfers,
             releases,

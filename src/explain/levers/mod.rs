@@ -267,6 +267,10 @@ impl<T: Timing> Timing for Faster<T> {
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
         self.links.shorten(self.inner.hop(value, from, to, start), from, to)
     }
+
+    fn collective(&self, value: Value, start: u64) -> u64 {
+        self.inner.collective(value, start)
+    }
 }
 
 impl<T: Conditions> Conditions for Faster<T> {
@@ -298,6 +302,10 @@ impl Timing for Nominal<'_> {
 
     fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
         self.0.hop().0
+    }
+
+    fn collective(&self, value: Value, _: u64) -> u64 {
+        self.0.collectives().of(value).0
     }
 }
 
