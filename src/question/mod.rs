@@ -4,6 +4,7 @@ mod amounts;
 mod checks;
 mod notes;
 mod rule;
+mod vocabulary;
 
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
 
@@ -184,6 +185,11 @@ pub fn allow_without_times(setting: &mut Setting) {
         let keys = &mut setting.keys;
         for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
             times.get_or_insert_with(|| vec![Nanos(1)]);
+        }
+        if keys.vocab_tflops.is_none() {
+            for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
+                times.get_or_insert_with(|| vec![Nanos(1)]);
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ pub use left_out::LeftOut;
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
 use crate::schedule::Schedule;
-use crate::shape::Placement;
+use crate::shape::{Placement, Vocabulary};
 
 /// A rule that makes schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -249,6 +249,16 @@ impl Family {
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.parts().0
+    }
+
+    /// How it spreads the output layer.
+    #[must_use]
+    pub const fn vocabulary(self) -> Vocabulary {
+        match self {
+            Self::Vocab1 | Self::Interlaced1F1B | Self::VHalfVocab1 => Vocabulary::TwoBarriers,
+            Self::Vocab2 | Self::VHalfVocab2 => Vocabulary::OneBarrier,
+            _ => Vocabulary::Whole,
+        }
     }
 
     /// The name on the command line.
