@@ -221,11 +221,10 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
     }
     let timeline = timeline(outcome)?;
     let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
-    let run =
-        explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
-            Some(timing) => timing.hop(value, from, to, made),
-            None => costs.hop().0,
-        });
+    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+        Some(timing) => timing.hop(value, from, to, made),
+        None => costs.hop().0,
+    });
     Ok(explain::with_collectives(run, &case.schedule, costs))
 }
 

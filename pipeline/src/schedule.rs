@@ -201,13 +201,7 @@ fn check_known(shape: Shape, pass: Pass, stage: usize) -> Result<(), Fault> {
 }
 
 /// Names the first of `kinds` that `done[cell]` lacks.
-fn missing(
-    shape: Shape,
-    placement: Placement,
-    done: &[u8],
-    cell: usize,
-    kinds: &[Kind],
-) -> Fault {
+fn missing(shape: Shape, placement: Placement, done: &[u8], cell: usize, kinds: &[Kind]) -> Fault {
     let all = kinds.iter().fold(0, |all, &kind| all | parts(kind));
     let others = done[cell + 1..].iter().filter(|&&other| other != all).count();
     let columns = shape.microbatches() as usize;

@@ -39,7 +39,8 @@ pub(crate) fn walk(
         let begin = at[here];
         while at[here] < order.passes().len() {
             let slot = order.slot_at(at[here]);
-            if let Some(value) = first_lacking(slot, shape, |value| values[shape.value_cell(value)] == MADE)
+            if let Some(value) =
+                first_lacking(slot, shape, |value| values[shape.value_cell(value)] == MADE)
             {
                 let line = &mut values[shape.value_cell(value)];
                 next_in_line[here] = std::mem::replace(line, stage + 1);

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn passes_are_told_apart_in_grey() {
         let shades = |later: bool| {
-            let kinds = Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
+            let kinds =
+                Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
             kinds.map(move |kind| lightness(colours(kind, later).0))
         };
         let mut grey: Vec<f64> = [false, true].into_iter().flat_map(shades).collect();

@@ -217,8 +217,7 @@ mod tests {
         let chunks = passes.map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(1);
         let shape = Shape::new(1, chunks, 1).unwrap();
         let (steps, memory) = (1, &memory);
-        let trace =
-            Trace { name, timeline, shape, steps, transfers, releases, optimizer, memory };
+        let trace = Trace { name, timeline, shape, steps, transfers, releases, optimizer, memory };
         write(&mut json, &trace).unwrap();
         let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()

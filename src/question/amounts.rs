@@ -94,8 +94,7 @@ pub fn footprints(
         (None, None) => return Ok(None),
     };
     let pair = |(until_backward, until_weight)| Footprint { until_backward, until_weight };
-    let held =
-        Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect());
+    let held = Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect());
     Ok(Some(match &keys.vocab_activation {
         Some(shards) if shape.has_shards() => {
             held.with_shards(vocabulary::by_stage("vocab-activation", shards, shape)?)

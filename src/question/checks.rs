@@ -25,7 +25,8 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
         return Err(scenario.error(setting, Some("vocab-tflops"), message).with_help(cure));
     }
     if let Some(rate) = keys.vocab_tflops.filter(|rate| !(1e-6..=1e9).contains(rate)) {
-        let message = format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
+        let message =
+            format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
         return Err(scenario.error(setting, Some("vocab-tflops"), message));
     }
     let missing = missing(keys, rule);

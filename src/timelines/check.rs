@@ -46,8 +46,13 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         backward_weight: Nanos(w),
     });
     let mut costs = Costs::new(times.collect(), Nanos(hop_ns));
-    if let Some(RawShards { before_ns, after_ns, broadcast_ns, statistics_ns, hidden_gradient_ns }) =
-        shards
+    if let Some(RawShards {
+        before_ns,
+        after_ns,
+        broadcast_ns,
+        statistics_ns,
+        hidden_gradient_ns,
+    }) = shards
     {
         if before_ns.len() != after_ns.len() {
             return Err("its costs of S and T are not for the same number of shards".to_owned());

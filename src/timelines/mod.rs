@@ -129,7 +129,8 @@ fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
         let measurements = |stage: usize| {
             let measurement = |span: &pipeline::Span| {
                 let needs = remote_needs((shape, schedule.placement()), stage, span.slot);
-                let at = needs.map(|value| (arrivals[step * values + shape.value_cell(value)], value));
+                let at =
+                    needs.map(|value| (arrivals[step * values + shape.value_cell(value)], value));
                 let last = at.max_by_key(|&(at, _)| at);
                 let since = |at: Nanos| Nanos(at.0.saturating_sub(begin.0));
                 Measurement {

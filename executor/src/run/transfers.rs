@@ -99,7 +99,8 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
         while at[stage] < until {
             let slot = schedule.orders()[stage].slot_at(at[stage]);
             let needs = slot.passes().flat_map(|pass| pass.needs(shape));
-            let start = needs.map(|value| made[shape.value_cell(value)]).fold(free[stage], u64::max);
+            let start =
+                needs.map(|value| made[shape.value_cell(value)]).fold(free[stage], u64::max);
             let passes = slot.passes().count();
             let end = start + passes as u64;
             for value in slot.passes().filter_map(pipeline::Pass::makes) {

@@ -145,7 +145,8 @@ fn slot(link: &Link) -> Vec<u64> {
 fn transfer(one: &Transfer) -> [u64; 7] {
     let Transfer { value, from, to, made, end, .. } = *one;
     let gradient = u64::from(matches!(value, Value::Gradient { .. }));
-    let (chunk, microbatch) = (u64::from(value.chunk().unwrap_or(0)), u64::from(value.microbatch()));
+    let (chunk, microbatch) =
+        (u64::from(value.chunk().unwrap_or(0)), u64::from(value.microbatch()));
     [from as u64, to as u64, made.0, end.0, gradient, chunk, microbatch]
 }
 

@@ -86,12 +86,7 @@ fn insert(grid: &Grid, shape: Shape) -> Vec<Order> {
     stages.map(|stage| order(grid, shape, stage, &between)).collect()
 }
 
-fn order(
-    grid: &Grid,
-    shape: Shape,
-    stage: u16,
-    between: &[((usize, u64), Kind, u32)],
-) -> Order {
+fn order(grid: &Grid, shape: Shape, stage: u16, between: &[((usize, u64), Kind, u32)]) -> Order {
     let mut order = Order::with_capacity(8 * shape.microbatches() as usize);
     let mut between = between.iter().peekable();
     let mut counts = [0u32; 6];
