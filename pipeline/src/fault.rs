@@ -66,6 +66,12 @@ pub enum Fault {
         /// Where it stands.
         stage: usize,
     },
+    /// Shards where microbatches go through the stages both ways.
+    #[error(
+        "the output layer cannot be in shards where microbatches go both ways: S and T are for one \
+         last chunk on one stage"
+    )]
+    MirroredShards,
     /// A shard or a microbatch that the shape does not have.
     #[error(
         "{pass} on stage {stage}: there are only {stages} shards, one per stage, and \

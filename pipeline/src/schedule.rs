@@ -101,6 +101,9 @@ impl Schedule {
     /// # Errors
     /// The first fault found, with the passes and stages it concerns.
     pub fn new(shape: Shape, placement: Placement, orders: Vec<Order>) -> Result<Self, Fault> {
+        if shape.has_shards() && placement == Placement::Mirrored {
+            return Err(Fault::MirroredShards);
+        }
         check_complete(shape, placement, &orders)?;
         let walk = walk::walk(shape, placement, &orders)?;
         Ok(Self { shape, placement, orders, walk })

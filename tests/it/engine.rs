@@ -65,7 +65,8 @@ proptest! {
         let slow = slow % chunks.len();
         chunks[slow].forward += Nanos(5);
         chunks[slow].backward_input += Nanos(5);
-        let slower = Costs::new(chunks, costs.hop());
+        let slower = Costs::new(chunks, costs.hop())
+            .with_shards(costs.shards().to_vec(), costs.collectives());
         prop_assert!(step(latency, bytes, &slower) >= base);
     }
 

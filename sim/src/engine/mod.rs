@@ -248,7 +248,7 @@ pub enum Cause {
         /// Who makes it.
         on: usize,
     },
-    /// A value that all stages make together is not there.
+    /// A collective has not ended, since not all have come to take part.
     Collective,
     /// What it made cannot leave, because the receiver has not asked for it.
     Unreceived {
@@ -292,7 +292,7 @@ impl fmt::Display for Standstill {
         write!(f, "stage {stage} stands before {pass}{of_step} since {since}: ")?;
         match cause {
             Cause::Value { on } => write!(f, "it needs a value from stage {on}"),
-            Cause::Collective => write!(f, "it needs a value that all stages make"),
+            Cause::Collective => write!(f, "it waits for a collective of all stages"),
             Cause::Unreceived { by } => write!(f, "stage {by} has not asked for what it sends"),
             Cause::Memory { needs, limit } => {
                 write!(f, "its device would hold {needs}, but has {limit}")
