@@ -71,6 +71,18 @@ impl Costs {
         Self { chunks, hop, shards: Vec::new(), collectives }
     }
 
+    /// The same with other times of the chunks, in model order.
+    #[must_use]
+    pub fn with_chunks(self, chunks: Vec<PassTimes>) -> Self {
+        Self { chunks, ..self }
+    }
+
+    /// The same with another hop.
+    #[must_use]
+    pub fn with_hop(self, hop: Nanos) -> Self {
+        Self { hop, ..self }
+    }
+
     /// The same with the times of the vocabulary by shard, one on each stage.
     #[must_use]
     pub fn with_shards(self, shards: Vec<ShardTimes>, collectives: Collectives) -> Self {

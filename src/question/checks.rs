@@ -1,6 +1,6 @@
 //! What is wrong with a question, at the key that is to blame.
 
-use pipeline::{Bytes, Fault, Limit, Shape, Vocabulary};
+use pipeline::{Bytes, Fault, Limit, Shape};
 
 use super::Rule;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
             format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
         return Err(scenario.error(setting, Some("vocab-tflops"), message));
     }
-    let missing = missing(keys, rule);
+    let missing = missing(keys, matches!(rule, Rule::Family(_)));
     if missing.is_empty() {
         return Ok(());
     }
@@ -57,13 +57,12 @@ fn some_size(keys: &Keys) -> bool {
 }
 
 /// The keys without which the question makes no sense; a written schedule brings its own shape.
-fn missing(keys: &Keys, rule: &Rule) -> Vec<&'static str> {
-    let needs_shape = matches!(rule, Rule::Family(_));
+fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     let measured = keys.profile.is_some();
     let scale = keys.layers_per_stage.is_some() || keys.microbatch_size.is_some();
     let (sizes, scale) = (!measured && (some_size(keys) || scale), !measured && scale);
     let derived = keys.vocab_tflops.is_some();
-    let shards = rule.vocabulary() != Vocabulary::Whole || keys.of_vocabulary().next().is_some();
+    let shards = keys.of_vocabulary().next().is_some();
     let required = [
         ("stages", needs_shape && keys.stages.is_none()),
         ("microbatches", needs_shape && keys.microbatches.is_none()),

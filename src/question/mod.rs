@@ -93,6 +93,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::{Family, LeftOut, Schedule, Vocabulary};
+use pipeline::{Family, LeftOut, Schedule};
 
 use crate::error::Error;
 use crate::files;
@@ -40,14 +40,6 @@ impl Rule {
         match self {
             Self::Family(family) => Some(*family),
             Self::Written(..) => None,
-        }
-    }
-
-    /// How it spreads the output layer.
-    pub fn vocabulary(&self) -> Vocabulary {
-        match self {
-            Self::Family(family) => family.vocabulary(),
-            Self::Written(_, schedule) => schedule.shape().vocabulary(),
         }
     }
 

@@ -6,7 +6,21 @@
 
 use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, Vocabulary};
 
+use super::Rule;
 use crate::keys::Keys;
+
+/// Checks that S and T have times where `rule` has them.
+pub(super) fn check(keys: &Keys, rule: &Rule, shape: Shape) -> Result<(), Fault> {
+    if !shape.has_shards() || keys.of_vocabulary().next().is_some() {
+        return Ok(());
+    }
+    match rule {
+        Rule::Family(family) => Err(family.needs_shard_times()),
+        Rule::Written(..) => {
+            Err(Fault::ShardCount { what: "costs", given: 0, shards: shape.stages() })
+        }
+    }
+}
 
 /// The times of S and T on each stage.
 pub(super) fn times(keys: &Keys, shape: Shape) -> Result<Vec<ShardTimes>, Fault> {

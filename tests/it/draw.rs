@@ -93,9 +93,12 @@ fn costs_with_shards(shape: Shape) -> impl Strategy<Value = Costs> {
     let time = || prop_oneof![Just(0), 0..30u64].prop_map(Nanos);
     let shard = (time(), time()).prop_map(|(before, after)| ShardTimes { before, after });
     let shards = proptest::collection::vec(shard, shape.stages());
-    let collectives = (time(), time(), time()).prop_map(|(broadcast, statistics, hidden_gradient)| {
-        Collectives { broadcast, statistics, hidden_gradient }
-    });
+    let collectives =
+        (time(), time(), time()).prop_map(|(broadcast, statistics, hidden_gradient)| Collectives {
+            broadcast,
+            statistics,
+            hidden_gradient,
+        });
     (costs(shape.chunks()), shards, collectives)
         .prop_map(|(costs, shards, collectives)| costs.with_shards(shards, collectives))
 }
@@ -146,7 +149,8 @@ const VOCABULARIES: [Vocabulary; 3] =
 pub(crate) fn schedule() -> impl Strategy<Value = (Schedule, Costs)> {
     let placement = select(&[Placement::Looped, Placement::Vee, Placement::Mirrored][..]);
     let pairs = any::<bool>();
-    let sizes = (placement, 1..=5u64, 1..=3u64, 1..=6u64, pairs, any::<u64>(), select(&VOCABULARIES[..]));
+    let sizes =
+        (placement, 1..=5u64, 1..=3u64, 1..=6u64, pairs, any::<u64>(), select(&VOCABULARIES[..]));
     sizes.prop_flat_map(|(placement, stages, chunks, microbatches, pairs, seed, vocabulary)| {
         let mirrored = placement == Placement::Mirrored;
         let vocabulary = if mirrored { Vocabulary::Whole } else { vocabulary };

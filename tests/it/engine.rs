@@ -65,8 +65,7 @@ proptest! {
         let slow = slow % chunks.len();
         chunks[slow].forward += Nanos(5);
         chunks[slow].backward_input += Nanos(5);
-        let slower = Costs::new(chunks, costs.hop())
-            .with_shards(costs.shards().to_vec(), costs.collectives());
+        let slower = costs.clone().with_chunks(chunks);
         prop_assert!(step(latency, bytes, &slower) >= base);
     }
 

@@ -1,8 +1,9 @@
 //! Everything that can be wrong with a schedule or a question, provoked, with its exact meaning.
 
 use pipeline::{
-    Bytes, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory, Nanos, Order,
-    Pass, PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
+    Bytes, Collectives, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory,
+    Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
+    TextError, Wait,
 };
 use sim::Replay;
 
@@ -257,7 +258,8 @@ fn numbers_that_just_do_not_overflow() {
         times[2].forward = Nanos(most / 8);
         let mut footprints = vec![held(0, 0); usize::from(shape.chunks())];
         footprints[1] = held(most / 8, 0);
-        let costs = Costs::new(times, Nanos(0));
+        let shards = vec![ShardTimes::default(); shape.stages()];
+        let costs = Costs::new(times, Nanos(0)).with_shards(shards, Collectives::default());
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         let problem = problem.with_limit(Limit::TimesP { millionths: u64::MAX });

@@ -85,7 +85,9 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u
         let gradient = match schedule.shape().vocabulary() {
             _ if !last => from(backward_ends, c + 1),
             Vocabulary::Whole => 0,
-            Vocabulary::TwoBarriers => all(schedule, t_ends, i) + costs.collectives().hidden_gradient.0,
+            Vocabulary::TwoBarriers => {
+                all(schedule, t_ends, i) + costs.collectives().hidden_gradient.0
+            }
             Vocabulary::OneBarrier => all(schedule, s_ends, i) + costs.collectives().statistics.0,
         };
         gradient.max(from(forward_ends, c))

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape, Vocabulary};
+use pipeline::{
+    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape, Vocabulary,
+};
 use proptest::prelude::*;
 use sim::Sharing;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
@@ -124,8 +126,7 @@ fn check_law(question: &Bench, run: &Run) {
             assert!(step == 0 || span.start >= run.releases[step as usize - 1][stage]);
             on_device.entry(question.seats.device(stage)).or_default().push((span.start, span.end));
             for value in span.slot.passes().flat_map(|pass| pass.needs(question.schedule.shape())) {
-                let (shape, placement) =
-                    (question.schedule.shape(), question.schedule.placement());
+                let (shape, placement) = (question.schedule.shape(), question.schedule.placement());
                 if placement.maker(shape, value) == Some(stage) {
                     continue;
                 }

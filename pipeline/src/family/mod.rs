@@ -261,6 +261,12 @@ impl Family {
         }
     }
 
+    /// What it says where it lacks the times of S and T.
+    #[must_use]
+    pub fn needs_shard_times(self) -> Fault {
+        vocabulary::needs_times(self.name())
+    }
+
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

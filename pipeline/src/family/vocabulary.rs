@@ -81,13 +81,18 @@ pub(super) fn with_shards(
     vocabulary: Vocabulary,
 ) -> Result<Shape, Fault> {
     if problem.costs().shards().is_empty() {
-        let what = "the times of S and T on each stage (vocab-s, vocab-t)".to_owned();
-        return Err(Fault::Needs { family, key: "vocab-s", what });
+        return Err(needs_times(family));
     }
     let shape = problem.shape().with_vocabulary(vocabulary)?;
     problem.costs().check(shape)?;
     problem.footprints().check(shape)?;
     Ok(shape)
+}
+
+/// What `family` says where it lacks the times of S and T.
+pub(super) fn needs_times(family: &'static str) -> Fault {
+    let what = "the times of the output layer's shards (vocab-s and vocab-t)".to_owned();
+    Fault::Needs { family, key: "vocab-s", what }
 }
 
 fn delayed(

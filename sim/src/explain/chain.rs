@@ -135,8 +135,7 @@ fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2
 
 /// The same with no time for hops and collectives.
 fn without_communication(costs: &Costs) -> Costs {
-    let free = Costs::new(costs.chunks().to_vec(), Nanos(0));
-    free.with_shards(costs.shards().to_vec(), Collectives::default())
+    costs.clone().with_hop(Nanos(0)).with_shards(costs.shards().to_vec(), Collectives::default())
 }
 
 /// All chunks and all shards alike, as much work in all as before, and no hop or collective.

@@ -2,7 +2,9 @@
 
 mod memory;
 
-use pipeline::{Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value};
+use pipeline::{
+    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value,
+};
 use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Timing};
 
@@ -140,7 +142,7 @@ impl Bench<'_> {
             self.notes.push(note);
         }
         let name = format!("a layer from stage {slowest} to stage {fastest}");
-        self.try_costs(name, Costs::new(chunks, costs.hop()), Links::None)
+        self.try_costs(name, costs.clone().with_chunks(chunks), Links::None)
     }
 
     /// Each stage 5 % slower and 5 % faster.
@@ -161,7 +163,15 @@ impl Bench<'_> {
                     true => format!("stages {stage} and {twin} 5 % {word}"),
                     false => format!("stage {stage} 5 % {word}"),
                 };
-                self.try_costs(name, Costs::new(chunks, costs.hop()), Links::None)?;
+                let mut shards = costs.shards().to_vec();
+                if let Some(times) = shards.get_mut(stage) {
+                    let [before, after] =
+                        [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
+                    *times = ShardTimes { before, after };
+                }
+                let slower = costs.clone().with_chunks(chunks);
+                let slower = slower.with_shards(shards, costs.collectives());
+                self.try_costs(name, slower, Links::None)?;
             }
         }
         Ok(())
@@ -176,7 +186,7 @@ impl Bench<'_> {
         if links != Links::All {
             return self.add(name.to_owned(), self.case, links, false);
         }
-        let ordered = Costs::new(costs.chunks().to_vec(), Nanos(costs.hop().0.div_ceil(2)));
+        let ordered = costs.clone().with_hop(Nanos(costs.hop().0.div_ceil(2)));
         let rebuilt = rebuilt(self.case, &ordered)
             .map(|(_, schedule)| Case { schedule, ..self.case.clone() });
         self.add(name.to_owned(), rebuilt.as_ref().unwrap_or(self.case), links, rebuilt.is_some())
