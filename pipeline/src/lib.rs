@@ -25,6 +25,7 @@ mod problem;
 mod schedule;
 mod shape;
 mod spread;
+mod steady;
 mod text;
 mod timeline;
 mod units;
@@ -35,7 +36,7 @@ pub mod closed_form;
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
-pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse};
+pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};
@@ -43,6 +44,7 @@ pub use problem::{Limit, Limits, Problem};
 pub use schedule::{Order, Schedule};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
+pub use steady::Steady;
 pub use text::TextError;
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};

@@ -6,7 +6,7 @@ mod notes;
 mod rule;
 mod vocabulary;
 
-use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
+use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
 
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, Selected, rules, selected};
@@ -43,6 +43,8 @@ pub struct Case {
     pub noise: Option<Noise>,
     /// What it runs on, if the question says.
     pub hardware: Option<Hardware>,
+    /// Which part of the run is measured, if the schedule is one that never flushes.
+    pub steady: Option<Steady>,
 }
 
 impl Case {
@@ -56,7 +58,7 @@ impl Case {
 
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
-        self.schedule.shape().microbatches() / self.problem.segments()
+        self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
     }
 }
 
@@ -92,10 +94,15 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
+    if let (Some(hardware), true) = (&hardware, amounts::steady(keys, rule).is_some()) {
+        return Err(checks::flushes(scenario, setting, rule, hardware.steps));
+    }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
+    let steady = amounts::steady(keys, rule);
+    let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
         problem = problem.with_group(group);
@@ -144,6 +151,7 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         limits,
         noise,
         hardware,
+        steady: amounts::steady(keys, rule),
     })
 }
 

@@ -1,10 +1,10 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Vocabulary};
+use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady, Vocabulary};
 
-use super::Rule;
 use super::checks::{has_footprints, limit_in_bytes};
 use super::vocabulary::padded;
+use super::{Rule, amounts};
 use crate::hardware;
 use crate::scenario::Setting;
 
@@ -51,6 +51,14 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
             ));
         }
         _ => {}
+    }
+    if let Some(steady) = amounts::steady(keys, rule) {
+        let Steady { lead, measured, .. } = steady;
+        let s = if measured == 1 { "" } else { "s" };
+        notes.push(format!(
+            "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",
+            steady.updates()
+        ));
     }
     if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
         notes.push(format!("has no groups to choose, group = {told} is ignored"));
