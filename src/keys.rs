@@ -124,6 +124,45 @@ pub struct Keys {
     /// [default: half of them, all]
     #[arg(long, value_name = "N", help_heading = HOST, allow_negative_numbers = true)]
     pub offload_chunks: Option<u64>,
+    /// S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and
+    /// microbatch; or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_s: Option<Vec<Nanos>>,
+    /// T: time of the output layer on a shard behind the barrier; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_t: Option<Vec<Nanos>>,
+    /// Time of the input layer's forward on a shard, which runs with S [default: 0ns]; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_input_forward: Option<Vec<Nanos>>,
+    /// Time of the input layer's backward on a shard, which runs with T [default: 0ns]; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_input_backward: Option<Vec<Nanos>>,
+    /// TFLOP/s that a device reaches in the output layer, in place of --vocab-s and --vocab-t: 6bshV
+    /// FLOPs over p stages, V up to a multiple of 2p; with --vocabulary, --hidden, --seq and
+    /// --microbatch-size
+    #[arg(long, value_name = "RATE", help_heading = VOCABULARY, allow_negative_numbers = true)]
+    pub vocab_tflops: Option<f64>,
+    /// Time of every barrier behind S or T, from the end of the last stage's [default: 0ns]
+    #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub vocab_barrier: Option<Nanos>,
+    /// Time of the broadcast of the last chunk's output to all stages, before S [default: 0ns]
+    #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub vocab_broadcast: Option<Nanos>,
+    /// Bytes a shard holds for one microbatch from S to T [default: 0B]; or one per stage
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_activation: Option<Vec<Bytes>>,
     /// Slow stages, devices and links: how many times as long their work takes, as in
     /// stage:3=1.5,link:2-3=2 (device k is stage k's unless stages share devices)
     #[arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE)]
@@ -160,6 +199,8 @@ pub struct Keys {
 
 /// Heading in the help of copies to the host.
 const HOST: &str = "Copies to the host";
+/// Heading in the help of the output layer in shards.
+const VOCABULARY: &str = "Output layer over all stages";
 
 /// Heading in the help of what makes durations differ.
 const NOISE: &str = "Stragglers and noise";
@@ -216,6 +257,14 @@ key_set!(Keys {
     host_bandwidth: "host-bandwidth",
     devices_per_host_link: "devices-per-host-link",
     offload_chunks: "offload-chunks",
+    vocab_s: "vocab-s",
+    vocab_t: "vocab-t",
+    vocab_input_forward: "vocab-input-forward",
+    vocab_input_backward: "vocab-input-backward",
+    vocab_tflops: "vocab-tflops",
+    vocab_barrier: "vocab-barrier",
+    vocab_broadcast: "vocab-broadcast",
+    vocab_activation: "vocab-activation",
     slowdown: "slowdown",
     slowdown_profile: "slowdown-profile",
     jitter: "jitter",
@@ -227,8 +276,8 @@ key_set!(Keys {
 impl Keys {
     /// These keys, and those of `other` where these say nothing.
     ///
-    /// The two ways to give footprints exclude each other: naming one here drops the other there; and
-    /// so do the three ways to give the time of a copy to the host.
+    /// The ways to give footprints exclude each other, and so do those to give the times of shards, and
+    /// those to give the time of a copy to the host: naming one here drops the others there.
     #[must_use]
     pub fn over(self, mut other: Self) -> Self {
         if self.activation.is_some() {
@@ -238,12 +287,23 @@ impl Keys {
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
         }
+        if self.vocab_s.is_some() || self.vocab_t.is_some() {
+            other.vocab_tflops = None;
+        }
+        if self.vocab_tflops.is_some() {
+            (other.vocab_s, other.vocab_t) = (None, None);
+        }
         let copies = self.offload_time.is_some() || self.offload_ratio.is_some();
         if copies || self.host_bandwidth.is_some() {
             other.offload_time = None;
             (other.offload_ratio, other.host_bandwidth) = (None, None);
         }
         self.or(other)
+    }
+
+    /// The names of the keys about the output layer in shards that say something.
+    pub fn of_vocabulary(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.given().filter(|name| name.starts_with("vocab-"))
     }
 
     /// Reads the profiles from `folder`, unless their paths are absolute.

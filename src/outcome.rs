@@ -278,6 +278,7 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
         Some(timing) => timing.hop(value, from, to, made),
         None => costs.hop().0,
     });
+    let run = explain::with_collectives(run, &case.schedule, costs);
     Ok(Run { copies, ..run })
 }
 
@@ -302,7 +303,9 @@ pub fn write_trace(
     let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
     let copies = &run.copies[..];
     let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
-    let trace = Trace { name, timeline, steps, transfers, copies, releases, optimizer, memory };
+    let shape = outcome.case.schedule.shape();
+    let trace =
+        Trace { name, timeline, shape, steps, transfers, copies, releases, optimizer, memory };
     Ok(trace::write(out, &trace)?)
 }
 

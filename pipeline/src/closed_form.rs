@@ -353,6 +353,29 @@ impl Uniform {
         2 * self.microbatches.min((self.stages + 2) / 2)
     }
 
+    /// 1F1B with the output layer in shards and `barriers` behind S and T (k, 2 of algorithm 1 and 1 of
+    /// algorithm 2), most microbatches in flight on `stage`: p-r+k, or all m (Vocabulary Parallelism,
+    /// section 5.2: p+2 and p+1 on the first stage). Exact everywhere.
+    #[must_use]
+    pub fn vocabulary_in_flight(&self, barriers: u64, stage: u64) -> u64 {
+        self.microbatches.min(self.stages - stage + barriers)
+    }
+
+    /// Interlaced 1F1B, most microbatches in flight on `stage`: 1 + ceil(3(p-1-r)/2), or all m
+    /// (Vocabulary Parallelism, appendix B: 1.5p on the first stage). Exact everywhere.
+    #[must_use]
+    pub fn interlaced_in_flight(&self, stage: u64) -> u64 {
+        self.microbatches.min(1 + (3 * (self.stages - 1 - stage)).div_ceil(2))
+    }
+
+    /// V-Half with the output layer in shards and `barriers` behind S and T (k), most chunk activations
+    /// in flight on the stage that has most: 2 (floor((p+2)/2) + k), or all 2m (derived: every barrier
+    /// lets a microbatch live a repetition longer). Exact everywhere.
+    #[must_use]
+    pub fn v_half_vocabulary_in_flight(&self, barriers: u64) -> u64 {
+        2 * self.microbatches.min((self.stages + 2) / 2 + barriers)
+    }
+
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
     /// 2.1). Exact for m >= 2p where M_W <= M_B.
     #[must_use]

@@ -6,7 +6,9 @@
 //! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
 //! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee), one
 //! chunk per stage `Looped` or [`Mirrored`](Placement::Mirrored), whichever fits more passes, the
-//! first where they are the same. Lines end in `\n` or `\r\n`; white space behind the last pass,
+//! first where they are the same. A schedule with S and T has a line before the others that says how
+//! many barriers they have: `vocabulary 1` for algorithm 1, with two, `vocabulary 2` for algorithm 2.
+//! Lines end in `\n` or `\r\n`; white space behind the last pass,
 //! blank lines included, says nothing.
 
 use std::fmt;
@@ -18,7 +20,7 @@ use crate::copies::{CopyOp, Part, Streams, Way};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::{Order, Schedule};
-use crate::shape::{Placement, Shape};
+use crate::shape::{Placement, Shape, Vocabulary};
 
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -52,11 +54,22 @@ pub enum TextError {
         /// What stands there, shortened.
         word: String,
     },
+    /// A first line that begins like one about the vocabulary and says something else.
+    #[error(
+        "line 1: `{line}` says nothing of the vocabulary; write `vocabulary 1` (algorithm 1) or \
+         `vocabulary 2` (algorithm 2)"
+    )]
+    Vocabulary {
+        /// What stands there, shortened.
+        line: String,
+    },
     /// A line without passes.
-    #[error("line {line} is empty: stage {} has no passes", .line - 1)]
+    #[error("line {line} is empty: stage {stage} has no passes")]
     EmptyLine {
         /// Line, from 1.
         line: usize,
+        /// Whose line it is.
+        stage: usize,
     },
     /// No lines at all.
     #[error("the schedule is empty: write one line per stage")]
@@ -69,13 +82,16 @@ pub enum TextError {
         /// Number of lines.
         stages: usize,
     },
-    /// Well-formed, but not a schedule. Line 1 is stage 0.
+    /// Well-formed, but not a schedule. The first line of passes is stage 0.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(algorithm) = algorithm(self.shape().vocabulary()) {
+            writeln!(f, "{HEADER} {algorithm}")?;
+        }
         for (stage, order) in self.orders().iter().enumerate() {
             for (i, slot) in order.slots().enumerate() {
                 let sep = if i > 0 { " " } else { "" };
@@ -100,18 +116,22 @@ impl FromStr for Schedule {
         if lines.is_empty() {
             return Err(TextError::Empty);
         }
+        let (vocabulary, lines) = read_header(lines)?;
+        let headers = usize::from(vocabulary != Vocabulary::Whole);
         let mut part = None;
-        let read = |line| read_line(line, &mut part);
+        let read = |(stage, line)| read_line(stage, stage + 1 + headers, line, &mut part);
         let lines = lines.split('\n').enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         let (orders, streams): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
         let stages = orders.len();
         let passes = || orders.iter().flat_map(Order::passes);
+        let passes = || passes().filter(|pass| !pass.kind.is_of_vocabulary());
         let chunks = passes().map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(0);
         let microbatches = passes().map(|pass| u64::from(pass.microbatch) + 1).max().unwrap_or(0);
         if chunks % stages as u64 != 0 {
             return Err(TextError::Uneven { chunks, stages });
         }
-        let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?;
+        let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?
+            .with_vocabulary(vocabulary)?;
         let placement = likeliest_placement(shape, &orders);
         let schedule = Self::new(shape, placement, orders)?;
         Ok(match part {
@@ -126,7 +146,7 @@ fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
     let strays = |placement: Placement| {
         let stages = orders.iter().enumerate();
         let strays = stages.map(|(stage, order)| {
-            let home = |pass: &&Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+            let home = |pass: &&Pass| placement.stage_of(shape, **pass);
             order.passes().iter().filter(|pass| home(pass) != stage).count()
         });
         strays.sum::<usize>()
@@ -137,9 +157,40 @@ fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
     allowed.iter().copied().min_by_key(|&one| strays(one)).unwrap_or(Placement::Looped)
 }
 
-/// The passes of a line, and the streams of copies behind them. All lines copy the same part.
+/// The word a line about the vocabulary begins with.
+const HEADER: &str = "vocabulary";
+
+/// The number of the published algorithm; none where there are no S and T.
+const fn algorithm(vocabulary: Vocabulary) -> Option<u8> {
+    match vocabulary {
+        Vocabulary::Whole => None,
+        Vocabulary::TwoBarriers => Some(1),
+        Vocabulary::OneBarrier => Some(2),
+    }
+}
+
+/// How the vocabulary is spread, and the lines behind the one that says so.
+fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
+    let (first, rest) = lines.split_once('\n').unwrap_or((lines, ""));
+    let Some(said) = first.trim_ascii().strip_prefix(HEADER) else {
+        return Ok((Vocabulary::Whole, lines));
+    };
+    let all = [Vocabulary::TwoBarriers, Vocabulary::OneBarrier];
+    let named = |one: &Vocabulary| {
+        algorithm(*one).is_some_and(|number| said.trim_ascii() == number.to_string())
+    };
+    let vocabulary = all.into_iter().find(named).filter(|_| said.starts_with(' '));
+    let line = || first.trim_ascii().chars().take(40).collect();
+    let vocabulary = vocabulary.ok_or_else(|| TextError::Vocabulary { line: line() })?;
+    if rest.is_empty() { Err(TextError::Empty) } else { Ok((vocabulary, rest)) }
+}
+
+/// The passes of line `number`, from 1, and the streams of copies behind them. All lines copy the
+/// same part.
 fn read_line(
-    (number, line): (usize, &str),
+    stage: usize,
+    number: usize,
+    line: &str,
     part: &mut Option<Part>,
 ) -> Result<(Order, Streams), TextError> {
     let mut order = Order::default();
@@ -147,7 +198,7 @@ fn read_line(
     let place = |word: &str| {
         let offset = word.as_ptr() as usize - line.as_ptr() as usize;
         let column = line[..offset].chars().count() + 1;
-        (number + 1, column, word.chars().take(40).collect())
+        (number, column, word.chars().take(40).collect())
     };
     for word in line.split_ascii_whitespace() {
         let wrong = || {
@@ -170,7 +221,7 @@ fn read_line(
         }
     }
     if order.passes().is_empty() {
-        return Err(TextError::EmptyLine { line: number + 1 });
+        return Err(TextError::EmptyLine { line: number, stage });
     }
     Ok((order, streams))
 }

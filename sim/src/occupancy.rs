@@ -234,14 +234,14 @@ fn add_copy(copy: &HostCopy, changes: &mut Changes) {
 /// When the pass starts that takes each value from another stage, by [`Setup::cell`].
 fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
     let shape = setup.schedule.shape();
-    let mut uses = vec![Nanos(0); 2 * shape.cells() * setup.steps as usize];
+    let mut uses = vec![Nanos(0); shape.value_cells() * setup.steps as usize];
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
         let slots = setup.schedule.orders()[stage].slots().count().max(1);
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
-                let needs = pass.needs(shape.chunks());
-                for value in needs.filter(|value| value.chunk() != pass.chunk) {
+                let needs = pass.needs(shape);
+                for value in needs.filter(|value| value.chunk() != Some(pass.chunk)) {
                     uses[setup.cell(value, step)] = span.start;
                 }
             }
@@ -252,19 +252,21 @@ fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
 
 /// The activations `stage` holds at the moment `at`, once all that changes then has changed.
 fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held> {
-    let mut held: BTreeMap<(u16, u32), (Pass, Bytes)> = BTreeMap::new();
+    let mut held: BTreeMap<(bool, u16, u32), (Pass, Bytes)> = BTreeMap::new();
     for span in run.timeline.stages[stage].iter().take_while(|span| span.start <= at) {
         for pass in span.slot.passes() {
-            let cell = (pass.chunk, pass.microbatch);
-            let footprint = footprints.of(pass.chunk);
+            let cell = (pass.kind.is_of_vocabulary(), pass.chunk, pass.microbatch);
+            let footprint = || footprints.of(pass.chunk);
+            let shard = || footprints.change(Pass { kind: Kind::S, ..pass }).taken_at_start;
             let ended = span.end <= at;
             match pass.kind {
-                Kind::F => held.insert(cell, (pass, footprint.until_backward)),
-                Kind::B if ended => held.insert(cell, (pass, footprint.until_weight)),
-                Kind::B => held.insert(cell, (pass, footprint.until_backward)),
-                Kind::W | Kind::BW if ended => held.remove(&cell),
-                Kind::W => held.insert(cell, (pass, footprint.until_weight)),
-                Kind::BW => held.insert(cell, (pass, footprint.until_backward)),
+                Kind::F => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::B if ended => held.insert(cell, (pass, footprint().until_weight)),
+                Kind::B => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::W | Kind::BW | Kind::T if ended => held.remove(&cell),
+                Kind::W => held.insert(cell, (pass, footprint().until_weight)),
+                Kind::BW => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::S | Kind::T => held.insert(cell, (pass, shard())),
             };
         }
     }

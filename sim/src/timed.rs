@@ -23,6 +23,10 @@ pub trait Timing {
     /// `start`.
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64;
 
+    /// How long the collective takes that hands on `value`, from the end of the last pass that takes
+    /// part, at `start`.
+    fn collective(&self, value: Value, start: u64) -> u64;
+
     /// How long an activation of `chunk`, all of it, takes to the host or back: no time unless said.
     fn copy(&self, chunk: u16, way: Way) -> u64 {
         let _ = (chunk, way);
@@ -41,6 +45,10 @@ impl Timing for Nominal<'_> {
 
     fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
         self.0.hop().0
+    }
+
+    fn collective(&self, value: Value, _: u64) -> u64 {
+        self.0.collectives().of(value).0
     }
 
     fn copy(&self, chunk: u16, way: Way) -> u64 {
@@ -103,9 +111,7 @@ pub(crate) fn run(
         Clock::new(schedule, move |chunk, way| part.of_time(Nanos(timing.copy(chunk, way))).0)
     });
     let (shape, placement) = (schedule.shape(), schedule.placement());
-    let columns = shape.microbatches() as usize;
-    let cell = |value: Value| value.row(shape.chunks()) * columns + value.microbatch() as usize;
-    let mut made = vec![0u64; 2 * shape.cells()];
+    let mut made = vec![0u64; shape.value_cells()];
     let mut at = vec![0usize; shape.stages()];
     let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
     for run in schedule.walk() {
@@ -118,10 +124,15 @@ pub(crate) fn run(
             if let Some(copies) = &mut copies {
                 start = start.max(copies.ready(stage, slot));
             }
-            for value in slot.passes().flat_map(|pass| pass.needs(shape.chunks())) {
-                let from = placement.stage(shape, value.chunk(), value.microbatch());
-                let made = made[cell(value)];
-                let hop = if from == stage { 0 } else { timing.hop(value, from, stage, made) };
+            for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
+                let made = made[shape.value_cell(value)];
+                let hop = match placement.maker(shape, value) {
+                    Some(from) if from == stage => 0,
+                    Some(from) if !value.is_collective(shape) => {
+                        timing.hop(value, from, stage, made)
+                    }
+                    _ => timing.collective(value, made),
+                };
                 start = start.max(made.saturating_add(hop));
             }
             let mut done = start;
@@ -130,7 +141,8 @@ pub(crate) fn run(
                 at[stage] += 1;
             }
             for value in slot.passes().filter_map(Pass::makes) {
-                made[cell(value)] = done;
+                let made = &mut made[shape.value_cell(value)];
+                *made = done.max(*made);
             }
             if let Some(copies) = &mut copies {
                 copies.end(stage, done);

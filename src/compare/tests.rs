@@ -57,6 +57,10 @@ impl Timing for Device<'_> {
         let jitter = self.jitter(u64::from(value.microbatch()) << 20 | 5);
         self.costs.hop().0 * (1 + self.faults.hops_more) + jitter
     }
+
+    fn collective(&self, value: Value, start: u64) -> u64 {
+        self.hop(value, 0, 0, start)
+    }
 }
 
 /// A step of `schedule` on a device with `faults`.

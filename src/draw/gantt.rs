@@ -272,8 +272,9 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
         x += pixel(canvas::width(text, layout.font) + layout.font);
         Ok(())
     };
-    let shades = if later.is_empty() { &[false][..] } else { &[false, true] };
     for kind in kinds {
+        let one_shade = later.is_empty() || kind.is_of_vocabulary();
+        let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
         item(&samples, kind_name(kind))?;
     }
@@ -294,6 +295,8 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::B => "B input gradient",
         Kind::W => "W weight gradient",
         Kind::BW => "BW both",
+        Kind::S => "S vocabulary",
+        Kind::T => "T its gradients",
     }
 }
 
@@ -366,7 +369,7 @@ mod tests {
             // The first is the legend's.
             boxes.skip(1).map(|one| one.size).collect::<Vec<_>>()
         };
-        let [f, b, w, bw] = Kind::ALL.map(sizes);
+        let [f, b, w, bw] = [Kind::F, Kind::B, Kind::W, Kind::BW].map(sizes);
         assert_eq!([f.len(), b.len(), w.len(), bw.len()], [64, 32, 32, 32]);
         assert!(f.iter().chain(&b).chain(&w).all(|one| *one == f[0]));
         assert!(bw.iter().all(|one| one.0 + 1 == 2 * (f[0].0 + 1)));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Kind, Nanos, Pass, Timeline, Value};
+use pipeline::{Bytes, Kind, Nanos, Pass, Shape, Timeline, Value};
 use sim::HostCopy;
 use sim::engine::Transfer;
 
@@ -22,6 +22,8 @@ pub(crate) struct Trace<'a> {
     pub(crate) name: &'a str,
     /// The spans of all steps, one step after the other on each stage.
     pub(crate) timeline: &'a Timeline,
+    /// The pipeline they are of.
+    pub(crate) shape: Shape,
     /// How many steps those are.
     pub(crate) steps: u32,
     /// Every value that crossed between stages.
@@ -54,10 +56,9 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let keyed = transfers.iter().enumerate();
     let ids = keyed.map(|(id, one)| ((one.step as usize, one.value), id)).collect();
     let events = events(timeline, *steps);
-    let last = events.iter().map(|one| one.pass.chunk).max().unwrap_or(0);
     for event in &events {
         write_pass(out, event)?;
-        write_flows(out, &ids, last.saturating_add(1), event)?;
+        write_flows(out, &ids, trace.shape, event)?;
     }
     write_copies(out, trace)?;
     if trace.optimizer > Nanos(0) {
@@ -106,11 +107,14 @@ struct Event {
 /// it, for viewers end no flow that has not begun.
 fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
     let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
-    let last = passes.map(|pass| pass.chunk).max().map_or(0, u32::from);
+    let chunks = passes.filter(|pass| !pass.kind.is_of_vocabulary()).map(|pass| pass.chunk);
+    let last = chunks.max().map_or(0, u32::from);
     let depth = |pass: Pass| match pass.kind {
         Kind::F => u32::from(pass.chunk),
-        Kind::B | Kind::BW => 2 * last + 1 - u32::from(pass.chunk),
-        Kind::W => 2 * last + 2,
+        Kind::S => last + 1,
+        Kind::T => last + 2,
+        Kind::B | Kind::BW => 2 * last + 3 - u32::from(pass.chunk),
+        Kind::W => 2 * last + 4,
     };
     let mut events = Vec::new();
     for (stage, spans) in timeline.stages.iter().enumerate() {
@@ -132,11 +136,11 @@ fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
 fn write_flows(
     out: &mut dyn Write,
     transfers: &HashMap<(usize, Value), usize>,
-    chunks: u16,
+    shape: Shape,
     event: &Event,
 ) -> io::Result<()> {
     let id = |value: Value| transfers.get(&(event.step, value)).copied();
-    let needs = event.pass.needs(chunks).filter(|value| value.chunk() != event.pass.chunk);
+    let needs = event.pass.needs(shape).filter(|value| value.chunk() != Some(event.pass.chunk));
     for (value, id) in needs.filter_map(|value| Some((value, id(value)?))) {
         write_flow(out, r#""ph":"f","bp":"e""#, id, value, event)?;
     }
@@ -156,6 +160,8 @@ fn write_flow(
     let name = match value {
         Value::Output { .. } => "output",
         Value::Gradient { .. } => "gradient",
+        Value::Statistics { .. } => "statistics",
+        Value::HiddenGradient { .. } => "hidden gradient",
     };
     let (stage, time) = (event.stage, micros(event.start));
     write!(
@@ -226,7 +232,7 @@ fn micros(time: Nanos) -> String {
 mod tests {
     use super::*;
     use crate::draw::samples;
-    use pipeline::{Family, PassTimes, Shape, Span};
+    use pipeline::{Family, PassTimes, Span};
     use serde_json::Value as Json;
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Json> {
@@ -237,9 +243,12 @@ mod tests {
         let mut json = Vec::new();
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
         let (releases, optimizer) = (&[][..], Nanos(0));
+        let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
+        let chunks = passes.map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(1);
         let trace = Trace {
             name,
             timeline,
+            shape: Shape::new(1, chunks, 1).unwrap(),
             steps: 1,
             transfers,
             copies: &[],

@@ -262,7 +262,8 @@ fn resident(
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
 /// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
-/// microbatches go both ways, every stage holds a chunk of each way.
+/// microbatches go both ways, every stage holds a chunk of each way; where the vocabulary is in
+/// shards, every stage holds an equal part of both (positions stay with the first chunk).
 fn from_parameters(
     keys: &Keys,
     vocabulary: u64,
@@ -278,13 +279,18 @@ fn from_parameters(
     let layer = hidden.saturating_mul(hidden).saturating_mul(12).saturating_add(13 * hidden);
     let embedding = (vocabulary + seq).saturating_mul(hidden);
     let head = vocabulary.saturating_mul(hidden);
+    let shard = 2 * head.div_ceil(shape.stages() as u128);
+    let (embedding, head, shard) = match shape.has_shards() {
+        true => (seq.saturating_mul(hidden), 0, shard),
+        false => (embedding, head, 0),
+    };
     let bytes = |stage: usize| {
         let chunks: Vec<u16> = placement.chunks_of(shape, stage).collect();
         let [embedding, head] = [(0, embedding), (shape.chunks() - 1, head)]
             .map(|(chunk, size)| if chunks.contains(&chunk) { size } else { 0 });
         let copies = chunks.len() as u128 / u128::from(shape.chunks_per_stage());
         let layers = layers.saturating_mul(layer).saturating_mul(copies);
-        let parameters = layers.saturating_add(embedding).saturating_add(head);
+        let parameters = layers.saturating_add(embedding + shard).saturating_add(head);
         let bytes = u64::try_from(parameters.saturating_mul(per_parameter)).ok()?;
         (bytes < 1 << 60).then_some(Bytes(bytes))
     };

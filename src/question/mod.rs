@@ -5,6 +5,7 @@ mod checks;
 mod copies;
 mod notes;
 mod rule;
+mod vocabulary;
 
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
 
@@ -99,6 +100,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
     let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let wrong = |(key, message)| scenario.error(setting, Some(key), message);
@@ -194,6 +196,11 @@ pub fn allow_without_times(setting: &mut Setting) {
         let keys = &mut setting.keys;
         for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
             times.get_or_insert_with(|| vec![Nanos(1)]);
+        }
+        if keys.vocab_tflops.is_none() {
+            for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
+                times.get_or_insert_with(|| vec![Nanos(1)]);
+            }
         }
     }
 }

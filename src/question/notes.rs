@@ -1,8 +1,9 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady};
+use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
+use super::vocabulary::padded;
 use super::{Rule, amounts};
 use crate::hardware;
 use crate::scenario::Setting;
@@ -33,6 +34,21 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         )),
         (_, Some(told)) => {
             notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
+        }
+        _ => {}
+    }
+    let of_vocabulary: Vec<&str> = keys.of_vocabulary().collect();
+    match (family.vocabulary(), keys.vocab_tflops, keys.hardware.vocabulary) {
+        (Vocabulary::Whole, ..) if !of_vocabulary.is_empty() => {
+            let keys = of_vocabulary.join(", ");
+            notes.push(format!("the output layer is a part of the last chunk, {keys} is ignored"));
+        }
+        (_, Some(_), Some(told)) if family.vocabulary() != Vocabulary::Whole => {
+            let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
+            let padded = padded(told, stages);
+            notes.push(format!(
+                "the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T"
+            ));
         }
         _ => {}
     }

@@ -1,7 +1,8 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem, Schedule, Shape,
+    Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
+    Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
@@ -48,7 +49,7 @@ impl Bench {
     /// `family` over p stages of v chunks and m microbatches, with one F, B and W for all chunks.
     pub(crate) fn family(family: Family, [p, v, m]: [u64; 3], times: [u64; 3], hop: u64) -> Self {
         let shape = Shape::new(p, v, m).unwrap();
-        let costs = uniform(shape, times, hop);
+        let costs = with_shards(uniform(shape, times, hop), shape, &[times]);
         let problem = Problem::new(shape, costs.clone()).unwrap();
         Self::ideal(family.schedule(&problem).unwrap(), costs)
     }
@@ -135,8 +136,17 @@ pub(crate) fn question(
     let all = chunk_times.iter().cycle().take(usize::from(shape.chunks()));
     let costs = Costs::new(all.map(|&chunk| times(chunk)).collect(), Nanos(hop));
     let costs = copying(costs, shape, [hop + 1, 4]);
+    let costs = with_shards(costs, shape, chunk_times);
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;
     Some((schedule, costs))
+}
+
+/// `costs` with shards that take F and B of `times`, over and over, and collectives of an hop and more.
+pub(crate) fn with_shards(costs: Costs, shape: Shape, times: &[[u64; 3]]) -> Costs {
+    let shard = |&[f, b, _]: &[u64; 3]| ShardTimes { before: Nanos(f), after: Nanos(b) };
+    let shards = times.iter().map(shard).cycle().take(shape.stages()).collect();
+    let [broadcast, statistics, hidden_gradient] = [0, 3, 5].map(|more| costs.hop() + Nanos(more));
+    costs.with_shards(shards, Collectives { broadcast, statistics, hidden_gradient })
 }
 
 /// Nodes of two devices with `nics` NICs and a link to the host each; a byte takes 1 ns on any wire,

@@ -35,4 +35,5 @@ mod sweep_files;
 mod sweep_rows;
 mod trace;
 mod traces;
+mod vocabulary;
 mod weather;

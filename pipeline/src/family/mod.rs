@@ -14,6 +14,7 @@ mod pipedream;
 mod pipeoffload;
 mod seq1f1b;
 mod slots;
+mod vocabulary;
 mod zb_h1;
 mod zb_h2;
 mod zb_heuristic;
@@ -24,7 +25,7 @@ pub use left_out::LeftOut;
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
 use crate::schedule::Schedule;
-use crate::shape::Placement;
+use crate::shape::{Placement, Vocabulary};
 
 /// A rule that makes schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,6 +82,16 @@ pub enum Family {
     PipeDream,
     /// [`Family::PipeDream`] with two versions of the weights.
     PipeDream2Bw,
+    /// 1F1B with the output layer in shards on all stages, and two barriers.
+    Vocab1,
+    /// 1F1B with the output layer in shards on all stages, and one barrier.
+    Vocab2,
+    /// 1F1B with the output layer as tensor parallelism over all stages.
+    Interlaced1F1B,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and two barriers.
+    VHalfVocab1,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and one barrier.
+    VHalfVocab2,
 }
 
 /// How many chunks per stage a family works with.
@@ -199,7 +210,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -226,6 +237,11 @@ impl Family {
         Self::Hanayo,
         Self::PipeDream,
         Self::PipeDream2Bw,
+        Self::Vocab1,
+        Self::Vocab2,
+        Self::Interlaced1F1B,
+        Self::VHalfVocab1,
+        Self::VHalfVocab2,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -256,6 +272,11 @@ impl Family {
             Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
             Self::PipeDream => (&pipedream::ABOUT, pipedream::schedule),
             Self::PipeDream2Bw => (&pipedream::ABOUT_2BW, pipedream::schedule_2bw),
+            Self::Vocab1 => (&vocabulary::ABOUT_1, vocabulary::schedule_1),
+            Self::Vocab2 => (&vocabulary::ABOUT_2, vocabulary::schedule_2),
+            Self::Interlaced1F1B => (&vocabulary::ABOUT_INTERLACED, vocabulary::interlaced),
+            Self::VHalfVocab1 => (&controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1),
+            Self::VHalfVocab2 => (&controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2),
         }
     }
 
@@ -263,6 +284,22 @@ impl Family {
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.parts().0
+    }
+
+    /// How it spreads the output layer.
+    #[must_use]
+    pub const fn vocabulary(self) -> Vocabulary {
+        match self {
+            Self::Vocab1 | Self::Interlaced1F1B | Self::VHalfVocab1 => Vocabulary::TwoBarriers,
+            Self::Vocab2 | Self::VHalfVocab2 => Vocabulary::OneBarrier,
+            _ => Vocabulary::Whole,
+        }
+    }
+
+    /// What it says where it lacks the times of S and T.
+    #[must_use]
+    pub fn needs_shard_times(self) -> Fault {
+        vocabulary::needs_times(self.name())
     }
 
     /// The name on the command line.

@@ -17,6 +17,8 @@ pub(super) enum Event {
     CopyEnd { copy: u32 },
     /// `stage` may begin its next step.
     Release { stage: u32 },
+    /// What a collective hands on is there.
+    Meet { collective: u32 },
 }
 
 /// Events to come. Pushing and popping take O(log n) of the events waiting, a few per stage.

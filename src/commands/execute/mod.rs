@@ -401,6 +401,7 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
             copies: &[],
             name: &name,
             timeline: &timeline,
+            shape: one.outcome.case.schedule.shape(),
             steps,
             transfers,
             releases,

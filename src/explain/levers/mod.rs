@@ -3,7 +3,7 @@
 mod memory;
 
 use pipeline::{
-    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value, Way,
+    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value, Way,
 };
 use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Nominal, Timing};
@@ -163,7 +163,15 @@ impl Bench<'_> {
                     true => format!("stages {stage} and {twin} 5 % {word}"),
                     false => format!("stage {stage} 5 % {word}"),
                 };
-                self.try_costs(name, costs.clone().with_chunks(chunks), Links::None)?;
+                let mut shards = costs.shards().to_vec();
+                if let Some(times) = shards.get_mut(stage) {
+                    let [before, after] =
+                        [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
+                    *times = ShardTimes { before, after };
+                }
+                let slower = costs.clone().with_chunks(chunks);
+                let slower = slower.with_shards(shards, costs.collectives());
+                self.try_costs(name, slower, Links::None)?;
             }
         }
         Ok(())
@@ -271,6 +279,10 @@ impl<T: Timing> Timing for Faster<T> {
 
     fn copy(&self, chunk: u16, way: Way) -> u64 {
         self.inner.copy(chunk, way)
+    }
+
+    fn collective(&self, value: Value, start: u64) -> u64 {
+        self.inner.collective(value, start)
     }
 }
 
