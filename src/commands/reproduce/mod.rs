@@ -105,7 +105,9 @@ impl Table {
             Self::Table8 => "bubble rates with ZB-V, 9 settings x 5 schedules",
             Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
             Self::Interleave => "profiled interleaved 1F1B, 12 settings",
-            Self::Vocabulary => "the output layer over all stages: iterations, memory, gains; 103 cells",
+            Self::Vocabulary => {
+                "the output layer over all stages: iterations, memory, gains; 103 cells"
+            }
             Self::Controllable => "bubbles and peaks of V-Min, V-Half and the adaptive V",
             Self::Odc => "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
         }
