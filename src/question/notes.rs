@@ -1,6 +1,6 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady, Vocabulary};
+use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
 use super::vocabulary::padded;
@@ -37,21 +37,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         }
         _ => {}
     }
-    let of_vocabulary: Vec<&str> = keys.of_vocabulary().collect();
-    match (family.vocabulary(), keys.vocab_tflops, keys.hardware.vocabulary) {
-        (Vocabulary::Whole, ..) if !of_vocabulary.is_empty() => {
-            let keys = of_vocabulary.join(", ");
-            notes.push(format!("the output layer is a part of the last chunk, {keys} is ignored"));
-        }
-        (_, Some(_), Some(told)) if family.vocabulary() != Vocabulary::Whole => {
-            let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
-            let padded = padded(told, stages);
-            notes.push(format!(
-                "the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T"
-            ));
-        }
-        _ => {}
-    }
+    notes.extend(of_vocabulary(setting, *family));
     if let Some(steady) = amounts::steady(keys, rule) {
         let Steady { lead, measured, .. } = steady;
         let s = if measured == 1 { "" } else { "s" };
@@ -78,6 +64,23 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
     }
     notes
+}
+
+/// What is to be said of the keys of the output layer in shards.
+fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
+    let keys = &setting.keys;
+    let given: Vec<&str> = keys.of_vocabulary().collect();
+    if family.vocabulary() == Vocabulary::Whole {
+        let given = given.join(", ");
+        let note = || format!("the output layer is a part of the last chunk, {given} is ignored");
+        return (!given.is_empty()).then(note);
+    }
+    let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
+    let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
+    let padded = padded(told, stages);
+    let note =
+        format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
+    Some(note)
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.

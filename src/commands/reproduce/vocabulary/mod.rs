@@ -112,13 +112,12 @@ fn measured(column: &Column, cells: &[Cell]) -> String {
         vec![cell.row.clone(), measured, predicted, format::signed_percent(error(cell))]
     });
     let table = format::table(&[column.name, "measured", "predicted", "error"], rows);
-    let mean = |wanted: fn(&str) -> bool| {
-        let chosen = of_column.iter().filter(|cell| wanted(&cell.row));
+    let mean = |whole: bool| {
+        let chosen = of_column.iter().filter(|cell| profile::is_whole(&cell.row) == whole);
         let errors: Vec<f64> = chosen.map(|cell| error(cell)).collect();
         (!errors.is_empty()).then(|| format::percent(accuracy::mean_absolute(&errors)))
     };
-    let groups: [(&str, fn(&str) -> bool); 2] =
-        [("in shards", |row| !profile::is_whole(row)), ("BASELINE and REDIS", profile::is_whole)];
+    let groups = [("in shards", false), ("BASELINE and REDIS", true)];
     let means = groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", mean(of)?)));
     let means: Vec<String> = means.collect();
     format!("{table}\nfrom {}\nmean absolute error: {}\n", column.from, means.join(", "))
