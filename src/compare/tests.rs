@@ -2,8 +2,8 @@
 
 use executor::{Measurement, Step};
 use pipeline::{
-    CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline,
-    Value,
+    Collectives, CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape,
+    ShardTimes, Slot, Timeline, Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};
@@ -70,7 +70,8 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     let place = (schedule.shape(), schedule.placement());
     let made = |value: Value| {
         let makes = |slot: Slot| slot.passes().any(|pass| pass.makes() == Some(value));
-        timeline.stages.iter().flatten().find(|span| makes(span.slot)).unwrap().end
+        let makers = timeline.stages.iter().flatten().filter(|span| makes(span.slot));
+        makers.map(|span| span.end).max().unwrap()
     };
     let stage = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
         let slot = |span: &pipeline::Span| {
@@ -100,10 +101,11 @@ fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {
 /// A run of `family`, if it does such a shape.
 fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded> {
     let times = PassTimes { forward: F, backward_input: F, backward_weight: F };
-    let problem = {
-        let copies = vec![CopyTimes { out: F, back: F }; usize::from(shape.chunks())];
-        Problem::new(shape, Costs::uniform(shape, times, HOP).with_copies(copies)).unwrap()
-    };
+    let copies = vec![CopyTimes { out: F, back: F }; usize::from(shape.chunks())];
+    let shards = vec![ShardTimes { before: F, after: F }; shape.stages()];
+    let collectives = Collectives { broadcast: HOP, statistics: HOP, hidden_gradient: HOP };
+    let costs = Costs::uniform(shape, times, HOP).with_copies(copies);
+    let problem = Problem::new(shape, costs.with_shards(shards, collectives)).unwrap();
     let schedule = family.schedule(&problem).ok()?;
     Some(Recorded {
         source: Source::Measured,
