@@ -64,6 +64,9 @@ impl From<&About> for Entry {
         let choice = match about.choice {
             Choice::Nothing => None,
             Choice::Group => Some("--group, p unless told".to_owned()),
+            Choice::Offload => {
+                Some("--group, 1 unless told; --offload-chunks, --offload".to_owned())
+            }
             Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
         };
         let About { name, source, needs, bubble, memory, note, .. } = *about;

@@ -2,11 +2,14 @@
 
 mod amounts;
 mod checks;
+mod copies;
 mod notes;
 mod rule;
+mod vocabulary;
 
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
 
+pub use copies::{Ratio, order};
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, Selected, rules, selected};
 
@@ -97,7 +100,13 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let at = (shape, placement);
+    let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
+    let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(keys, rule);
     let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
@@ -105,7 +114,6 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     if let Some(group) = keys.group {
         problem = problem.with_group(group);
     }
-    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let has_footprints = footprints.is_some();
     if let Some(footprints) = footprints {
         problem = problem.with_footprints(footprints).map_err(fault)?;
@@ -113,6 +121,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     if let Some(limits) = &keys.memory_limit {
         problem = problem.with_limits(limits).map_err(fault)?;
     }
+    let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
     Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
@@ -129,13 +138,8 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
     let keys = &setting.keys;
     let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
         ground(scenario, setting, rule)?;
-    let schedule = match rule {
-        Rule::Family(family) => {
-            let schedule = family.schedule(&problem);
-            schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
-        }
-        Rule::Written(_, schedule) => (**schedule).clone(),
-    };
+    let schedule = copies::order(rule, &problem);
+    let schedule = schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
@@ -192,6 +196,11 @@ pub fn allow_without_times(setting: &mut Setting) {
         let keys = &mut setting.keys;
         for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
             times.get_or_insert_with(|| vec![Nanos(1)]);
+        }
+        if keys.vocab_tflops.is_none() {
+            for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
+                times.get_or_insert_with(|| vec![Nanos(1)]);
+            }
         }
     }
 }

@@ -10,12 +10,17 @@
 //! schedulers of branch `main` (`group_interleaved_1f1b.py`, `seq1f1b.py`). DualPipe and DualPipeV
 //! follow, step by step, deepseek-ai/DualPipe (`dualpipe.py`, `dualpipev.py`). Chimera and Hanayo
 //! were placed slot by slot on a grid, apart from the program; no published order was at hand.
+//!
+//! The orders with the output layer in shards were checked by hand against the published blocks: on
+//! every stage S of a microbatch right behind T of the one before, each behind its barrier, and as many
+//! forwards before the first backward as the block has microbatches in flight.
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, PassTimes, Problem, Schedule,
-    Shape,
+    Bytes, Collectives, CopyTimes, Costs, Family, Footprint, Footprints, Metrics, Nanos, PassTimes,
+    Problem, Schedule, Shape, ShardTimes,
 };
 use sim::Replay;
+use sim::timed::Nominal;
 
 /// F = B = W = 1 per chunk, no hops, and the paper's footprints of a layer: 34h + 5as between F and
 /// B, 32h between B and W, with h = 4096, a = 32, s = 1024.
@@ -25,7 +30,10 @@ fn question(chunks_per_stage: u64) -> Problem {
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let (h, a, s) = (4096, 32, 1024);
     let held = Footprint { until_backward: Bytes(34 * h + 5 * a * s), until_weight: Bytes(32 * h) };
-    let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
+    let shard = ShardTimes { before: one, after: one };
+    let costs = Costs::uniform(shape, times, Nanos(0))
+        .with_shards(vec![shard; shape.stages()], Collectives::default());
+    let problem = Problem::new(shape, costs).unwrap();
     problem.with_footprints(Footprints::uniform(shape, held)).unwrap()
 }
 
@@ -167,4 +175,39 @@ fn v_half() {
 #[test]
 fn one_f_one_b_v() {
     check(Family::OneFOneBV, 2, include_str!("../golden/1f1b-v.txt"));
+}
+
+/// PO-F, p = 2, v = 2, m = 3, passes of 10, copies of 2, with its copies, placed by hand.
+///
+/// Stage 0 copies out from 0, 4, 8, .. and back from 2, 6, 10, ..: F0.0 ends at 10 and B0.0 starts at
+/// 80, so it is out from 12 and back from 66, which ends by 80 - 10; four slots have ended by then.
+/// F2.0 ends at 30 and B2.0 starts at 50: no more than 12 are left, three round trips, so it stays.
+/// F0.1 (40, 140) is out from 40 and back from 126, F2.1 (80, 110) from 80 and 98, F0.2 (110, 190) from
+/// 112 and 178, F2.2 (140, 170) from 140 and 158. Stage 1 copies back first.
+#[test]
+fn po_f() {
+    let shape = Shape::new(2, 2, 3).unwrap();
+    let ten = Nanos(10);
+    let times = PassTimes { forward: ten, backward_input: ten, backward_weight: ten };
+    let two = CopyTimes { out: Nanos(2), back: Nanos(2) };
+    let costs = Costs::uniform(shape, times, Nanos(0)).with_copies(vec![two; 4]);
+    let problem = Problem::new(shape, costs).unwrap();
+    let metrics = check_problem(Family::PoF, &problem, include_str!("../golden/po-f.txt"));
+    assert_eq!(metrics.makespan(), Nanos(210));
+    let footprints = problem.footprints();
+    let schedule = Family::PoF.schedule(&problem).unwrap();
+    let copies = sim::timed::host_copies(&schedule, &Nominal(problem.costs()), footprints);
+    let of_stage = copies.iter().filter(|copy| copy.stage == 0);
+    let begins: Vec<[u64; 2]> = of_stage.map(|copy| [copy.out[0].0, copy.back[0].0]).collect();
+    // Each begins once the slots have ended that have by its planned begin, and its stream is free.
+    assert_eq!(begins, [[10, 60], [40, 120], [80, 90], [110, 160], [140, 150]]);
+}
+
+#[test]
+fn vocabulary() {
+    check(Family::Vocab1, 1, include_str!("../golden/vocab-1.txt"));
+    check(Family::Vocab2, 1, include_str!("../golden/vocab-2.txt"));
+    check(Family::Interlaced1F1B, 1, include_str!("../golden/interlaced.txt"));
+    check(Family::VHalfVocab1, 2, include_str!("../golden/v-half-vocab-1.txt"));
+    check(Family::VHalfVocab2, 2, include_str!("../golden/v-half-vocab-2.txt"));
 }

@@ -36,4 +36,5 @@ mod sweep_rows;
 mod trace;
 mod traces;
 mod verify;
+mod vocabulary;
 mod weather;

@@ -5,6 +5,7 @@ mod closed_forms;
 mod controllable;
 mod fig9;
 mod odc;
+mod offload;
 mod pictures;
 mod rates;
 mod sources;
@@ -18,7 +19,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use self::cell::Cell;
+use self::cell::{BESIDE, Cell};
 use self::sources::Sources;
 use super::{Verdict, note, print_json};
 use crate::error::Error;
@@ -32,8 +33,10 @@ Examples:
 
 A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
 was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
-The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it. Those
-of `odc` match to every digit of what ODC's packing code gives when it is run again.";
+The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it (times),
+3 % (memory, from bytes) or 10 % (gains, from FLOPs alone); peaks and rankings must be the same. Those
+of `odc` match to every digit of what ODC's packing code gives when it is run again. Those of `offload`
+that stand beside measured figures match within 10 %, and are not checked.";
 
 /// Print published tables beside ours, cell by cell
 #[derive(Args)]
@@ -70,10 +73,11 @@ enum Table {
     Vocabulary,
     Controllable,
     Odc,
+    Offload,
 }
 
 impl Table {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Table2,
         Self::Table5,
         Self::Table8,
@@ -82,6 +86,7 @@ impl Table {
         Self::Vocabulary,
         Self::Controllable,
         Self::Odc,
+        Self::Offload,
     ];
 
     const fn name(self) -> &'static str {
@@ -94,6 +99,7 @@ impl Table {
             Self::Vocabulary => "vocabulary",
             Self::Controllable => "controllable",
             Self::Odc => "odc",
+            Self::Offload => "offload",
         }
     }
 
@@ -104,8 +110,11 @@ impl Table {
             Self::Table8 => "bubble rates with ZB-V, 9 settings x 5 schedules",
             Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
             Self::Interleave => "profiled interleaved 1F1B, 12 settings",
-            Self::Vocabulary => "measured iterations of 1F1B with unequal stages, 8 runs on 8 A100",
+            Self::Vocabulary => {
+                "the output layer over all stages: iterations, memory, gains; 103 cells"
+            }
             Self::Controllable => "bubbles and peaks of V-Min, V-Half and the adaptive V",
+            Self::Offload => "PipeOffload: closed forms, k, memory and throughput with copies",
             Self::Odc => "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
         }
     }
@@ -175,6 +184,7 @@ fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
         Table::Vocabulary => vocabulary::reproduce(sources),
         Table::Controllable => controllable::reproduce(sources),
         Table::Odc => odc::reproduce(sources),
+        Table::Offload => offload::reproduce(sources),
         Table::Table5 | Table::Table8 | Table::Interleave => rates::reproduce(table, sources),
     }
 }
@@ -183,13 +193,14 @@ fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
 fn verdict(reproduced: &[Reproduced], check: bool) -> Verdict {
     let mut missed = false;
     for Reproduced { table, cells, .. } in reproduced {
-        let misses: Vec<&Cell> = cells.iter().filter(|cell| !cell.matches).collect();
-        missed |= !misses.is_empty() || cells.is_empty();
+        let checked: Vec<&Cell> = cells.iter().filter(|cell| cell.convention != BESIDE).collect();
+        let misses: Vec<&&Cell> = checked.iter().filter(|cell| !cell.matches).collect();
+        missed |= !misses.is_empty() || checked.is_empty();
         for cell in &misses {
             note(&format!("{}: miss: {cell}", table.name()));
         }
-        let matched = cells.len() - misses.len();
-        note(&format!("{}: {matched} of {} cells match", table.name(), cells.len()));
+        let matched = checked.len() - misses.len();
+        note(&format!("{}: {matched} of {} cells match", table.name(), checked.len()));
     }
     if missed && check { Verdict::Missed } else { Verdict::Done }
 }
