@@ -124,6 +124,9 @@ impl Form {
             other => return Err(Refusal::Placement { given: other.chars().take(40).collect() }),
         };
         let read: Schedule = self.schedule.parse()?;
+        if read.copies().is_some() || read.shape().has_shards() {
+            return Err(Refusal::Beyond);
+        }
         if read.placement() == placement {
             return Ok(read);
         }

@@ -65,6 +65,8 @@ impl<'a> Clock<'a> {
             Kind::F if chunk == 0 => 0,
             Kind::F => self.arrival(pass, Kind::F, chunk - 1)?,
             Kind::W => self.arrival(pass, Kind::B, chunk)?,
+            // A schedule with these is refused when it is read.
+            Kind::S | Kind::T => return None,
             Kind::B | Kind::BW => {
                 let forward = self.arrival(pass, Kind::F, chunk)?;
                 let above = if chunk == last { 0 } else { self.arrival(pass, Kind::B, chunk + 1)? };
@@ -76,6 +78,7 @@ impl<'a> Clock<'a> {
             Kind::F => (times.forward, (chunk < last).then(|| chunk + 1)),
             Kind::B => (times.backward_input, chunk.checked_sub(1)),
             Kind::W => (times.backward_weight, None),
+            Kind::S | Kind::T => return None,
             Kind::BW => (times.backward_input + times.backward_weight, chunk.checked_sub(1)),
         };
         let start = ready.max(self.times[stage][1]);
@@ -111,17 +114,17 @@ fn peak(
     let (mut activations, mut waiting, mut peak) = (0u64, 0u64, 0u64);
     for slot in slots {
         let pass = match slot {
-            Slot::One(pass) if pass.kind != Kind::BW => pass,
+            Slot::One(pass) if matches!(pass.kind, Kind::F | Kind::B | Kind::W) => pass,
             _ => return Err(Refusal::Unsplit { slot, stage }),
         };
         let Footprint { until_backward, until_weight } = certificate.footprints.of(pass.chunk);
         match pass.kind {
             Kind::F => activations += until_backward.0,
-            Kind::B | Kind::BW => {
+            Kind::B => {
                 activations -= until_backward.0;
                 waiting += until_weight.0;
             }
-            Kind::W => waiting -= until_weight.0,
+            _ => waiting -= until_weight.0,
         }
         let held = activations + waiting;
         if let Some(limit) = limit.filter(|limit| Bytes(held) > *limit) {

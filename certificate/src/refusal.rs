@@ -50,6 +50,12 @@ pub enum Refusal {
     /// Not a schedule, or costs or footprints of another.
     #[error("the schedule does not hold: {0}")]
     Schedule(#[from] TextError),
+    /// Copies to the host, or a vocabulary in shards: bounds know neither.
+    #[error(
+        "the schedule copies to the host or cuts the output layer over all stages, and bounds are of \
+         schedules without either"
+    )]
+    Beyond,
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
     #[error("{slot} on stage {stage} is not one F, B or W, and only of such is the bound")]
     Unsplit {

@@ -233,6 +233,8 @@ impl<'a> Model<'a> {
             Kind::B => until_weight - until_backward,
             Kind::W => -until_weight,
             Kind::BW => -until_backward,
+            // Shards of the vocabulary are no part of an instance.
+            Kind::S | Kind::T => 0,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use certificate::{Argument, Certificate, MAX_BYTES, Refusal, verify};
 use pipeline::{
-    Bytes, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, Order, Pass,
+    Bytes, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, Order, Part, Pass,
     Placement, Problem, Schedule, Shape,
 };
 use proptest::prelude::*;
@@ -288,6 +288,13 @@ fn hostile_texts_are_refused() {
     let deep = format!("a = {}", "[".repeat(1_000_000));
     let text = heuristic([2, 4], 1).to_string();
     let many = text.replacen("F0.0", "F0.4294967295", 1);
+    // What bounds do not know.
+    let copied = Certificate {
+        schedule: heuristic([4, 8], 1).schedule.offloaded(Part::WHOLE, 1),
+        ..heuristic([4, 8], 1)
+    };
+    assert!(copied.schedule.copies().is_some());
+    assert_eq!(verify(&copied.to_string()), Err(Refusal::Beyond));
     for text in ["", "schedule", &deep, &many, &text[..text.len() / 2]] {
         assert!(verify(text).is_err());
     }
