@@ -82,6 +82,7 @@ impl Words<'_> {
                 f > b && above
             }
             Kind::W | Kind::BW => b > w,
+            Kind::S | Kind::T => false,
         }
     }
 }
