@@ -49,18 +49,30 @@ pub(in crate::family) const ABOUT_HALF: About = About {
 };
 
 pub(in crate::family) fn v_min(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_MIN.name, super::MAX_STAGES)?;
-    Schedule::new(shape, Placement::Vee, generate(shape, v_min_block).orders(shape))
+    schedule(problem, ABOUT_MIN.name, v_min_block)
 }
 
 pub(in crate::family) fn v_half(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_HALF.name, super::MAX_STAGES)?;
-    Schedule::new(shape, Placement::Vee, generate(shape, v_half_block).orders(shape))
+    schedule(problem, ABOUT_HALF.name, v_half_block)
 }
 
-/// The cells of stage `i` of `p` for the first microbatch, in the order of [`Work::CHAIN`].
-pub(super) trait Block: Fn(usize, usize) -> [usize; 4] {}
+/// The cells of stage `i` of `p` for the first microbatch, in the order of [`Work::CHAIN`]: before
+/// every pass its input, and no two passes of a stage in cells that are alike modulo six.
+pub(in crate::family) trait Block: Fn(usize, usize) -> [usize; 4] {}
 impl<T: Fn(usize, usize) -> [usize; 4]> Block for T {}
+
+/// `block` repeated, reordered and squeezed, for the family called `name`.
+///
+/// # Errors
+/// For more stages than can be reordered in reasonable time.
+pub(in crate::family) fn schedule(
+    problem: &Problem,
+    name: &'static str,
+    block: impl Block,
+) -> Result<Schedule, Fault> {
+    let shape = super::check(problem, name, super::MAX_STAGES)?;
+    Schedule::new(shape, Placement::Vee, generate(shape, block).orders(shape))
+}
 
 pub(super) fn v_min_block(p: usize, i: usize) -> [usize; 4] {
     let shift = if p.is_multiple_of(3) { 2 } else { 0 };

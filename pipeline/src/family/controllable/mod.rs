@@ -7,7 +7,7 @@
 //! block sets the memory.
 
 mod adaptive;
-mod greedy;
+pub(super) mod greedy;
 mod grid;
 mod one_f_one_b_v;
 mod reorder;
