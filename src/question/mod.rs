@@ -7,7 +7,9 @@ mod notes;
 mod rule;
 mod vocabulary;
 
-use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
+use pipeline::{
+    Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
+};
 
 pub use copies::{Ratio, order};
 pub use notes::{assumed, ignored};
@@ -192,12 +194,14 @@ pub fn allow_without_times(setting: &mut Setting) {
         Some(family) => !depends_on_times(family),
         None => true,
     };
+    let sharded = |family: Family| family.vocabulary() != Vocabulary::Whole;
+    let has_shards = names.clone().filter_map(|name| Family::named(name)).any(sharded);
     if names.clone().all(fixed) {
         let keys = &mut setting.keys;
         for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
             times.get_or_insert_with(|| vec![Nanos(1)]);
         }
-        if keys.vocab_tflops.is_none() {
+        if has_shards && keys.vocab_tflops.is_none() {
             for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
                 times.get_or_insert_with(|| vec![Nanos(1)]);
             }

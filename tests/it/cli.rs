@@ -126,6 +126,15 @@ fn exported_text_read_back_simulates_to_the_same_bytes() {
 }
 
 #[test]
+fn an_order_that_needs_no_times_is_exported_without_a_word() {
+    for name in ["1f1b", "vocab-1", "v-half"] {
+        let output = run(&format!("export --schedule {name} --stages 4 --microbatches 8"));
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        assert!(said.is_empty() && !stdout(&output).is_empty(), "{said}");
+    }
+}
+
+#[test]
 fn flags_go_before_the_scenario_and_settings_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.toml");
