@@ -14,6 +14,7 @@ mod pipedream;
 mod pipeoffload;
 mod seq1f1b;
 mod slots;
+mod v_zb;
 mod vocabulary;
 mod zb_h1;
 mod zb_h2;
@@ -78,6 +79,8 @@ pub enum Family {
     Chimera,
     /// Waves over several chunks per stage.
     Hanayo,
+    /// A V without a bubble in the memory of 1F1B, from a building block.
+    VZb,
     /// 1F1B that never flushes, with an update after every microbatch.
     PipeDream,
     /// [`Family::PipeDream`] with two versions of the weights.
@@ -210,7 +213,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -235,6 +238,7 @@ impl Family {
         Self::DualPipeV,
         Self::Chimera,
         Self::Hanayo,
+        Self::VZb,
         Self::PipeDream,
         Self::PipeDream2Bw,
         Self::Vocab1,
@@ -270,6 +274,7 @@ impl Family {
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
             Self::Chimera => (&chimera::ABOUT, chimera::schedule),
             Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
+            Self::VZb => (&v_zb::ABOUT, v_zb::schedule),
             Self::PipeDream => (&pipedream::ABOUT, pipedream::schedule),
             Self::PipeDream2Bw => (&pipedream::ABOUT_2BW, pipedream::schedule_2bw),
             Self::Vocab1 => (&vocabulary::ABOUT_1, vocabulary::schedule_1),
