@@ -1,0 +1,273 @@
+//! List scheduling in time order: whenever a stage is free it takes the best of the passes that are
+//! known to arrive.
+
+use crate::net::{NONE, Net};
+use crate::timing::Score;
+
+/// What decides between passes.
+pub(crate) trait Choice {
+    /// The lane of `stage` to do next, of those in `table`; `None` to wait for news.
+    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next>;
+}
+
+/// A pass that a stage could do next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) lane: usize,
+    pub(crate) start: i64,
+}
+
+/// How far every stage is.
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    /// End of each pass: lane by lane, one column per microbatch.
+    pub(crate) ends: Vec<i64>,
+    /// How many passes of each lane are placed.
+    pub(crate) next: Vec<u32>,
+    /// When each stage is free.
+    pub(crate) free: Vec<i64>,
+    /// What each stage holds.
+    pub(crate) held: Vec<i64>,
+    /// How long each stage has waited since its first pass.
+    pub(crate) idle: Vec<i64>,
+    /// Start of the first pass of each stage.
+    pub(crate) first: Vec<i64>,
+    /// How many passes of each stage are placed.
+    pub(crate) placed: Vec<usize>,
+    /// The lanes of each stage in the order in which they are placed.
+    pub(crate) sequence: Vec<u16>,
+    calls: Calls,
+}
+
+/// Which stage decides next: a tournament over the times of their decisions.
+#[derive(Clone, Default)]
+struct Calls {
+    /// Leaves from `leaves` on; each node has the smaller of its children.
+    nodes: Vec<(i64, u32)>,
+    leaves: usize,
+}
+
+/// Not before it is woken.
+const ASLEEP: i64 = i64::MAX;
+
+impl Calls {
+    fn reset(&mut self, stages: usize) {
+        self.leaves = stages.next_power_of_two();
+        self.nodes.clear();
+        self.nodes.resize(2 * self.leaves, (ASLEEP, 0));
+        for stage in 0..stages {
+            self.nodes[self.leaves + stage] = (0, u32::try_from(stage).unwrap_or(0));
+        }
+        for at in (1..self.leaves).rev() {
+            self.nodes[at] = self.nodes[2 * at].min(self.nodes[2 * at + 1]);
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, stage: usize, time: i64) {
+        let mut at = self.leaves + stage;
+        self.nodes[at].0 = time;
+        self.nodes[at].1 = stage as u32;
+        while at > 1 {
+            let winner = self.nodes[at].min(self.nodes[at ^ 1]);
+            at /= 2;
+            if self.nodes[at] == winner {
+                return;
+            }
+            self.nodes[at] = winner;
+        }
+    }
+
+    #[inline]
+    fn of(&self, stage: usize) -> i64 {
+        self.nodes[self.leaves + stage].0
+    }
+}
+
+impl State {
+    /// Places every pass; `None` if the stages block each other.
+    pub(crate) fn run(&mut self, net: &Net, choice: &mut impl Choice) -> Option<Score> {
+        self.reset(net);
+        let each = net.passes_per_stage();
+        let mut left = net.passes();
+        while left > 0 {
+            let (now, stage) = self.calls.nodes[1];
+            if now == ASLEEP {
+                return None;
+            }
+            let stage = stage as usize;
+            let Some(next) = choice.choose(net, self, stage) else {
+                self.calls.set(stage, ASLEEP);
+                continue;
+            };
+            self.place(net, stage, next);
+            left -= 1;
+            let wakes = net.lanes[next.lane].wakes;
+            if wakes != NONE && self.calls.of(wakes as usize) == ASLEEP && self.placed[wakes as usize] < each {
+                self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
+            }
+            let done = self.placed[stage] == each;
+            self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
+        }
+        Some(self.score(net))
+    }
+
+    #[inline]
+    fn place(&mut self, net: &Net, stage: usize, next: Next) {
+        let Next { lane, start } = next;
+        let one = &net.lanes[lane];
+        let number = self.next[lane];
+        let end = start + one.duration;
+        self.ends[lane * net.microbatches as usize + number as usize] = end;
+        self.next[lane] = number + 1;
+        self.held[stage] += one.take + one.leave;
+        match self.placed[stage] {
+            0 => self.first[stage] = start,
+            _ => self.idle[stage] += start - self.free[stage],
+        }
+        self.free[stage] = end;
+        let at = stage * net.passes_per_stage() + self.placed[stage];
+        self.sequence[at] = (lane - stage * net.width) as u16;
+        self.placed[stage] += 1;
+    }
+
+    /// When the next pass of `lane` could start, if what it needs is placed.
+    #[inline]
+    pub(crate) fn start(&self, net: &Net, stage: usize, lane: usize) -> Option<i64> {
+        let one = &net.lanes[lane];
+        let number = self.next[lane];
+        if number == net.microbatches || (one.local != NONE && self.next[one.local as usize] <= number) {
+            return None;
+        }
+        let mut start = self.free[stage];
+        if one.remote != NONE {
+            if self.next[one.remote as usize] <= number {
+                return None;
+            }
+            let column = one.remote as usize * net.microbatches as usize + number as usize;
+            start = start.max(self.ends[column] + one.hop);
+        }
+        Some(start)
+    }
+
+    fn score(&self, net: &Net) -> Score {
+        let of = |stage: usize| match net.makespan {
+            true => self.free[stage],
+            false => self.free[stage] - self.first[stage],
+        };
+        let stages = (0..net.stages).map(of);
+        stages.fold(Score { cost: 0, sum: 0 }, |score, one| Score {
+            cost: score.cost.max(one),
+            sum: score.sum + one,
+        })
+    }
+
+    fn reset(&mut self, net: &Net) {
+        self.ends.resize(net.passes(), 0);
+        self.sequence.resize(net.passes(), 0);
+        self.next.clear();
+        self.next.resize(net.lanes.len(), 0);
+        for per_stage in [&mut self.free, &mut self.held, &mut self.idle, &mut self.first] {
+            per_stage.clear();
+            per_stage.resize(net.stages, 0);
+        }
+        self.placed.clear();
+        self.placed.resize(net.stages, 0);
+        self.calls.reset(net.stages);
+    }
+}
+
+/// Tables of a rule with offsets: the pass with the smallest start plus offset comes first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Offsets {
+    /// By lane of the net.
+    pub(crate) offset: Vec<i64>,
+    /// By stage: what is taken off the offset of W where memory blocks a pass.
+    pub(crate) relief: Vec<i64>,
+    /// By lane: the most passes in flight before the first pass of the next kind.
+    pub(crate) warm: Vec<u32>,
+    /// By lane: the most passes in flight at any time.
+    pub(crate) cap: Vec<u32>,
+    /// By stage: how long it may wait in all.
+    pub(crate) budget: Vec<i64>,
+    /// Whether memory is filled to the last, rather than room left for microbatches on their way.
+    pub(crate) greedy: bool,
+}
+
+impl Choice for &Offsets {
+    #[inline]
+    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next> {
+        let (begin, chunks) = (stage * net.width, net.chunks);
+        let free = state.free[stage];
+        let latest = match state.placed[stage] {
+            0 => i64::MAX / 2,
+            _ => free + (self.budget[stage] - state.idle[stage]).max(0),
+        };
+        let room = net.limit[stage] - state.held[stage];
+        let mut best: Option<(bool, i64, Next)> = None;
+        let mut blocked = false;
+        for lane in begin..begin + net.width {
+            let Some(start) = state.start(net, stage, lane) else { continue };
+            let one = &net.lanes[lane];
+            let mut offset = self.offset[lane];
+            if one.take > 0 || one.leave > 0 {
+                if one.take.max(one.take + one.leave) + if self.greedy { 0 } else { one.reserve } > room {
+                    blocked = true;
+                    continue;
+                }
+            }
+            if lane < begin + chunks {
+                let back = state.next[lane + chunks];
+                let most = if back == 0 { self.warm[lane].min(self.cap[lane]) } else { self.cap[lane] };
+                if state.next[lane] - back >= most {
+                    continue;
+                }
+            } else if lane >= begin + 2 * chunks && blocked {
+                offset -= self.relief[stage];
+            }
+            let key = (start > latest, start + offset);
+            if best.is_none_or(|(late, other, _)| key < (late, other)) {
+                best = Some((key.0, key.1, Next { lane, start }));
+            }
+        }
+        best.map(|(_, _, next)| next)
+    }
+}
+
+/// Priorities by pass: of the passes that could start before the first of them could end, the one
+/// with the smallest (Giffler and Thompson, 1960).
+pub(crate) struct Priorities<'a> {
+    /// Lane by lane, one column per microbatch.
+    pub(crate) order: &'a [i64],
+    /// Which part of the shortest pass may be waited, in 256ths.
+    pub(crate) patience: i64,
+}
+
+impl Choice for Priorities<'_> {
+    #[inline]
+    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next> {
+        let begin = stage * net.width;
+        let room = net.limit[stage] - state.held[stage];
+        let able = |lane: usize| {
+            let start = state.start(net, stage, lane)?;
+            let one = &net.lanes[lane];
+            let taken = one.take.max(one.take + one.leave);
+            (taken <= 0 || taken + one.reserve <= room).then_some(start)
+        };
+        let mut horizon = i64::MAX;
+        for lane in begin..begin + net.width {
+            if let Some(start) = able(lane) {
+                horizon = horizon.min(start + net.lanes[lane].duration * self.patience / 256);
+            }
+        }
+        let mut best: Option<(i64, Next)> = None;
+        for lane in begin..begin + net.width {
+            let Some(start) = able(lane).filter(|&start| start <= horizon) else { continue };
+            let order = self.order[lane * net.microbatches as usize + state.next[lane] as usize];
+            if best.is_none_or(|(other, _)| order < other) {
+                best = Some((order, Next { lane, start }));
+            }
+        }
+        best.map(|(_, next)| next)
+    }
+}

@@ -1,0 +1,119 @@
+//! The few numbers behind a list schedule, and how they are drawn and changed.
+
+use crate::chance::Chance;
+use crate::head;
+use crate::list::Offsets;
+use crate::net::Net;
+
+/// A parameter: lower end, upper end, value that changes nothing.
+type Range = (f64, f64, f64);
+
+/// Parameters of the whole net.
+const COMMON: [Range; 8] = [
+    RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY,
+];
+/// By how many average passes W is put forward where memory blocks a pass.
+const RELIEF: Range = (0.0, 4.0, 1.0);
+/// How long a stage may wait, over what the target leaves it; nothing below 0.
+const BUDGET: Range = (-1.0, 3.0, 1.0);
+/// Part of that for the time before the first B.
+const HEAD: Range = (0.0, 1.0, 1.0);
+/// Forwards before the first B more than the head asks for.
+const WARM: Range = (-2.0, 2.0, 0.0);
+/// Forwards in flight more than that, later; 7 and more: any number.
+const FLIGHT: Range = (-1.0, 8.0, 8.0);
+/// Forwards of the first of several chunks in flight on the first stage, over p times chunks.
+const CAP: Range = (0.3, 1.2, 1.0);
+/// How many fewer on each following stage.
+const FALL: Range = (0.0, 1.6, 1.0);
+/// Above 0.8: memory is filled to the last.
+const GREEDY: Range = (0.0, 1.0, 0.0);
+/// The offset of a kind and chunk on the first stage, in average passes.
+const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
+/// What it is more on the last stage.
+const SLOPE: Range = (-3.0, 3.0, 0.0);
+
+/// The parameters of a list schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameters(Vec<f64>);
+
+/// The ranges of the parameters for `net`: those of all, then offset and slope lane by lane.
+fn ranges(net: &Net) -> Vec<Range> {
+    let lanes = (0..net.width).flat_map(|lane| [OFFSET[lane / net.chunks], SLOPE]);
+    COMMON.into_iter().chain(lanes).collect()
+}
+
+impl Parameters {
+    pub(crate) fn plain(net: &Net) -> Self {
+        Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
+    }
+
+    pub(crate) fn draw(net: &Net, chance: &mut Chance) -> Self {
+        let one = |(low, high, plain)| match chance.below(3) {
+            0 => plain,
+            _ => chance.between(low, high),
+        };
+        Self(ranges(net).into_iter().map(one).collect())
+    }
+
+    /// These with one or a few changed a little.
+    pub(crate) fn near(&self, net: &Net, chance: &mut Chance) -> Self {
+        let mut changed = self.clone();
+        let ranges = ranges(net);
+        for _ in 0..1 + chance.below(3) {
+            let at = chance.below(ranges.len());
+            let (low, high, plain) = ranges[at];
+            changed.0[at] = match chance.below(8) {
+                0 => chance.between(low, high),
+                1 => plain,
+                _ => {
+                    let wide = (high - low) * [0.2, 0.05, 0.01][chance.below(3)];
+                    (self.0[at] + chance.between(-wide, wide)).clamp(low, high)
+                }
+            };
+        }
+        changed
+    }
+
+    /// The tables of these parameters for `net`, where the cost is to be `target`.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
+        let [relief, budget, head, warm, flight, cap, fall, greedy] = std::array::from_fn(|at| self.0[at]);
+        let by_lane = &self.0[COMMON.len()..];
+        let (width, chunks) = (net.width, net.chunks);
+        let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
+        let unit = total as f64 / net.lanes.len() as f64;
+        let idle = |stage: usize| (target - net.work[stage]).max(0) as f64;
+        let share = |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
+        let heads: Vec<i64> = share(head).collect();
+        offsets.budget.clear();
+        offsets.budget.extend(share(budget));
+        offsets.warm = head::warm_ups(net, &heads);
+        offsets.offset.clear();
+        offsets.relief.clear();
+        offsets.cap.clear();
+        offsets.greedy = greedy > 0.8;
+        for stage in 0..net.stages {
+            let x = stage as f64 / (net.stages.max(2) - 1) as f64;
+            offsets.relief.push((relief * unit) as i64);
+            for lane in 0..width {
+                let offset = by_lane[2 * lane] + by_lane[2 * lane + 1] * x;
+                offsets.offset.push((offset * unit) as i64);
+                let at = stage * width + lane;
+                let more = |count: u32, more: f64| count.saturating_add_signed(more.round() as i32).max(1);
+                let most = match lane {
+                    0 if chunks == 1 => {
+                        offsets.warm[at] = more(offsets.warm[at], warm);
+                        if flight >= 7.0 { u32::MAX } else { more(offsets.warm[at], flight) }
+                    }
+                    0 => {
+                        let first = (chunks * net.stages) as f64 * cap;
+                        (first - fall * stage as f64).round().max(1.0) as u32
+                    }
+                    _ => u32::MAX,
+                };
+                offsets.cap.push(most);
+            }
+        }
+    }
+}
