@@ -168,6 +168,28 @@ impl Footprints {
         held
     }
 
+    /// The least that each stage must be able to hold: the peak of one microbatch alone. Its chunks
+    /// run forward in model order and backward against it, so one in its B or W holds M_B of those
+    /// before it.
+    ///
+    /// # Panics
+    /// If these are not the footprints of a pipeline of `shape`.
+    #[must_use]
+    pub fn least_peaks(&self, shape: Shape, placement: Placement) -> Vec<Bytes> {
+        let mut peaks = vec![Bytes(0); shape.stages()];
+        // The first and the last microbatch stand for both directions of a mirrored placement.
+        for microbatch in [0, shape.microbatches() - 1] {
+            let mut held = vec![Bytes(0); shape.stages()];
+            for chunk in 0..shape.chunks() {
+                let stage = placement.stage(shape, chunk, microbatch);
+                let Footprint { until_backward, until_weight } = self.of(chunk);
+                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
+                held[stage] += until_backward;
+            }
+        }
+        peaks
+    }
+
     /// Checks that these are the footprints of a pipeline of `shape`, and that all microbatches
     /// together can be counted.
     ///

@@ -249,11 +249,11 @@ impl Problem {
     /// [`Fault::BelowOneMicrobatch`] if a stage cannot do even one alone, in any order.
     pub fn limits(&self, placement: Placement) -> Result<Option<Limits>, Fault> {
         let Some(limits) = &self.limits else { return Ok(None) };
-        let (unit, peak) = self.one_microbatch(placement);
-        let most = unit.into_iter().max().unwrap_or_default();
+        let most = self.one_microbatch(placement).into_iter().max().unwrap_or_default();
         let most = Bytes(most.0.saturating_mul(self.segments.into()));
         let limits: Vec<Bytes> = limits.iter().map(|one| one.bytes(self.shape, most)).collect();
-        let peaks = peak.into_iter().zip(&limits).enumerate();
+        let peaks = self.footprints.least_peaks(self.shape, placement);
+        let peaks = peaks.into_iter().zip(&limits).enumerate();
         let over = peaks.filter(|(_, (needs, limit))| needs > limit);
         let highest = over.max_by_key(|&(stage, (needs, _))| (needs, std::cmp::Reverse(stage)));
         match highest {
@@ -264,24 +264,19 @@ impl Problem {
         }
     }
 
-    /// What one microbatch holds on each stage between F and B, over all its chunks, and the least
-    /// peak it causes there alone: its chunks run forward in model order and backward against it,
-    /// so one in its B or W holds M_B of those before it.
-    fn one_microbatch(&self, placement: Placement) -> (Vec<Bytes>, Vec<Bytes>) {
+    /// What one microbatch holds on each stage between F and B, over all its chunks.
+    fn one_microbatch(&self, placement: Placement) -> Vec<Bytes> {
         let mut units = vec![Bytes(0); self.shape.stages()];
-        let mut peaks = units.clone();
         // The first and the last microbatch stand for both directions of a mirrored placement.
         for microbatch in [0, self.shape.microbatches() - 1] {
             let mut held = vec![Bytes(0); self.shape.stages()];
             for chunk in 0..self.shape.chunks() {
                 let stage = placement.stage(self.shape, chunk, microbatch);
-                let Footprint { until_backward, until_weight } = self.footprints.of(chunk);
-                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
-                held[stage] += until_backward;
+                held[stage] += self.footprints.of(chunk).until_backward;
                 units[stage] = units[stage].max(held[stage]);
             }
         }
-        (units, peaks)
+        units
     }
 }
 

@@ -1,11 +1,13 @@
 //! The best order of passes for a pipeline under a memory limit.
 
 #![forbid(unsafe_code)]
+pub mod bounds;
 #![allow(dead_code, missing_docs)]
 mod chance;
 mod head;
 mod instance;
 mod list;
+mod local;
 mod net;
 mod timing;
 mod tune;
@@ -14,24 +16,41 @@ pub use instance::{Instance, Objective};
 
 pub mod scratch {
     use crate::chance::Chance;
-    use crate::list::{Offsets, Priorities, State};
+    use crate::list::{Offsets, State};
+    use crate::local::{Local, Plan};
     use crate::net::Net;
     use crate::timing::{Clock, Score};
     use crate::tune::Parameters;
     use crate::Instance;
 
-    pub fn climb(instance: &Instance, target: i64, draws: usize, steps: usize, fbi: bool, seed: u64) -> (i64, usize) {
+    pub fn anneal(instance: &Instance, start: Option<&pipeline::Schedule>, target: i64, steps: u64, seed: u64, hot: f64, cold: f64, weight: f64) -> (i64, i64) {
         let net = Net::of(instance);
-        let back = net.reversed();
+        let mut chance = Chance::new(seed, 0);
+        let mut clock = Clock::default();
+        let mut best = match start {
+            Some(s) => { let seq = net.sequence(s).unwrap(); (clock.time(&net, &seq).expect("fits"), seq) }
+            None => climb_seq(instance, target, 1000, 3000, seed),
+        };
+        let begin = best.0.cost;
+        clock.time(&net, &best.1).unwrap();
+        let mut local = Local::new(&net, &best.1, &clock);
+        let unit = net.lanes.iter().map(|l| l.duration).sum::<i64>() as f64 / net.lanes.len() as f64;
+        local.anneal(&mut chance, Plan { steps, goal: target, hot: hot * unit, cold: cold * unit, weight }, &mut best);
+        let t = clock.time(&net, &best.1).unwrap();
+        assert_eq!(t, best.0);
+        (begin, best.0.cost)
+    }
+    pub fn climb(instance: &Instance, target: i64, draws: usize, steps: usize, _fbi: bool, seed: u64) -> (i64, usize) {
+        let (s, _) = climb_seq(instance, target, draws, steps, seed);
+        (s.cost, 0)
+    }
+
+    pub(crate) fn climb_seq(instance: &Instance, target: i64, draws: usize, steps: usize, seed: u64) -> (Score, Vec<u16>) {
+        let net = Net::of(instance);
         let mut chance = Chance::new(seed, 0);
         let mut state = State::default();
-        let mut back_state = State::default();
         let mut tables = Offsets::default();
-        let mut clock = Clock::default();
-        let mut best = (Score::WORST, Parameters::plain(&net));
-        let mut stuck = 0;
-        let mut failed = 0;
-        let mut overall = Score::WORST;
+        let mut best = (Score::WORST, Parameters::plain(&net), Vec::new());
         for step in 0..draws + steps {
             let parameters = match step {
                 0 => Parameters::plain(&net),
@@ -39,33 +58,10 @@ pub mod scratch {
                 _ => best.1.near(&net, &mut chance),
             };
             parameters.tables(&net, target, &mut tables);
-            let Some(score) = state.run(&net, &mut &tables) else { failed += 1; continue };
-            if step == 0 {
-                let check = clock.time(&net, &state.sequence);
-                eprintln!("plain {score:?} re-timed {check:?}");
-            }
-            let mut score = score;
-            if let Some(timed) = clock.time(&net, &state.sequence) { assert!(timed <= score || timed.cost <= score.cost, "{timed:?} {score:?}"); score = timed.min(score); }
-            if fbi && score.cost < best.0.cost + best.0.cost / 50 {
-                let mut ends = clock.ends.clone();
-                for _ in 0..3 {
-                    let m = net.microbatches as usize;
-                    let prio: Vec<i64> = (0..net.lanes.len()).flat_map(|lane| { let e = &ends; (0..m).map(move |k| -e[lane * m + (m - 1 - k)]) }).collect();
-                    let Some(s) = back_state.run(&back, &mut Priorities { order: &prio, patience: 256 }) else { eprintln!("back deadlock"); break };
-                    let _ = s;
-                    let prio: Vec<i64> = (0..net.lanes.len()).flat_map(|lane| { let e = &back_state.ends; (0..m).map(move |k| -e[lane * m + (m - 1 - k)]) }).collect();
-                    let Some(_) = state.run(&net, &mut Priorities { order: &prio, patience: 256 }) else { eprintln!("forth deadlock");break };
-                    let Some(t) = clock.time(&net, &state.sequence) else { break };
-                    ends.clone_from(&clock.ends);
-                    if t < score { score = t; } else { break; }
-                }
-            }
-            overall = overall.min(score);
-            if score <= best.0 { if score < best.0 { stuck = 0; } best = (score, parameters); } else { stuck += 1; }
-            if overall.cost <= target { return (overall.cost, step); }
+            let Some(score) = state.run(&net, &mut &tables) else { continue };
+            if score <= best.0 { best = (score, parameters, state.sequence.clone()); }
+            if best.0.cost <= target { break; }
         }
-        let _ = stuck;
-        eprintln!("failed {failed} {:?}", best.1);
-        (overall.cost, draws + steps)
+        (best.0, best.2)
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Lane {
     pub(crate) local: u32,
     /// The stage that waits for this lane's passes, if another one does.
     pub(crate) wakes: u32,
+    /// The lane whose passes wait for those of this one, a hop later.
+    pub(crate) feeds: u32,
     /// What a pass takes when it starts.
     pub(crate) take: i64,
     /// What is held more, or less, once it has ended.
@@ -94,10 +96,13 @@ impl Net {
     /// Lanes that wait for a pass of another stage tell that stage whom to wake.
     fn find_wakes(&mut self) {
         for lane in &mut self.lanes {
-            lane.wakes = NONE;
+            (lane.wakes, lane.feeds) = (NONE, NONE);
         }
         for at in 0..self.lanes.len() {
             let remote = self.lanes[at].remote;
+            if remote != NONE {
+                self.lanes[remote as usize].feeds = narrow(at);
+            }
             if remote != NONE && remote as usize / self.width != at / self.width {
                 self.lanes[remote as usize].wakes = narrow(at / self.width);
             }
@@ -278,6 +283,7 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
         hop: if crosses { signed(costs.hop().0) } else { 0 },
         local,
         wakes: NONE,
+        feeds: NONE,
         take: signed(change.taken_at_start.0),
         leave: signed(change.taken_at_end.0) - signed(change.freed_at_end.0),
         reserve: 0,
