@@ -1,8 +1,8 @@
 //! The best order of passes for a pipeline under a memory limit.
 
 #![forbid(unsafe_code)]
-pub mod bounds;
 #![allow(dead_code, missing_docs)]
+pub mod bounds;
 mod chance;
 mod head;
 mod instance;

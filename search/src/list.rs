@@ -192,6 +192,8 @@ pub(crate) struct Offsets {
     pub(crate) budget: Vec<i64>,
     /// Whether memory is filled to the last, rather than room left for microbatches on their way.
     pub(crate) greedy: bool,
+    /// The least time between the starts of the passes of the first lane.
+    pub(crate) pace: i64,
 }
 
 impl Choice for &Offsets {
@@ -207,8 +209,11 @@ impl Choice for &Offsets {
         let mut best: Option<(bool, i64, Next)> = None;
         let mut blocked = false;
         for lane in begin..begin + net.width {
-            let Some(start) = state.start(net, stage, lane) else { continue };
+            let Some(mut start) = state.start(net, stage, lane) else { continue };
             let one = &net.lanes[lane];
+            if lane == 0 && self.pace > 0 && state.next[0] > 0 {
+                start = start.max(state.ends[state.next[0] as usize - 1] - one.duration + self.pace);
+            }
             let mut offset = self.offset[lane];
             if one.take > 0 || one.leave > 0 {
                 if one.take.max(one.take + one.leave) + if self.greedy { 0 } else { one.reserve } > room {

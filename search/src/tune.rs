@@ -9,9 +9,7 @@ use crate::net::Net;
 type Range = (f64, f64, f64);
 
 /// Parameters of the whole net.
-const COMMON: [Range; 8] = [
-    RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY,
-];
+const COMMON: [Range; 9] = [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE];
 /// By how many average passes W is put forward where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
 /// How long a stage may wait, over what the target leaves it; nothing below 0.
@@ -28,10 +26,15 @@ const CAP: Range = (0.3, 1.2, 1.0);
 const FALL: Range = (0.0, 1.6, 1.0);
 /// Above 0.8: memory is filled to the last.
 const GREEDY: Range = (0.0, 1.0, 0.0);
+/// The least time between the forwards of the first chunk on the first stage, in average passes.
+const PACE: Range = (-2.0, 4.0, 0.0);
 /// The offset of a kind and chunk on the first stage, in average passes.
 const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
 /// What it is more on the last stage.
 const SLOPE: Range = (-3.0, 3.0, 0.0);
+
+/// What a lane of one stage has beside that.
+const OWN: Range = (-3.0, 3.0, 0.0);
 
 /// The parameters of a list schedule.
 #[derive(Clone, Debug)]
@@ -40,7 +43,8 @@ pub(crate) struct Parameters(Vec<f64>);
 /// The ranges of the parameters for `net`: those of all, then offset and slope lane by lane.
 fn ranges(net: &Net) -> Vec<Range> {
     let lanes = (0..net.width).flat_map(|lane| [OFFSET[lane / net.chunks], SLOPE]);
-    COMMON.into_iter().chain(lanes).collect()
+    let own = std::iter::repeat_n(OWN, net.lanes.len());
+    COMMON.into_iter().chain(lanes).chain(own).collect()
 }
 
 impl Parameters {
@@ -49,19 +53,26 @@ impl Parameters {
     }
 
     pub(crate) fn draw(net: &Net, chance: &mut Chance) -> Self {
-        let one = |(low, high, plain)| match chance.below(3) {
+        let few = COMMON.len() + 2 * net.width;
+        let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
+            _ if at >= few => plain,
             0 => plain,
             _ => chance.between(low, high),
         };
-        Self(ranges(net).into_iter().map(one).collect())
+        Self(ranges(net).into_iter().enumerate().map(one).collect())
     }
 
     /// These with one or a few changed a little.
     pub(crate) fn near(&self, net: &Net, chance: &mut Chance) -> Self {
         let mut changed = self.clone();
         let ranges = ranges(net);
+        let few = COMMON.len() + 2 * net.width;
+        if chance.below(2) == 0 {
+            changed.bend(net, chance);
+            return changed;
+        }
         for _ in 0..1 + chance.below(3) {
-            let at = chance.below(ranges.len());
+            let at = chance.below(few);
             let (low, high, plain) = ranges[at];
             changed.0[at] = match chance.below(8) {
                 0 => chance.between(low, high),
@@ -75,11 +86,24 @@ impl Parameters {
         changed
     }
 
+    /// Changes one lane of a few neighbouring stages.
+    fn bend(&mut self, net: &Net, chance: &mut Chance) {
+        let few = COMMON.len() + 2 * net.width;
+        let (lane, first) = (chance.below(net.width), chance.below(net.stages));
+        let count = 1 + if chance.below(2) == 0 { 0 } else { chance.below(net.stages) };
+        let wide = [2.0, 0.5, 0.1][chance.below(3)];
+        let more = if chance.below(6) == 0 { None } else { Some(chance.between(-wide, wide)) };
+        for stage in first..(first + count).min(net.stages) {
+            let own = &mut self.0[few + stage * net.width + lane];
+            *own = more.map_or(0.0, |more| (*own + more).clamp(OWN.0, OWN.1));
+        }
+    }
+
     /// The tables of these parameters for `net`, where the cost is to be `target`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy] = std::array::from_fn(|at| self.0[at]);
-        let by_lane = &self.0[COMMON.len()..];
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace] = std::array::from_fn(|at| self.0[at]);
+        let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
         let unit = total as f64 / net.lanes.len() as f64;
@@ -93,11 +117,12 @@ impl Parameters {
         offsets.relief.clear();
         offsets.cap.clear();
         offsets.greedy = greedy > 0.8;
+        offsets.pace = (pace.max(0.0) * unit) as i64;
         for stage in 0..net.stages {
             let x = stage as f64 / (net.stages.max(2) - 1) as f64;
             offsets.relief.push((relief * unit) as i64);
             for lane in 0..width {
-                let offset = by_lane[2 * lane] + by_lane[2 * lane + 1] * x;
+                let offset = by_lane[2 * lane] + by_lane[2 * lane + 1] * x + own[stage * width + lane];
                 offsets.offset.push((offset * unit) as i64);
                 let at = stage * width + lane;
                 let more = |count: u32, more: f64| count.saturating_add_signed(more.round() as i32).max(1);
