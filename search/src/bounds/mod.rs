@@ -11,6 +11,8 @@
 //! it; and so on. So a bound for schedules that run microbatches in order holds for all.
 
 mod cycles;
+#[cfg(test)]
+mod exhaustive;
 mod fill;
 mod limit;
 mod line;

@@ -54,7 +54,8 @@ fn most_with_a_cut(kinds: &mut [Load], mut room: u64) -> u64 {
         worth += whole * kind.worth;
         room -= whole * kind.bytes;
         if whole < kind.count {
-            let cut = (u128::from(kind.worth) * u128::from(room)).div_ceil(u128::from(kind.bytes));
+            // Worth is whole, so what is cut off a nanosecond is never worth anything.
+            let cut = u128::from(kind.worth) * u128::from(room) / u128::from(kind.bytes);
             return worth + u64::try_from(cut).unwrap_or(kind.worth);
         }
     }
