@@ -150,6 +150,11 @@ impl State {
         Some(start)
     }
 
+    /// How many passes are placed.
+    pub(crate) fn placed(&self) -> u64 {
+        self.placed.iter().map(|&count| count as u64).sum()
+    }
+
     fn score(&self, net: &Net) -> Score {
         let of = |stage: usize| match net.makespan {
             true => self.free[stage],
@@ -236,43 +241,5 @@ impl Choice for &Offsets {
             }
         }
         best.map(|(_, _, next)| next)
-    }
-}
-
-/// Priorities by pass: of the passes that could start before the first of them could end, the one
-/// with the smallest (Giffler and Thompson, 1960).
-pub(crate) struct Priorities<'a> {
-    /// Lane by lane, one column per microbatch.
-    pub(crate) order: &'a [i64],
-    /// Which part of the shortest pass may be waited, in 256ths.
-    pub(crate) patience: i64,
-}
-
-impl Choice for Priorities<'_> {
-    #[inline]
-    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next> {
-        let begin = stage * net.width;
-        let room = net.limit[stage] - state.held[stage];
-        let able = |lane: usize| {
-            let start = state.start(net, stage, lane)?;
-            let one = &net.lanes[lane];
-            let taken = one.take.max(one.take + one.leave);
-            (taken <= 0 || taken + one.reserve <= room).then_some(start)
-        };
-        let mut horizon = i64::MAX;
-        for lane in begin..begin + net.width {
-            if let Some(start) = able(lane) {
-                horizon = horizon.min(start + net.lanes[lane].duration * self.patience / 256);
-            }
-        }
-        let mut best: Option<(i64, Next)> = None;
-        for lane in begin..begin + net.width {
-            let Some(start) = able(lane).filter(|&start| start <= horizon) else { continue };
-            let order = self.order[lane * net.microbatches as usize + state.next[lane] as usize];
-            if best.is_none_or(|(other, _)| order < other) {
-                best = Some((order, Next { lane, start }));
-            }
-        }
-        best.map(|(_, next)| next)
     }
 }

@@ -1,6 +1,7 @@
 //! Local search over the orders of the stages: a pass moves within its stage, and only what changes
 //! is timed again.
 
+use crate::chain::Halt;
 use crate::chance::Chance;
 use crate::net::{NONE, Net};
 use crate::timing::{Clock, Score};
@@ -277,7 +278,7 @@ impl<'a> Local<'a> {
     /// Tries changes until `steps` passes have been timed, or `goal` is reached. Worse orders are
     /// taken with a probability that falls from `hot` to `cold`, in nanoseconds of the energy. The best sequence
     /// met goes to `best`.
-    pub(crate) fn anneal(&mut self, chance: &mut Chance, plan: Plan, best: &mut (Score, Vec<u16>)) {
+    pub(crate) fn anneal(&mut self, chance: &mut Chance, plan: Plan, best: &mut (Score, Vec<u16>), halt: &Halt<'_>) {
         let end = self.steps + plan.steps;
         let begin = self.steps;
         let mut now = self.score();
@@ -289,8 +290,13 @@ impl<'a> Local<'a> {
         let stages = self.net.stages as f64;
         let energy = |score: Score| score.cost as f64 + plan.weight * score.sum as f64 / stages;
         let least = plan.weight * self.net.work.iter().sum::<i64>() as f64 / stages;
+        let mut tries = 0u32;
         while self.steps < end && now.cost > plan.goal {
             self.steps += 1;
+            tries = tries.wrapping_add(1);
+            if tries % 256 == 0 && halt.now() {
+                return;
+            }
             let done = (self.steps - begin) as f64 / plan.steps as f64;
             let heat = plan.hot * (plan.cold / plan.hot).powf(done);
             let slot = match chance.below(8) {
