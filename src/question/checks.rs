@@ -19,7 +19,7 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
         let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
         return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
     }
-    let missing = missing(keys, matches!(rule, Rule::Family(_)));
+    let missing = missing(keys, !matches!(rule, Rule::Written(..)));
     if missing.is_empty() {
         return Ok(());
     }

@@ -4,11 +4,13 @@ mod amounts;
 mod checks;
 mod notes;
 mod rule;
+mod searched;
 
 use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
 
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, Selected, rules, selected};
+pub use rule::{Rule, SEARCHED, Selected, rules, selected};
+pub use searched::{Search, Searched, search};
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};
@@ -119,23 +121,37 @@ pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
-    let keys = &setting.keys;
-    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
-        ground(scenario, setting, rule)?;
+    let ground = ground(scenario, setting, rule)?;
+    let problem = &ground.problem;
     let schedule = match rule {
         Rule::Family(family) => {
-            let schedule = family.schedule(&problem);
+            let schedule = family.schedule(problem);
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
         Rule::Written(_, schedule) => (**schedule).clone(),
+        Rule::Searched(_) => {
+            searched::schedule(scenario, setting, rule, &ground)?
+        }
     };
+    case_of(scenario, setting, rule, ground, schedule)
+}
+
+/// The case of a schedule that is there.
+fn case_of(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: Ground,
+    schedule: Schedule,
+) -> Result<Case, Error> {
+    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
     let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
         family: rule.family(),
         layers_per_stage,
-        has_whole_bytes: hardware::measures_bytes(keys),
+        has_whole_bytes: hardware::measures_bytes(&setting.keys),
         problem,
         has_footprints,
         schedule,
@@ -156,7 +172,8 @@ fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
 pub fn try_out(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
     const FEW: u64 = 20_000;
     let ground = ground(scenario, setting, rule)?;
-    if 3 * ground.shape.cells() as u64 <= FEW {
+    let is_search = matches!(rule, Rule::Searched(_));
+    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
         return case(scenario, setting, rule).map(drop);
     }
     let devices = seats(ground.hardware.as_ref(), ground.shape);
@@ -178,7 +195,7 @@ pub fn allow_without_times(setting: &mut Setting) {
     let names = setting.keys.schedule.iter().flatten();
     let fixed = |name: &String| match Family::named(name) {
         Some(family) => !depends_on_times(family),
-        None => true,
+        None => name != SEARCHED,
     };
     if names.clone().all(fixed) {
         let keys = &mut setting.keys;

@@ -5,12 +5,18 @@ use pipeline::{Choice, Chunks, Limit, LimitUse, Placement};
 use super::Rule;
 use super::checks::{has_footprints, limit_in_bytes};
 use crate::hardware;
+use crate::keys::Keys;
 use crate::scenario::Setting;
 
 /// What of `setting` has no influence on `rule`, or is settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
-    let Rule::Family(family) = rule else { return Vec::new() };
-    let (about, keys) = (family.about(), &setting.keys);
+    let keys = &setting.keys;
+    let family = match rule {
+        Rule::Family(family) => family,
+        Rule::Written(..) => return Vec::new(),
+        Rule::Searched(_) => return ignored_by_search(keys),
+    };
+    let about = family.about();
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
         (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
@@ -47,6 +53,14 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
     }
     notes
+}
+
+/// What of `keys` has no influence on the search.
+fn ignored_by_search(keys: &Keys) -> Vec<String> {
+    let segments = keys.segments.filter(|&told| told != 1);
+    let segments = segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+    let group = keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+    segments.into_iter().chain(group).collect()
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.
