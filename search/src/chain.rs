@@ -66,12 +66,13 @@ impl Chain {
     /// Makes list schedules until `steps` passes have been placed, or one costs no more than
     /// `goal`. `known` is the best cost so far: targets lie between both.
     pub(crate) fn climb(&mut self, net: &Net, goal: i64, known: i64, mut steps: u64, halt: &Halt<'_>) -> u64 {
+        let fresh = self.parameters.0 == Score::WORST;
         let mut made = 0;
         let mut done = 0;
         while steps > 0 && !halt.now() {
-            let fresh = self.parameters.0 == Score::WORST;
             let parameters = match made {
                 0 if fresh => Parameters::plain(net),
+                1 if fresh => Parameters::on_grid(net),
                 _ if self.parameters.0 == Score::WORST || self.idle > PATIENCE || (fresh && made < DRAWS) => Parameters::draw(net, &mut self.chance),
                 _ => self.parameters.1.near(net, &mut self.chance),
             };

@@ -199,6 +199,21 @@ pub(crate) struct Offsets {
     pub(crate) greedy: bool,
     /// The least time between the starts of the passes of the first lane.
     pub(crate) pace: i64,
+    /// Those passes start at multiples of this; 0: at any time.
+    pub(crate) grid: i64,
+}
+
+impl Offsets {
+    /// When the next pass of the first lane may start, if it could at `start`.
+    fn paced(&self, state: &State, mut start: i64, duration: i64) -> i64 {
+        if self.pace > 0 && state.next[0] > 0 {
+            start = start.max(state.ends[state.next[0] as usize - 1] - duration + self.pace);
+        }
+        if self.grid > 0 {
+            start = (start + self.grid - 1) / self.grid * self.grid;
+        }
+        start
+    }
 }
 
 impl Choice for &Offsets {
@@ -216,8 +231,8 @@ impl Choice for &Offsets {
         for lane in begin..begin + net.width {
             let Some(mut start) = state.start(net, stage, lane) else { continue };
             let one = &net.lanes[lane];
-            if lane == 0 && self.pace > 0 && state.next[0] > 0 {
-                start = start.max(state.ends[state.next[0] as usize - 1] - one.duration + self.pace);
+            if lane == 0 {
+                start = self.paced(state, start, one.duration);
             }
             let mut offset = self.offset[lane];
             if one.take > 0 || one.leave > 0 {

@@ -9,7 +9,8 @@ use crate::net::Net;
 type Range = (f64, f64, f64);
 
 /// Parameters of the whole net.
-const COMMON: [Range; 9] = [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE];
+const COMMON: [Range; 10] =
+    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID];
 /// By how many average passes W is put forward where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
 /// How long a stage may wait, over what the target leaves it; nothing below 0.
@@ -28,6 +29,11 @@ const FALL: Range = (0.0, 1.6, 1.0);
 const GREEDY: Range = (0.0, 1.0, 0.0);
 /// The least time between the forwards of the first chunk on the first stage, in average passes.
 const PACE: Range = (-2.0, 4.0, 0.0);
+/// The grid on which forwards begin on the first stage, in round trips to the next stage: on that
+/// grid the forwards on their way down and the backwards on their way up meet nowhere.
+const GRID: Range = (-1.0, 2.0, 0.0);
+/// The place of [`GRID`].
+const GRID_AT: usize = 9;
 /// The offset of a kind and chunk on the first stage, in average passes.
 const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
 /// What it is more on the last stage.
@@ -52,6 +58,13 @@ impl Parameters {
         Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
+    /// The usual ones on a grid of one round trip to the next stage.
+    pub(crate) fn on_grid(net: &Net) -> Self {
+        let mut parameters = Self::plain(net);
+        parameters.0[GRID_AT] = 1.0;
+        parameters
+    }
+
     pub(crate) fn draw(net: &Net, chance: &mut Chance) -> Self {
         let few = COMMON.len() + 2 * net.width;
         let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
@@ -59,7 +72,9 @@ impl Parameters {
             0 => plain,
             _ => chance.between(low, high),
         };
-        Self(ranges(net).into_iter().enumerate().map(one).collect())
+        let mut drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
+        drawn[GRID_AT] = [0.0, 1.0][chance.below(2)];
+        Self(drawn)
     }
 
     /// These with one or a few changed a little.
@@ -76,6 +91,7 @@ impl Parameters {
             let (low, high, plain) = ranges[at];
             changed.0[at] = match chance.below(8) {
                 0 => chance.between(low, high),
+                1 if at == GRID_AT => 1.0,
                 1 => plain,
                 _ => {
                     let wide = (high - low) * [0.2, 0.05, 0.01][chance.below(3)];
@@ -102,7 +118,7 @@ impl Parameters {
     /// The tables of these parameters for `net`, where the cost is to be `target`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy, pace] = std::array::from_fn(|at| self.0[at]);
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid] = std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
@@ -118,6 +134,7 @@ impl Parameters {
         offsets.cap.clear();
         offsets.greedy = greedy > 0.8;
         offsets.pace = (pace.max(0.0) * unit) as i64;
+        offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(net) as f64) as i64 };
         for stage in 0..net.stages {
             let x = stage as f64 / (net.stages.max(2) - 1) as f64;
             offsets.relief.push((relief * unit) as i64);
@@ -141,4 +158,12 @@ impl Parameters {
             }
         }
     }
+}
+
+/// The longest way from a stage to the next and back: F and B of the first chunk, and two hops.
+fn trip(net: &Net) -> i64 {
+    let of = |lanes: &[crate::net::Lane]| {
+        lanes[0].duration + lanes[net.chunks].duration + 2 * lanes[0].hop.max(lanes[net.chunks].hop)
+    };
+    net.lanes.chunks_exact(net.width).map(of).max().unwrap_or(0)
 }

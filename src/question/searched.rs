@@ -56,7 +56,8 @@ pub(super) fn schedule(
     ground: &Ground,
 ) -> Result<Schedule, Error> {
     let instance = instance(scenario, setting, rule, ground, Objective::Span)?;
-    let found = search::search(&instance, Effort::default(), |_| {}, &|| false);
+    let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
+    let found = search::search(&instance, effort, |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
