@@ -82,7 +82,7 @@ impl Chain {
             }
             made += 1;
             parameters.tables(net, self.target, &mut self.tables);
-            let score = self.state.run(net, &mut &self.tables);
+            let score = self.state.run(net, &self.tables);
             let cost = self.state.placed();
             done += cost;
             steps = steps.saturating_sub(cost);

@@ -4,12 +4,6 @@
 use crate::net::{NONE, Net};
 use crate::timing::Score;
 
-/// What decides between passes.
-pub(crate) trait Choice {
-    /// The lane of `stage` to do next, of those in `table`; `None` to wait for news.
-    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next>;
-}
-
 /// A pass that a stage could do next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
@@ -86,7 +80,7 @@ impl Calls {
 
 impl State {
     /// Places every pass; `None` if the stages block each other.
-    pub(crate) fn run(&mut self, net: &Net, choice: &mut impl Choice) -> Option<Score> {
+    pub(crate) fn run(&mut self, net: &Net, offsets: &Offsets) -> Option<Score> {
         self.reset(net);
         let each = net.passes_per_stage();
         let mut left = net.passes();
@@ -96,7 +90,7 @@ impl State {
                 return None;
             }
             let stage = stage as usize;
-            let Some(next) = choice.choose(net, self, stage) else {
+            let Some(next) = offsets.choose(net, self, stage) else {
                 self.calls.set(stage, ASLEEP);
                 continue;
             };
@@ -214,16 +208,15 @@ impl Offsets {
         }
         start
     }
-}
 
-impl Choice for &Offsets {
+    /// The pass of `stage` to do next; `None` to wait for news.
     #[inline]
-    fn choose(&mut self, net: &Net, state: &State, stage: usize) -> Option<Next> {
+    fn choose(&self, net: &Net, state: &State, stage: usize) -> Option<Next> {
         let (begin, chunks) = (stage * net.width, net.chunks);
-        let free = state.free[stage];
+        let patience = (self.budget[stage] - state.idle[stage]).max(0);
         let latest = match state.placed[stage] {
-            0 => i64::MAX / 2,
-            _ => free + (self.budget[stage] - state.idle[stage]).max(0),
+            0 => i64::MAX,
+            _ => state.free[stage].saturating_add(patience),
         };
         let room = net.limit[stage] - state.held[stage];
         let mut best: Option<(bool, i64, Next)> = None;
@@ -231,24 +224,21 @@ impl Choice for &Offsets {
         for lane in begin..begin + net.width {
             let Some(mut start) = state.start(net, stage, lane) else { continue };
             let one = &net.lanes[lane];
-            if lane == 0 {
-                start = self.paced(state, start, one.duration);
+            let reserve = if self.greedy { 0 } else { one.reserve };
+            let taken = one.take.max(one.take + one.leave);
+            if taken > 0 && taken + reserve > room {
+                blocked = true;
+                continue;
             }
             let mut offset = self.offset[lane];
-            if one.take > 0 || one.leave > 0 {
-                if one.take.max(one.take + one.leave) + if self.greedy { 0 } else { one.reserve } > room {
-                    blocked = true;
-                    continue;
-                }
+            if lane < begin + chunks && self.is_enough(state, lane, chunks) {
+                continue;
             }
-            if lane < begin + chunks {
-                let back = state.next[lane + chunks];
-                let most = if back == 0 { self.warm[lane].min(self.cap[lane]) } else { self.cap[lane] };
-                if state.next[lane] - back >= most {
-                    continue;
-                }
-            } else if lane >= begin + 2 * chunks && blocked {
+            if lane >= begin + 2 * chunks && blocked {
                 offset -= self.relief[stage];
+            }
+            if lane == 0 {
+                start = self.paced(state, start, one.duration);
             }
             let key = (start > latest, start + offset);
             if best.is_none_or(|(late, other, _)| key < (late, other)) {
@@ -256,5 +246,15 @@ impl Choice for &Offsets {
             }
         }
         best.map(|(_, _, next)| next)
+    }
+
+    /// Whether as many forwards of `lane` are in flight as may be.
+    fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
+        let back = state.next[lane + chunks];
+        let most = match back {
+            0 => self.warm[lane].min(self.cap[lane]),
+            _ => self.cap[lane],
+        };
+        state.next[lane] - back >= most
     }
 }

@@ -1,8 +1,7 @@
 //! An instance packed for speed: lanes of passes, what each waits for, what it takes and leaves.
 //!
 //! The passes of one kind and chunk make a lane, done in microbatch order. An order of a stage is
-//! then only the sequence of its lanes, and the net read backwards in time is a net too: waits and
-//! memory turn round, and the last microbatch comes first.
+//! then only the sequence of its lanes.
 
 use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
 
@@ -52,8 +51,6 @@ pub(crate) struct Net {
     pub(crate) work: Vec<i64>,
     /// Whether the cost is the end of the last pass, rather than the longest span.
     pub(crate) makespan: bool,
-    /// Whether time runs back.
-    pub(crate) backwards: bool,
 }
 
 /// Turns a number that [`Instance::new`] has checked into a signed one.
@@ -62,7 +59,7 @@ fn signed(number: u64) -> i64 {
 }
 
 impl Net {
-    /// The net of `instance`, in the direction of time.
+    /// The net of `instance`.
     pub(crate) fn of(instance: &Instance) -> Self {
         let Instance { shape, placement, costs, footprints, limits, objective } = instance;
         let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
@@ -85,7 +82,6 @@ impl Net {
             limit: limits_of(limits.as_ref(), stages),
             work: Vec::new(),
             makespan: *objective == Objective::Makespan,
-            backwards: false,
         };
         net.work = (0..stages).map(|stage| net.work_of(stage)).collect();
         net.reserve();
@@ -114,49 +110,16 @@ impl Net {
         lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)
     }
 
-    /// The room a pass must leave so that what it begins can be ended: the most that a later pass
-    /// of its microbatch takes on the stage, for those that follow it in the pipeline.
+    /// The room that a forward leaves behind it: the most that the forward of a later chunk of the
+    /// stage takes, so that a microbatch on its way can come back.
     fn reserve(&mut self) {
-        let (width, chunks) = (self.width, self.chunks);
-        for lanes in self.lanes.chunks_exact_mut(width) {
-            let follow: Vec<usize> = match self.backwards {
-                false => (0..chunks).collect(),
-                true => (0..chunks).rev().map(|chunk| 2 * chunks + chunk).chain((0..chunks).map(|chunk| chunks + chunk)).collect(),
-            };
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
             let mut room = 0;
-            for &at in follow.iter().rev() {
-                lanes[at].reserve = room;
-                room = room.max(lanes[at].take.max(lanes[at].take + lanes[at].leave));
+            for forward in lanes[..self.chunks].iter_mut().rev() {
+                forward.reserve = room;
+                room = room.max(forward.take + forward.leave.max(0));
             }
         }
-    }
-
-    /// The same net with time running back.
-    pub(crate) fn reversed(&self) -> Self {
-        let mut net = self.clone();
-        net.backwards = !self.backwards;
-        for lane in &mut net.lanes {
-            (lane.remote, lane.local, lane.hop) = (NONE, NONE, 0);
-            (lane.take, lane.leave) = (-lane.leave, -lane.take);
-        }
-        for (at, lane) in self.lanes.iter().enumerate() {
-            if lane.remote != NONE {
-                let other = &mut net.lanes[lane.remote as usize];
-                (other.remote, other.hop) = (narrow(at), lane.hop);
-            }
-            if lane.local != NONE {
-                net.lanes[lane.local as usize].local = narrow(at);
-            }
-        }
-        // What a pass takes at its start and gives back at its end is no change.
-        for lane in &mut net.lanes {
-            if lane.take < 0 {
-                (lane.take, lane.leave) = (0, lane.take + lane.leave);
-            }
-        }
-        net.reserve();
-        net.find_wakes();
-        net
     }
 
     /// Number of passes of one stage.
@@ -200,7 +163,7 @@ impl Net {
         (sequence.len() == self.passes()).then_some(sequence)
     }
 
-    /// The orders that `sequence` stands for; forwards in time only.
+    /// The orders that `sequence` stands for.
     pub(crate) fn orders(&self, sequence: &[u16], shape: Shape, placement: Placement) -> Vec<Order> {
         let places = Places::of(shape, placement);
         let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
