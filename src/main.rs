@@ -41,6 +41,7 @@ use crate::commands::schedules::Schedules;
 use crate::commands::search::Search;
 use crate::commands::simulate::Simulate;
 use crate::commands::sweep::Sweep;
+use crate::commands::verify::Verify;
 use crate::error::Error;
 
 const ABOUT: &str = "\
@@ -75,6 +76,7 @@ enum Command {
     Execute(Box<Execute>),
     Compare(Compare),
     Fsdp(Box<Fsdp>),
+    Verify(Verify),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -112,6 +114,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => fsdp.run(out)?,
+        Command::Verify(verify) => return verify.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

@@ -127,6 +127,7 @@ impl Outcome {
             microbatches: self.case.microbatches(),
             segments: Some(self.case.problem.segments()).filter(|&segments| segments > 1),
             chunks: shape.chunks_per_stage(),
+            measured_updates: self.case.steady.map(|steady| steady.measured),
             bubble_rate: metrics.bubble_rate(),
             bubble_rate_makespan: metrics.bubble_rate_makespan(),
             span_ns: metrics.span().0,
@@ -158,9 +159,14 @@ fn time(
         let occupancy = hardware.occupancy(case, &run).map_err(|fault| named(case, &fault))?;
         return Ok((metrics, Some(Report::of(hardware, run, occupancy))));
     }
-    let metrics = match (replica, &case.noise) {
-        (Some(replica), Some(noise)) => noise::metrics(case, noise, replica),
-        _ => replay.metrics(&case.schedule, case.problem.costs()),
+    let (schedule, costs) = (&case.schedule, case.problem.costs());
+    let metrics = match (replica, &case.noise, case.steady) {
+        (Some(replica), Some(noise), _) => noise::metrics(case, noise, replica),
+        (_, _, Some(steady)) => {
+            let timeline = replay.timeline(schedule, costs);
+            timeline.map(|timeline| steady.metrics(schedule.shape(), &timeline))
+        }
+        _ => replay.metrics(schedule, costs),
     };
     Ok((metrics.map_err(|fault| named(case, &fault))?, None))
 }
@@ -272,6 +278,10 @@ pub struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     segments: Option<u32>,
     chunks: u16,
+    /// How many updates in the steady state of a run the times are the mean of, where the pipeline
+    /// never flushes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured_updates: Option<u32>,
     /// (span - work) / span.
     bubble_rate: f64,
     /// (makespan - work) / makespan.

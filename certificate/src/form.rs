@@ -89,7 +89,7 @@ impl Certificate {
         if text.len() > MAX_BYTES {
             return Err(Refusal::TooLarge { bytes: text.len() });
         }
-        let form: Form = toml::from_str(text).map_err(|error| Refusal::Form(error.to_string()))?;
+        let form: Form = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
         if form.version != VERSION {
             return Err(Refusal::Version { given: form.version });
         }
@@ -171,6 +171,14 @@ impl Form {
         let limits: Vec<Bytes> = limits.iter().copied().map(Bytes).collect();
         Ok(Some(Limits::new(shape, &limits)?))
     }
+}
+
+/// What is wrong, and where, in few words: the line itself may be as long as the whole text.
+fn unreadable(text: &str, error: &toml::de::Error) -> Refusal {
+    let message: String = error.message().chars().take(200).collect();
+    let before = error.span().and_then(|span| text.as_bytes().get(..span.start));
+    let line = before.map_or(1, |before| before.iter().filter(|&&byte| byte == b'\n').count() + 1);
+    Refusal::Form(format!("line {line}: {message}"))
 }
 
 fn check_count(key: &'static str, given: usize, needed: usize) -> Result<(), Refusal> {

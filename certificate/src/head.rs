@@ -13,11 +13,13 @@ use crate::trip::{Pipe, Stage};
 /// possible the cost is not.
 pub(crate) fn impossible(pipe: &Pipe, named: usize, cost: i128, tails: bool, paths: bool) -> bool {
     let stages = &pipe.stages;
+    let tightest = tightest(pipe, cost);
     let first_shown = if pipe.looped { stages.len() - 1 } else { named };
     let mut soonest_below = None;
     for place in (named..=first_shown).rev() {
         let stage = &stages[place];
-        let Some(slack) = slack(pipe, place, cost, tails, paths) else { return true };
+        let over = if paths { tightest[place] } else { None };
+        let Some(slack) = slack(pipe, stage, cost, tails, over) else { return true };
         let behind_next = soonest_below.map(|x: i128| {
             let next = &stages[place + 1];
             let [last_b, own_b] = [next, stage].map(|one| one.backwards[one.backwards.len() - 1]);
@@ -46,27 +48,41 @@ fn soonest(pipe: &Pipe, stage: &Stage, least: i128, slack: i128) -> Option<i128>
     starts.filter(|(start, latest)| start <= latest).map(|(start, _)| start).min()
 }
 
-/// How long stage `place` may idle before its first B in a schedule of `cost` or less; `None` if
-/// there is no such schedule.
-fn slack(pipe: &Pipe, place: usize, cost: i128, tails: bool, paths: bool) -> Option<i128> {
-    let stage = &pipe.stages[place];
-    let span = |stage: &Stage| match pipe.objective {
+/// What a schedule of `cost` or less leaves each stage, and the way to it and back, beside the way
+/// to an earlier stage, the way back from it and its last W: the least over all earlier stages.
+fn tightest(pipe: &Pipe, cost: i128) -> Vec<Option<i128>> {
+    let mut least: Option<i128> = None;
+    let before = pipe.stages.iter().map(|stage| {
+        let there = pipe.start(stage.forwards[0]);
+        let back = pipe.end(stage.backwards[0]);
+        let left = span(pipe, stage, cost) + there - back - stage.weights[0];
+        let before = least;
+        least = Some(least.map_or(left, |least| least.min(left)));
+        before
+    });
+    before.collect()
+}
+
+/// How long `stage` may take in a schedule of `cost` or less.
+fn span(pipe: &Pipe, stage: &Stage, cost: i128) -> i128 {
+    match pipe.objective {
         Objective::Span => cost,
         Objective::Makespan => cost - pipe.start(stage.forwards[0]),
-    };
-    let alone = span(stage) - stage.work;
+    }
+}
+
+/// How long `stage` may idle before its first B in a schedule of `cost` or less; `None` if there is
+/// no such schedule. `over`: what the tightest earlier stage leaves it.
+fn slack(pipe: &Pipe, stage: &Stage, cost: i128, tails: bool, over: Option<i128>) -> Option<i128> {
+    let alone = span(pipe, stage, cost) - stage.work;
     // What is left for the head alone, and for the head with all that comes behind the last F.
     let (mut head, mut all) = (alone, alone);
     if tails {
         all -= stage.idle_in_tail(pipe);
     }
-    if paths && place > 0 {
-        let spare = |earlier: &Stage| {
-            let there = pipe.start(stage.forwards[0]) - pipe.start(earlier.forwards[0]);
-            let back = pipe.end(earlier.backwards[0]) - pipe.end(stage.backwards[0]);
-            span(earlier) - there - back - earlier.weights[0] - stage.work
-        };
-        let least = pipe.stages[..place].iter().map(spare).min()?;
+    if let Some(over) = over {
+        let way = pipe.start(stage.forwards[0]) - pipe.end(stage.backwards[0]);
+        let least = over - way - stage.work;
         head = head.min(least + stage.after_last_backward(pipe));
         all = all.min(least + stage.after_less_idle(pipe));
     }

@@ -97,3 +97,11 @@ pub enum Refusal {
         claimed: Nanos,
     },
 }
+
+impl Refusal {
+    /// Whether the text is no certificate that this version reads, rather than one that is wrong.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Form(_) | Self::Version { .. })
+    }
+}

@@ -25,6 +25,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// No schedule is cheaper by more than this.
+    #[must_use]
+    pub fn gap(&self) -> Nanos {
+        self.cost - self.bound
+    }
+
     /// No schedule is cheaper.
     #[must_use]
     pub fn is_optimal(&self) -> bool {

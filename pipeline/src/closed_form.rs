@@ -61,6 +61,23 @@ impl Uniform {
         Nanos(base + (2 * (p - 1) * (m / p) + 2 * (p - 2) + rest) * c)
     }
 
+    /// PipeDream and PipeDream-2BW, an update of m microbatches in the steady state:
+    /// m(F+B+W) + 2(p-1)c m/p, rounded up. Without hops no bubble (Chimera, table 2); the latency is
+    /// derived: stage 0 has p microbatches under way, each of which takes p(F+B+W) and a hop over
+    /// each of p-1 links and back. Exact everywhere.
+    #[must_use]
+    pub const fn pipedream(&self) -> Nanos {
+        let (p, m) = (self.stages, self.microbatches);
+        Nanos(self.work().0 + (2 * (p - 1) * self.hop.0 * m).div_ceil(p))
+    }
+
+    /// PipeDream, versions of the weights on `stage`: p-r, those that a microbatch under way has
+    /// seen and the latest (Chimera, table 2, D at most). Exact for m >= p microbatches in a run.
+    #[must_use]
+    pub const fn pipedream_versions(&self, stage: u64) -> u64 {
+        self.stages - stage
+    }
+
     /// Interleaved 1F1B with `chunks` per stage (v), makespan, every dependency enforced:
     /// m(F+B+W) + (p-1)(F+B+W)/v + (2vp-2)c.
     ///

@@ -148,6 +148,7 @@ pub struct Problem {
     limits: Option<Vec<Limit>>,
     group: Option<u64>,
     segments: u32,
+    updates: u32,
 }
 
 impl Problem {
@@ -161,7 +162,7 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limits: None, group: None, segments: 1 })
+        Ok(Self { shape, costs, footprints, limits: None, group: None, segments: 1, updates: 1 })
     }
 
     /// The same with `footprints`.
@@ -206,6 +207,18 @@ impl Problem {
         Ok(Self { segments, ..self })
     }
 
+    /// The same where the microbatches of the shape are those of `updates` updates of the weights:
+    /// for families that never flush, whose schedules are runs of several.
+    ///
+    /// # Errors
+    /// [`Fault::Zero`] if there are no updates.
+    pub fn with_updates(self, updates: u32) -> Result<Self, Fault> {
+        if updates == 0 {
+            return Err(Fault::Zero { what: "updates" });
+        }
+        Ok(Self { updates, ..self })
+    }
+
     /// How many microbatches make a group, if that was said.
     #[must_use]
     pub const fn group(&self) -> Option<u64> {
@@ -216,6 +229,12 @@ impl Problem {
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments
+    }
+
+    /// How many updates of the weights the microbatches of the shape are; 1 for a step that flushes.
+    #[must_use]
+    pub const fn updates(&self) -> u32 {
+        self.updates
     }
 
     /// Stages, chunks and microbatches.

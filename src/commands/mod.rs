@@ -12,6 +12,7 @@ pub mod schedules;
 pub mod search;
 pub mod simulate;
 pub mod sweep;
+pub mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -139,9 +139,14 @@ fn add_profiles(
 /// If the clock overflows.
 pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Fault> {
     let timing = noise.weather(replica).timing(case.problem.costs());
-    let metrics = timed::metrics(&case.schedule, &timing);
-    within_clock(metrics.makespan())?;
-    Ok(metrics)
+    let Some(steady) = case.steady else {
+        let metrics = timed::metrics(&case.schedule, &timing);
+        within_clock(metrics.makespan())?;
+        return Ok(metrics);
+    };
+    let timeline = timed::timeline(&case.schedule, &timing);
+    within_clock(Metrics::of(&timeline).makespan())?;
+    Ok(steady.metrics(case.schedule.shape(), &timeline))
 }
 
 /// Runs `count` replicas, timed by `metrics`; `done` is called after each.

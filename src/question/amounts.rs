@@ -1,7 +1,8 @@
 //! The numbers of a problem: its shape, times and footprints.
 
 use pipeline::{
-    Bytes, Choice, Costs, Fault, Footprint, Footprints, Nanos, PassTimes, Placement, Shape, spread,
+    Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
+    Semantics, Shape, Steady, spread,
 };
 
 use super::Rule;
@@ -20,6 +21,15 @@ pub fn segments(keys: &Keys, rule: &Rule) -> u32 {
     }
 }
 
+/// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
+pub fn steady(keys: &Keys, rule: &Rule) -> Option<Steady> {
+    let semantics = rule.family().map(|family| family.about().semantics);
+    let asynchronous = semantics == Some(Semantics::Asynchronous);
+    let (stages, microbatches) = (keys.stages?, keys.microbatches?);
+    (asynchronous && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
+        .then(|| Steady::of(stages, microbatches))
+}
+
 /// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
 pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placement), Fault> {
     if segments == 0 {
@@ -30,7 +40,9 @@ pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placemen
         Rule::Family(family) => {
             let about = family.about();
             let chunks = about.chunks.of(keys.chunks);
+            let updates = steady(keys, rule).map_or(1, Steady::updates);
             let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
+            let passes = passes.saturating_mul(u64::from(updates));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
             Ok((shape, about.placement))
         }

@@ -93,6 +93,16 @@ pub fn agree(
     Ok(())
 }
 
+/// The error of a schedule that never flushes, asked to run in `steps` steps one after the other.
+pub fn flushes(scenario: &Scenario, setting: &Setting, rule: &Rule, steps: u32) -> Error {
+    let message = format!(
+        "{} never flushes, but on hardware steps end before the next begins (here {steps})",
+        rule.name()
+    );
+    let cure = "ask it without hardware: its time is that of the steady state, hops included";
+    scenario.error(setting, Some("schedule"), message).with_help(cure)
+}
+
 /// Turns a fault into an error at the key that is to blame.
 pub fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -> Error {
     let key = match fault {

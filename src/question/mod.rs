@@ -6,7 +6,7 @@ mod notes;
 mod rule;
 mod searched;
 
-use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape};
+use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
 
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
@@ -44,6 +44,8 @@ pub struct Case {
     pub noise: Option<Noise>,
     /// What it runs on, if the question says.
     pub hardware: Option<Hardware>,
+    /// Which part of the run is measured, if the schedule is one that never flushes.
+    pub steady: Option<Steady>,
 }
 
 impl Case {
@@ -57,7 +59,7 @@ impl Case {
 
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
-        self.schedule.shape().microbatches() / self.problem.segments()
+        self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
     }
 }
 
@@ -93,9 +95,14 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
+    if let (Some(hardware), true) = (&hardware, amounts::steady(keys, rule).is_some()) {
+        return Err(checks::flushes(scenario, setting, rule, hardware.steps));
+    }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
+    let steady = amounts::steady(keys, rule);
+    let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
         problem = problem.with_group(group);
@@ -158,6 +165,7 @@ fn case_of(
         limits,
         noise,
         hardware,
+        steady: amounts::steady(keys, rule),
     })
 }
 

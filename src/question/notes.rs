@@ -1,9 +1,9 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Limit, LimitUse, Placement};
+use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady};
 
-use super::Rule;
 use super::checks::{has_footprints, limit_in_bytes};
+use super::{Rule, amounts};
 use crate::hardware;
 use crate::keys::Keys;
 use crate::scenario::Setting;
@@ -41,6 +41,14 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
             notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
         }
         _ => {}
+    }
+    if let Some(steady) = amounts::steady(keys, rule) {
+        let Steady { lead, measured, .. } = steady;
+        let s = if measured == 1 { "" } else { "s" };
+        notes.push(format!(
+            "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",
+            steady.updates()
+        ));
     }
     if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
         notes.push(format!("has no groups to choose, group = {told} is ignored"));

@@ -142,6 +142,46 @@ fn shapes_that_are_refused() {
     refused(&shape("dualpipe-v", 32_767, 1, ""), &["at least 2p = 65534 microbatches, not 1"]);
 }
 
+/// The time of an update in the steady state, whatever the run around it.
+#[test]
+fn what_never_flushes() {
+    let question = "--stages 4 --microbatches 8 --schedule";
+    let one = |name: &str, more: &str| {
+        let line = format!("simulate --json {QUESTION} {question} {name} {more}");
+        results(&line)[0].clone()
+    };
+    let answer = one("pipedream", "");
+    // F, B and W of 12 ms each, and no hops: 8 microbatches without a gap.
+    assert_eq!((&answer["span_ns"], &answer["bubble_rate"]), (&288_000_000.into(), &0.0.into()));
+    assert_eq!((&answer["microbatches"], &answer["measured_updates"]), (&8.into(), &1.into()));
+    assert_eq!(answer["peak_in_flight"], one("1f1b", "")["peak_in_flight"]);
+    // 3 hops there and 3 back for each 4 microbatches.
+    let hops = QUESTION.replace("--hop 0ns", "--hop 1ms");
+    let line = format!("simulate --json {hops} {question} pipedream-2bw");
+    assert_eq!(results(&line)[0]["span_ns"], 300_000_000);
+    let noisy = one("pipedream", "--slowdown stage:1=2");
+    assert_eq!(noisy["span_ns"], 576_000_000);
+    refused(
+        &ask("--stages 4 --microbatches 3 --schedule pipedream-2bw"),
+        &["microbatches", "4, not 3"],
+    );
+    let line = format!("{question} pipedream --cluster dgx-a100 --message 1MiB");
+    refused(&ask(&line), &["never flushes", "steady state"]);
+    let output = run(&format!("execute {QUESTION} {question} pipedream"));
+    refused(&output, &["flush", "run 1f1b"]);
+    let text = stdout(&ask(&format!("{question} 1f1b,pipedream --explain")));
+    assert!(text.contains("why 1f1b waits") && !text.contains("why pipedream waits"), "{text}");
+    // What is written down is the run, as one step.
+    let run_of_4 = stdout(&run(&format!("export {QUESTION} {question} pipedream")));
+    assert_eq!(run_of_4.matches("BW").count(), 4 * 32);
+    // Hostile sizes are refused before memory is taken.
+    refused(&ask("--stages 65535 --microbatches 65534 --schedule pipedream"), &["microbatches"]);
+    refused(
+        &ask("--stages 4 --microbatches 18446744073709551615 --schedule pipedream"),
+        &["microbatches"],
+    );
+}
+
 /// Small and odd shapes, and the deepest pipelines, have an order or a fault.
 #[test]
 fn odd_corners_end() {
@@ -165,7 +205,7 @@ fn what_is_not_offered_says_why() {
         refused(&output, &[&format!("{name} is not offered"), "1f1b"]);
     }
     let text = stdout(&run("schedules"));
-    assert!(text.contains("Not offered") && text.lines().any(|line| line == "pipedream-2bw"));
+    assert!(text.contains("Not offered") && text.lines().any(|line| line == "bpipe"));
     let json: serde_json::Value = serde_json::from_str(&stdout(&run("schedules --json"))).unwrap();
     assert_eq!(json["not_offered"].as_array().unwrap().len(), LeftOut::ALL.len());
     let note = |name: &str| {

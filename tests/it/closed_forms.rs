@@ -1,9 +1,11 @@
 //! Published and derived formulas equal the replay to the nanosecond, in the domain each states.
 
+use std::collections::VecDeque;
+
 use pipeline::closed_form::Uniform;
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos, PassTimes,
-    Problem, Schedule, Shape, peak_in_flight,
+    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos, Order,
+    PassTimes, Problem, Schedule, Shape, Steady, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -46,6 +48,23 @@ fn peak(family: Family, one: &Uniform, held: Footprint) -> Vec<u64> {
 fn in_flight(family: Family, one: &Uniform, chunks: u64) -> Vec<u64> {
     let (_, schedule) = schedule(family, one, chunks, None);
     peak_in_flight(&schedule).into_iter().map(u64::from).collect()
+}
+
+/// The most versions of the weights that one stage needs, with an update after every `microbatches`
+/// backwards, if a backward sees what its forward has seen.
+fn versions(order: &Order, microbatches: u64) -> u64 {
+    let (mut backwards, mut seen, mut most) = (0, VecDeque::new(), 0);
+    for pass in order.passes() {
+        match pass.kind {
+            Kind::F => seen.push_back(backwards / microbatches),
+            // Microbatches leave in the order in which they come.
+            _ => {
+                most = most.max(backwards / microbatches - seen.pop_front().unwrap() + 1);
+                backwards += 1;
+            }
+        }
+    }
+    most
 }
 
 /// Any equal stages with p up to 12 and m up to 5p; every time is a multiple of `unit`.
@@ -204,6 +223,26 @@ proptest! {
             let backwards: Vec<u32> = of(Kind::BW).map(|pass| pass.microbatch).collect();
             for (i, whole) in (0..).zip(backwards.chunks(segments as usize)) {
                 prop_assert!(whole.iter().copied().eq((i * segments..(i + 1) * segments).rev()));
+            }
+        }
+    }
+
+    /// The steady state of a pipeline that never flushes, and how often weights are updated while a
+    /// microbatch is under way.
+    #[test]
+    fn pipedream(any in any_with(1), m in 1..=30u64) {
+        let steady = Steady::of(any.stages, m);
+        let run = Uniform { microbatches: m * u64::from(steady.updates()), ..any };
+        let (problem, schedule) = schedule(Family::PipeDream, &run, 1, None);
+        let timeline = Replay::new().timeline(&schedule, problem.costs()).unwrap();
+        let metrics = steady.metrics(schedule.shape(), &timeline);
+        let update = Uniform { microbatches: m, ..any };
+        prop_assert_eq!(metrics.span(), update.pipedream());
+        prop_assert_eq!(metrics.work(), update.work());
+        for (stage, order) in (0..).zip(schedule.orders()) {
+            prop_assert_eq!(versions(order, 1), run.pipedream_versions(stage));
+            if m >= any.stages {
+                prop_assert!(versions(order, m) <= 2);
             }
         }
     }

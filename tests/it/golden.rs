@@ -57,6 +57,14 @@ fn one_f_one_b() {
     assert_eq!(metrics.makespan(), Nanos(33)); // (m+p-1)(F+B+W)
 }
 
+/// The order of 1F1B over the whole run.
+#[test]
+fn pipedream() {
+    for family in [Family::PipeDream, Family::PipeDream2Bw] {
+        check(family, 1, include_str!("../golden/1f1b.txt"));
+    }
+}
+
 #[test]
 fn interleaved() {
     let metrics = check(Family::Interleaved, 2, include_str!("../golden/1f1b-i.txt"));

@@ -228,6 +228,7 @@ fn check_fault(
                 Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
                 Family::DualPipeV => m < 2 * p,
                 Family::Chimera => !p.is_multiple_of(2),
+                Family::PipeDream2Bw => m < p,
                 Family::Hanayo => !shape.chunks_per_stage().is_multiple_of(2),
                 _ => false,
             });

@@ -36,4 +36,5 @@ mod sweep_files;
 mod sweep_rows;
 mod trace;
 mod traces;
+mod verify;
 mod weather;

@@ -13,30 +13,13 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 3] = [
-        Self {
-            name: "pipedream",
-            source: "PipeDream (Narayanan et al. 2019)",
-            why: "it never flushes: forwards of one step run among backwards of the step before, on \
-                  stale weights, while a schedule here is one step that begins and ends empty. \
-                  Between equal stages its steady state has no bubble, in the activation memory of \
-                  1f1b and p-r versions of the weights on stage r; ask 1f1b, whose bubble \
-                  (p-1)/(m+p-1) goes to 0 as m grows",
-        },
-        Self {
-            name: "pipedream-2bw",
-            source: "PipeDream-2BW (Narayanan et al. 2021)",
-            why: "it never flushes, as pipedream, with gradients one update late and 2 versions of \
-                  the weights on every stage (m >= p); ask 1f1b with a large m",
-        },
-        Self {
-            name: "bpipe",
-            source: "BPipe (Kim et al. 2023)",
-            why: "it is the order of 1f1b with activations moved between stage r and stage p-1-r, so \
+    pub const ALL: [Self; 1] = [Self {
+        name: "bpipe",
+        source: "BPipe (Kim et al. 2023)",
+        why: "it is the order of 1f1b with activations moved between stage r and stage p-1-r, so \
                   that none holds more than ceil((p+2)/2) M_B; activations here stay on their stage, \
                   or go to the host (--offload)",
-        },
-    ];
+    }];
 
     /// The one of that name.
     #[must_use]

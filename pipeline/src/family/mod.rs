@@ -10,6 +10,7 @@ mod hand;
 mod interleaved;
 mod left_out;
 mod one_f_one_b;
+mod pipedream;
 mod seq1f1b;
 mod slots;
 mod zb_h1;
@@ -71,6 +72,10 @@ pub enum Family {
     Chimera,
     /// Waves over several chunks per stage.
     Hanayo,
+    /// 1F1B that never flushes, with an update after every microbatch.
+    PipeDream,
+    /// [`Family::PipeDream`] with two versions of the weights.
+    PipeDream2Bw,
 }
 
 /// How many chunks per stage a family works with.
@@ -112,6 +117,16 @@ impl Chunks {
     }
 }
 
+/// Which weights a microbatch meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Semantics {
+    /// Those after the last update: the pipeline is empty when weights are updated, or as if.
+    Synchronous,
+    /// Older ones too: the pipeline never flushes, and has several versions of its weights. What a
+    /// step takes is that of its steady state ([`Steady`](crate::Steady)).
+    Asynchronous,
+}
+
 /// What a memory limit does to a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitUse {
@@ -143,6 +158,8 @@ pub struct About {
     pub limit: LimitUse,
     /// What else may be chosen.
     pub choice: Choice,
+    /// Which weights a microbatch meets.
+    pub semantics: Semantics,
     /// Bubble per step without communication, F, B and W per stage and microbatch.
     pub bubble: &'static str,
     /// Peak activation memory of the stage that holds most.
@@ -162,6 +179,7 @@ impl About {
         placement: Placement::Looped,
         limit: LimitUse::Checked,
         choice: Choice::Nothing,
+        semantics: Semantics::Synchronous,
         bubble: "",
         memory: "",
         note: "",
@@ -172,7 +190,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -195,6 +213,8 @@ impl Family {
         Self::DualPipeV,
         Self::Chimera,
         Self::Hanayo,
+        Self::PipeDream,
+        Self::PipeDream2Bw,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -221,6 +241,8 @@ impl Family {
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
             Self::Chimera => (&chimera::ABOUT, chimera::schedule),
             Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
+            Self::PipeDream => (&pipedream::ABOUT, pipedream::schedule),
+            Self::PipeDream2Bw => (&pipedream::ABOUT_2BW, pipedream::schedule_2bw),
         }
     }
 

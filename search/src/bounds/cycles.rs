@@ -58,8 +58,8 @@ struct Trips {
     held: u64,
     /// b_j.
     backwards: Vec<u64>,
-    /// Over b_0..b_j, the greatest b_j less j times B; B and W; F, B and W.
-    leads: Vec<[i128; 3]>,
+    /// Over b_0..b_j, the greatest b_j less j times B; B and W; B and F; all three.
+    leads: Vec<[i128; 4]>,
 }
 
 impl Trips {
@@ -79,29 +79,22 @@ impl Trips {
         self.leads.push(leads);
     }
 
-    fn rates(&self) -> [i128; 3] {
+    fn rates(&self) -> [i128; 4] {
         let Part { f, b, w, .. } = self.part;
-        [b, b + w, f + b + w].map(i128::from)
+        [b, b + w, b + f, b + w + f].map(i128::from)
     }
 
     /// A time before which `forwards` F, `done` B and `freed` W cannot all have ended.
     fn all_done(&self, forwards: u64, done: u64, freed: u64) -> u64 {
         let Part { f, b, w, .. } = self.part;
-        let Some(last) = usize::try_from(done).ok().and_then(|done| done.checked_sub(1)) else {
-            return 0;
-        };
-        let Some(leads) = self.leads.get(last) else { return 0 };
-        let [f, b, w] = [f, b, w].map(i128::from);
-        let [y, z] = [done, freed].map(i128::from);
-        let late = i128::from(forwards) - i128::from(self.held);
-        // Work that is not there counts below zero here, which is on the safe side.
-        let ends =
-            [leads[0] + y * b, leads[1] + y * b + z * w, leads[2] + y * b + z * w + late * f];
-        // Behind the last of the B only what is there counts.
-        let last_b = i128::from(self.backwards[last]);
-        let behind = (z - (y - 1)).max(0) * w + (late - (y - 1)).max(0) * f;
-        let soonest = ends.into_iter().fold(last_b + b + behind, i128::max);
-        u64::try_from(soonest).unwrap_or(0)
+        let last = usize::try_from(done).ok().and_then(|done| done.checked_sub(1));
+        let Some(leads) = last.and_then(|last| self.leads.get(last)) else { return 0 };
+        let [b, w, f] = [(done, b), (freed, w), (forwards, f)]
+            .map(|(count, time)| i128::from(count) * i128::from(time));
+        let f = f - i128::from(self.held) * i128::from(self.part.f);
+        // The greatest over all choices of what to count takes, for every j, what is positive.
+        let ends = [leads[0] + b, leads[1] + b + w, leads[2] + b + f, leads[3] + b + w + f];
+        u64::try_from(ends.into_iter().fold(0, i128::max)).unwrap_or(0)
     }
 
     /// The soonest start of the forward behind `k` others, no sooner than `least`.

@@ -59,13 +59,11 @@ impl Line {
         let times = costs.chunks();
         let hop = |from: u16| if placement.crosses(*shape, from) { costs.hop().0 } else { 0 };
         let last = shape.chunks() - 1;
-        let legs: Vec<u64> = (0..last).map(hop).collect();
-        let forward = |chunks: std::ops::Range<u16>| sum(times, &legs, chunks, |one| one.forward.0);
-        let backward =
-            |chunks: std::ops::Range<u16>| sum(times, &legs, chunks, |one| one.backward_input.0);
+        // From a chunk to the next one, hop included.
+        let legs = (0..last).map(|chunk| (times[usize::from(chunk)], hop(chunk)));
         let tables = Tables {
-            forward: (0..=last).map(|chunk| forward(0..chunk)).collect(),
-            backward: (0..=last).map(|chunk| backward(0..chunk)).collect(),
+            forward: running(legs.clone().map(|(one, hop)| one.forward.0 + hop)),
+            backward: running(legs.map(|(one, hop)| one.backward_input.0 + hop)),
         };
         let stations = (0..shape.stages()).map(|stage| {
             let chunks: Vec<u16> = placement.chunks_of(*shape, stage).collect();
@@ -105,13 +103,13 @@ fn all(one: &PassTimes) -> u64 {
     one.forward.0 + one.backward_input.0 + one.backward_weight.0
 }
 
-fn sum(
-    times: &[PassTimes],
-    legs: &[u64],
-    chunks: std::ops::Range<u16>,
-    time: impl Fn(&PassTimes) -> u64,
-) -> u64 {
-    chunks.map(usize::from).map(|chunk| time(&times[chunk]) + legs[chunk]).sum()
+/// The sums of the first 0, 1, 2 and so on of `times`.
+fn running(times: impl Iterator<Item = u64>) -> Vec<u64> {
+    let sums = times.scan(0, |sum, time| {
+        *sum += time;
+        Some(*sum)
+    });
+    std::iter::once(0).chain(sums).collect()
 }
 
 /// Times along the line, from its beginning to each chunk.

@@ -157,23 +157,24 @@ pub fn best(instance: &Instance) -> Bound {
 pub fn all(instance: &Instance) -> Vec<Bound> {
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();
-    let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> u64| {
+    let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> Option<u64>| {
         let stages = line.stations.iter().enumerate();
-        let costs = stages.map(|(stage, one)| (line.cost_of_span(one, span(stage)), stage));
-        highest(costs.map(|(cost, stage)| (cost, argument(stage))))
+        highest(stages.filter_map(|(stage, station)| {
+            Some((line.cost_of_span(station, span(stage)?), argument(stage)))
+        }))
     };
     let fill = |argument: fn(usize) -> Argument, counted: Counted| {
         let (cost, stage) = least_cost(&line, &tails, counted);
         Some(Bound { argument: argument(stage), cost: Nanos(cost) })
     };
     let bounds = [
-        alone(|stage| Argument::Work { stage }, &|stage| line.stations[stage].work),
-        alone(|stage| Argument::Trip { stage }, &|stage| trip(line.stations[stage].first())),
+        alone(|stage| Argument::Work { stage }, &|stage| Some(line.stations[stage].work)),
+        alone(|stage| Argument::Trip { stage }, &|stage| Some(trip(line.stations[stage].first()))),
         alone(|stage| Argument::Tail { stage }, &|stage| {
-            line.stations[stage].work + tails[stage].idle
+            Some(line.stations[stage].work + tails[stage].idle)
         }),
         alone(|stage| Argument::Little { stage }, &|stage| {
-            little::span(&line, &line.stations[stage]).unwrap_or(0)
+            little::span(&line, &line.stations[stage])
         }),
         highest(paths(&line, &tails)),
         fill(|stage| Argument::Head { stage }, Counted { tails: false, paths: false }),
@@ -200,37 +201,40 @@ fn highest(costs: impl Iterator<Item = (u64, Argument)>) -> Option<Bound> {
     best
 }
 
-/// The cost by the path from every stage over every later one.
-fn paths(line: &Line, tails: &[Tail]) -> impl Iterator<Item = (u64, Argument)> {
-    let stages = line.stations.len();
-    let inner: Vec<u64> = line
-        .stations
-        .iter()
-        .zip(tails)
-        .map(|(one, tail)| path::until_last_backward(line, one, tail))
-        .collect();
-    (0..stages).flat_map(move |from| {
-        let inner = inner.clone();
-        (from + 1..stages).map(move |via| {
-            (path::seen_from(line, from, via, inner[via]), Argument::Path { from, via })
-        })
+/// For every stage but the first, the earlier one from which the way over it looks longest.
+fn vantages(line: &Line) -> impl Iterator<Item = (usize, usize)> {
+    let mut best = 0;
+    (1..line.stations.len()).map(move |via| {
+        let seen = |from| path::seen_from(line, from, via, 0);
+        if seen(via - 1) > seen(best) {
+            best = via - 1;
+        }
+        (best, via)
     })
 }
 
-/// The cost by the round trips of every stage, as it or an earlier stage sees them.
+/// The cost by the paths over every stage but the first.
+fn paths(line: &Line, tails: &[Tail]) -> impl Iterator<Item = (u64, Argument)> {
+    vantages(line).map(|(from, via)| {
+        let inner = path::until_last_backward(line, &line.stations[via], &tails[via]);
+        (path::seen_from(line, from, via, inner), Argument::Path { from, via })
+    })
+}
+
+/// The cost by the round trips of every stage, as it and an earlier stage see them.
 fn cycles(line: &Line, tails: &[Tail]) -> impl Iterator<Item = (u64, Argument)> {
-    let stations = line.stations.iter().zip(tails).enumerate();
-    let cycles = stations.filter_map(|(via, (station, tail))| {
-        Some((via, station, Cycles::of(line, station, tail.after)?))
-    });
-    cycles.flat_map(move |(via, station, cycles)| {
-        let own = line.cost_of_span(station, cycles.span);
-        let earlier = (0..via).map(move |from| {
+    let vantages = std::iter::once((0, 0)).chain(vantages(line));
+    let seen = vantages.filter_map(|(from, via)| {
+        let station = &line.stations[via];
+        let cycles = Cycles::of(line, station, tails[via].after)?;
+        let own = (line.cost_of_span(station, cycles.span), Argument::Cycles { from: via, via });
+        let earlier = (from < via).then(|| {
             let cost = path::seen_from(line, from, via, cycles.until_last_backward);
             (cost, Argument::Cycles { from, via })
         });
-        std::iter::once((own, Argument::Cycles { from: via, via })).chain(earlier)
-    })
+        Some(std::iter::once(own).chain(earlier))
+    });
+    seen.flatten()
 }
 
 /// The work of the busiest stage where microbatches take different ways.

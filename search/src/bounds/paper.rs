@@ -1,9 +1,13 @@
 //! The bounds in the settings of the Zero Bubble paper, whose files are read for the times.
 
-use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
+use pipeline::{
+    Bytes, Costs, Family, Footprint, Footprints, Limit, Limits, Nanos, PassTimes, Placement,
+    Problem, Shape,
+};
 use serde::Deserialize;
+use sim::Replay;
 
-use super::{all, best};
+use super::best;
 use crate::{Instance, Objective};
 
 const TABLE5: &str = include_str!("../../../scenarios/paper/table5.toml");
@@ -73,9 +77,6 @@ fn rate(instance: &Instance, cost: Nanos) -> f64 {
 fn rates(table: &str, chunks: u64, thousandths: u64) -> Vec<f64> {
     let rate = |(name, instance): &(String, Instance)| {
         let bound = best(instance);
-        for one in all(instance) {
-            println!("   {} {:.6}", one.argument, rate(instance, one.cost));
-        }
         let rate = rate(instance, bound.cost);
         println!("{name} {chunks} chunks at {thousandths}: {rate:.6} by {}", bound.argument);
         rate
@@ -132,5 +133,17 @@ fn table8_one_chunk() {
     for (thousandths, expected) in expected {
         let found: Vec<f64> = rates(TABLE8, 1, thousandths).into_iter().step_by(3).collect();
         assert_rates(&found, &expected, 0.00005);
+    }
+}
+
+#[test]
+fn the_published_orders_at_1p_are_optimal() {
+    for (name, instance) in settings(TABLE5, 1, 1000) {
+        let problem = Problem::new(instance.shape, instance.costs.clone()).unwrap();
+        let problem = problem.with_footprints(instance.footprints.clone()).unwrap();
+        let problem = problem.with_limit(Limit::times_p(1));
+        let order = Family::ZbHeuristic.schedule(&problem).unwrap();
+        let span = Replay::new().metrics(&order, &instance.costs).unwrap().span();
+        assert_eq!(best(&instance).cost, span, "{name}");
     }
 }

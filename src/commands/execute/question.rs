@@ -170,6 +170,11 @@ fn job(
         model = Some(trained);
     }
     let mut case = question::case(scenario, &own, rule)?;
+    if case.steady.is_some() {
+        let message = format!("{}: steps that are run end with a flush", rule.name());
+        let cure = "run 1f1b: it is the same order, with a flush after every step";
+        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure));
+    }
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }

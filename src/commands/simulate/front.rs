@@ -48,11 +48,13 @@ fn memory(outcome: &Outcome) -> f64 {
     }
 }
 
-/// Marks what is on the front of the outcomes of one setting.
+/// Marks what is on the front of the outcomes of one setting. What trains asynchronously is no
+/// alternative to the others.
 pub(super) fn mark(setting: &mut [Outcome]) {
-    let front = scatter::front(setting.iter().map(point));
+    let compared = |outcome: &Outcome| outcome.case.steady.is_none();
+    let front = scatter::front(setting.iter().filter(|one| compared(one)).map(point));
     for outcome in setting {
-        outcome.on_front = Some(front.contains(&point(outcome)));
+        outcome.on_front = Some(compared(outcome) && front.contains(&point(outcome)));
     }
 }
 

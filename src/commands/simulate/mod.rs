@@ -149,7 +149,8 @@ impl Simulate {
         }
         let outcomes = &mut answers.outcomes;
         if self.explain || self.explain_svg.is_some() {
-            for outcome in outcomes {
+            // A run that never flushes has no step to explain.
+            for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
                 outcome.explanation = Some(Explanation::of(outcome)?);
             }
         }

@@ -89,6 +89,14 @@ fn print_legend(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
         let into = if same { format!("{count} ") } else { String::new() };
         writeln!(out, "{}: the passes are of segments, {into}to a microbatch.", cut.join(", "))?;
     }
+    let asynchronous = names(&|outcome| outcome.case.steady.is_some());
+    if !asynchronous.is_empty() {
+        let names = asynchronous.join(", ");
+        writeln!(
+            out,
+            "{names}: asynchronous, with more versions of the weights than one: off the front."
+        )?;
+    }
     let copies = names(&|outcome| outcome.case.schedule.placement() == Placement::Mirrored);
     if !copies.is_empty() {
         writeln!(out, "{}: two copies of the weights, not counted here.", copies.join(", "))?;
