@@ -95,13 +95,13 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
-    if let (Some(hardware), true) = (&hardware, amounts::steady(keys, rule).is_some()) {
+    if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
-    let steady = amounts::steady(keys, rule);
+    let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
@@ -165,7 +165,7 @@ fn case_of(
         limits,
         noise,
         hardware,
-        steady: amounts::steady(keys, rule),
+        steady: amounts::steady(&setting.keys, rule),
     })
 }
 

@@ -153,7 +153,7 @@ struct Json<'a> {
 impl Reproduce {
     /// Answers on `out`; the verdict is a miss only under `--check`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
-        let sources = Sources::find(self.paper)?;
+        let sources = Sources::find(self.paper.clone())?;
         note(&format!("the paper's settings are from {}", sources.name()));
         let is_chosen =
             |table: &Table| self.tables.iter().any(|name| name == table.name() || name == ALL);
