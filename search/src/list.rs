@@ -71,11 +71,6 @@ impl Calls {
             self.nodes[at] = winner;
         }
     }
-
-    #[inline]
-    fn of(&self, stage: usize) -> i64 {
-        self.nodes[self.leaves + stage].0
-    }
 }
 
 impl State {
@@ -90,14 +85,19 @@ impl State {
                 return None;
             }
             let stage = stage as usize;
-            let Some(next) = offsets.choose(net, self, stage) else {
+            let Some(next) = offsets.choose(net, self, stage, now) else {
                 self.calls.set(stage, ASLEEP);
                 continue;
             };
+            // Until it starts, news of something better may come.
+            if next.start > now && !offsets.commits {
+                self.calls.set(stage, next.start);
+                continue;
+            }
             self.place(net, stage, next);
             left -= 1;
             let wakes = net.lanes[next.lane].wakes;
-            if wakes != NONE && self.calls.of(wakes as usize) == ASLEEP && self.placed[wakes as usize] < each {
+            if wakes != NONE && self.placed[wakes as usize] < each {
                 self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
             }
             let done = self.placed[stage] == each;
@@ -125,15 +125,15 @@ impl State {
         self.placed[stage] += 1;
     }
 
-    /// When the next pass of `lane` could start, if what it needs is placed.
+    /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
     #[inline]
-    pub(crate) fn start(&self, net: &Net, stage: usize, lane: usize) -> Option<i64> {
+    fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
         let one = &net.lanes[lane];
         let number = self.next[lane];
         if number == net.microbatches || (one.local != NONE && self.next[one.local as usize] <= number) {
             return None;
         }
-        let mut start = self.free[stage];
+        let mut start = now;
         if one.remote != NONE {
             if self.next[one.remote as usize] <= number {
                 return None;
@@ -193,6 +193,8 @@ pub(crate) struct Offsets {
     pub(crate) greedy: bool,
     /// The least time between the starts of the passes of the first lane.
     pub(crate) pace: i64,
+    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    pub(crate) commits: bool,
     /// Those passes start at multiples of this; 0: at any time.
     pub(crate) grid: i64,
 }
@@ -211,7 +213,7 @@ impl Offsets {
 
     /// The pass of `stage` to do next; `None` to wait for news.
     #[inline]
-    fn choose(&self, net: &Net, state: &State, stage: usize) -> Option<Next> {
+    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next> {
         let (begin, chunks) = (stage * net.width, net.chunks);
         let patience = (self.budget[stage] - state.idle[stage]).max(0);
         let latest = match state.placed[stage] {
@@ -222,7 +224,7 @@ impl Offsets {
         let mut best: Option<(bool, i64, Next)> = None;
         let mut blocked = false;
         for lane in begin..begin + net.width {
-            let Some(mut start) = state.start(net, stage, lane) else { continue };
+            let Some(mut start) = state.start(net, now, lane) else { continue };
             let one = &net.lanes[lane];
             let reserve = if self.greedy { 0 } else { one.reserve };
             let taken = one.take.max(one.take + one.leave);

@@ -9,8 +9,8 @@ use crate::net::Net;
 type Range = (f64, f64, f64);
 
 /// Parameters of the whole net.
-const COMMON: [Range; 10] =
-    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID];
+const COMMON: [Range; 11] =
+    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
 /// By how many average passes W is put forward where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
 /// How long a stage may wait, over what the target leaves it; nothing below 0.
@@ -32,6 +32,8 @@ const PACE: Range = (-2.0, 4.0, 0.0);
 /// The grid on which forwards begin on the first stage, in round trips to the next stage: on that
 /// grid the forwards on their way down and the backwards on their way up meet nowhere.
 const GRID: Range = (-1.0, 2.0, 0.0);
+/// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
+const COMMIT: Range = (0.0, 1.0, 0.0);
 /// The place of [`GRID`].
 const GRID_AT: usize = 9;
 /// The offset of a kind and chunk on the first stage, in average passes.
@@ -118,7 +120,7 @@ impl Parameters {
     /// The tables of these parameters for `net`, where the cost is to be `target`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid] = std::array::from_fn(|at| self.0[at]);
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] = std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
@@ -133,6 +135,7 @@ impl Parameters {
         offsets.relief.clear();
         offsets.cap.clear();
         offsets.greedy = greedy > 0.8;
+        offsets.commits = commit > 0.7;
         offsets.pace = (pace.max(0.0) * unit) as i64;
         offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(net) as f64) as i64 };
         for stage in 0..net.stages {
