@@ -65,7 +65,14 @@ impl Chain {
 
     /// Makes list schedules until `steps` passes have been placed, or one costs no more than
     /// `goal`. `known` is the best cost so far: targets lie between both.
-    pub(crate) fn climb(&mut self, net: &Net, goal: i64, known: i64, mut steps: u64, halt: &Halt<'_>) -> u64 {
+    pub(crate) fn climb(
+        &mut self,
+        net: &Net,
+        goal: i64,
+        known: i64,
+        mut steps: u64,
+        halt: &Halt<'_>,
+    ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
         let mut made = 0;
         let mut done = 0;
@@ -73,7 +80,12 @@ impl Chain {
             let parameters = match made {
                 0 if fresh => Parameters::plain(net),
                 1 if fresh => Parameters::on_grid(net),
-                _ if self.parameters.0 == Score::WORST || self.idle > PATIENCE || (fresh && made < DRAWS) => Parameters::draw(net, &mut self.chance),
+                _ if self.parameters.0 == Score::WORST
+                    || self.idle > PATIENCE
+                    || (fresh && made < DRAWS) =>
+                {
+                    Parameters::draw(net, &mut self.chance)
+                }
                 _ => self.parameters.1.near(net, &mut self.chance),
             };
             if made % 16 == 0 {
@@ -94,7 +106,9 @@ impl Chain {
                 }
                 self.parameters = (score, parameters);
             }
-            if score < self.best.0 && let Some(timed) = self.clock.time(net, &self.state.sequence) {
+            if score < self.best.0
+                && let Some(timed) = self.clock.time(net, &self.state.sequence)
+            {
                 self.best.0 = timed;
                 self.best.1.clone_from(&self.state.sequence);
             }
@@ -107,7 +121,13 @@ impl Chain {
     }
 
     /// Anneals from `start`, or from the best order of this chain.
-    pub(crate) fn anneal(&mut self, net: &Net, start: Option<&[u16]>, plan: Plan, halt: &Halt<'_>) -> u64 {
+    pub(crate) fn anneal(
+        &mut self,
+        net: &Net,
+        start: Option<&[u16]>,
+        plan: Plan,
+        halt: &Halt<'_>,
+    ) -> u64 {
         let start = start.unwrap_or(&self.best.1).to_vec();
         if start.is_empty() || self.clock.time(net, &start).is_none() {
             return 0;

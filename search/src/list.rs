@@ -130,7 +130,9 @@ impl State {
     fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
         let one = &net.lanes[lane];
         let number = self.next[lane];
-        if number == net.microbatches || (one.local != NONE && self.next[one.local as usize] <= number) {
+        if number == net.microbatches
+            || (one.local != NONE && self.next[one.local as usize] <= number)
+        {
             return None;
         }
         let mut start = now;

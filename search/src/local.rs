@@ -68,7 +68,8 @@ impl<'a> Local<'a> {
         for stage in 0..net.stages {
             let mut next = vec![0; net.width];
             for &lane in &sequence[stage * each..(stage + 1) * each] {
-                let pass = (stage * net.width + usize::from(lane)) as u32 * columns + next[usize::from(lane)];
+                let pass = (stage * net.width + usize::from(lane)) as u32 * columns
+                    + next[usize::from(lane)];
                 next[usize::from(lane)] += 1;
                 local.slot[pass as usize] = local.order.len() as u32;
                 local.order.push(pass);
@@ -81,7 +82,11 @@ impl<'a> Local<'a> {
     /// The sequence as it is.
     pub(crate) fn sequence(&self, into: &mut Vec<u16>) {
         into.clear();
-        into.extend(self.order.iter().map(|&pass| (self.lane[pass as usize] as usize % self.net.width) as u16));
+        into.extend(
+            self.order
+                .iter()
+                .map(|&pass| (self.lane[pass as usize] as usize % self.net.width) as u16),
+        );
     }
 
     fn lane_of(&self, pass: u32) -> &crate::net::Lane {
@@ -127,7 +132,11 @@ impl<'a> Local<'a> {
         let lane = self.lane_of(pass);
         match lane.remote {
             NONE => 0,
-            remote => self.end[(pass - self.lane[pass as usize] * self.net.microbatches + remote * self.net.microbatches) as usize] + lane.hop,
+            remote => {
+                self.end[(pass - self.lane[pass as usize] * self.net.microbatches
+                    + remote * self.net.microbatches) as usize]
+                    + lane.hop
+            }
         }
     }
 
@@ -278,7 +287,13 @@ impl<'a> Local<'a> {
     /// Tries changes until `steps` passes have been timed, or `goal` is reached. Worse orders are
     /// taken with a probability that falls from `hot` to `cold`, in nanoseconds of the energy. The best sequence
     /// met goes to `best`.
-    pub(crate) fn anneal(&mut self, chance: &mut Chance, plan: Plan, best: &mut (Score, Vec<u16>), halt: &Halt<'_>) {
+    pub(crate) fn anneal(
+        &mut self,
+        chance: &mut Chance,
+        plan: Plan,
+        best: &mut (Score, Vec<u16>),
+        halt: &Halt<'_>,
+    ) {
         let end = self.steps + plan.steps;
         let begin = self.steps;
         let mut now = self.score();
@@ -314,7 +329,9 @@ impl<'a> Local<'a> {
             let allowed = energy(now) - heat * (1.0 - chance.unit()).ln();
             self.changed.clear();
             let fits = self.account(low, high);
-            let taken = fits && self.retime(low, high, (allowed - least) as i64) && energy(self.score()) <= allowed;
+            let taken = fits
+                && self.retime(low, high, (allowed - least) as i64)
+                && energy(self.score()) <= allowed;
             if !taken {
                 self.undo(slot, to);
                 continue;

@@ -164,7 +164,12 @@ impl Net {
     }
 
     /// The orders that `sequence` stands for.
-    pub(crate) fn orders(&self, sequence: &[u16], shape: Shape, placement: Placement) -> Vec<Order> {
+    pub(crate) fn orders(
+        &self,
+        sequence: &[u16],
+        shape: Shape,
+        placement: Placement,
+    ) -> Vec<Order> {
         let places = Places::of(shape, placement);
         let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
         let order = |(stage, lanes): (usize, &[u16])| {

@@ -79,7 +79,11 @@ impl Found {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn gap(&self) -> f64 {
-        if self.cost.0 == 0 { 0.0 } else { (self.cost - self.bound.cost).0 as f64 / self.cost.0 as f64 }
+        if self.cost.0 == 0 {
+            0.0
+        } else {
+            (self.cost - self.bound.cost).0 as f64 / self.cost.0 as f64
+        }
     }
 
     /// Whether no schedule is better.

@@ -120,13 +120,15 @@ impl Parameters {
     /// The tables of these parameters for `net`, where the cost is to be `target`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] = std::array::from_fn(|at| self.0[at]);
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] =
+            std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
         let unit = total as f64 / net.lanes.len() as f64;
         let idle = |stage: usize| (target - net.work[stage]).max(0) as f64;
-        let share = |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
+        let share =
+            |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
         let heads: Vec<i64> = share(head).collect();
         offsets.budget.clear();
         offsets.budget.extend(share(budget));
@@ -142,10 +144,12 @@ impl Parameters {
             let x = stage as f64 / (net.stages.max(2) - 1) as f64;
             offsets.relief.push((relief * unit) as i64);
             for lane in 0..width {
-                let offset = by_lane[2 * lane] + by_lane[2 * lane + 1] * x + own[stage * width + lane];
+                let offset =
+                    by_lane[2 * lane] + by_lane[2 * lane + 1] * x + own[stage * width + lane];
                 offsets.offset.push((offset * unit) as i64);
                 let at = stage * width + lane;
-                let more = |count: u32, more: f64| count.saturating_add_signed(more.round() as i32).max(1);
+                let more =
+                    |count: u32, more: f64| count.saturating_add_signed(more.round() as i32).max(1);
                 let most = match lane {
                     0 if chunks == 1 => {
                         offsets.warm[at] = more(offsets.warm[at], warm);

@@ -47,8 +47,7 @@ pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placemen
             Ok((shape, about.placement))
         }
         Rule::Searched(placement) => {
-            let (chunks, microbatches) =
-                (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
+            let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
             // Two chunks lie in a V unless told, as those of the published schedules do.
             let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };

@@ -136,9 +136,7 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
         Rule::Written(_, schedule) => (**schedule).clone(),
-        Rule::Searched(_) => {
-            searched::schedule(scenario, setting, rule, &ground)?
-        }
+        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
     };
     case_of(scenario, setting, rule, ground, schedule)
 }

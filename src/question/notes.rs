@@ -66,8 +66,10 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
 /// What of `keys` has no influence on the search.
 fn ignored_by_search(keys: &Keys) -> Vec<String> {
     let segments = keys.segments.filter(|&told| told != 1);
-    let segments = segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
-    let group = keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+    let segments =
+        segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+    let group =
+        keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
     segments.into_iter().chain(group).collect()
 }
 

@@ -43,8 +43,7 @@ fn instance() -> impl Strategy<Value = Instance> {
             let costs = Costs::new(times.collect(), Nanos(hop));
             let footprints = Footprints::new(sizes.collect());
             let objective = if makespan { Objective::Makespan } else { Objective::Span };
-            let free =
-                Instance::new(shape, placement, costs, footprints, None, objective).unwrap();
+            let free = Instance::new(shape, placement, costs, footprints, None, objective).unwrap();
             let least = search::bounds::smallest_limit(&free);
             let limits = more.map(|more| {
                 let limits: Vec<Bytes> = least.iter().map(|one| Bytes(one.0 + more)).collect();
@@ -136,8 +135,7 @@ proptest! {
 fn paper(p: u64, m: u64, [f, b, w]: [u64; 3], hop: u64, model: [u64; 2], limit: u64) -> Instance {
     let shape = Shape::new(p, 1, m).unwrap();
     let us = |time: u64| Nanos(time * 1000);
-    let times =
-        PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w) };
+    let times = PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w) };
     let [hidden, heads] = model;
     let size = Footprint {
         until_backward: Bytes(34 * hidden + 5 * heads * 1024),

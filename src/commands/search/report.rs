@@ -34,9 +34,8 @@ impl Row {
         let memory = memory.map_err(|fault| named(case, &fault))?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
         let limits = setting.keys.memory_limit.as_ref();
-        let limit = limits.map(|limits| {
-            limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(",")
-        });
+        let limit =
+            limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
         let cost = searched.found.cost;
         Ok(Self { searched, limit, metrics, peak, cost })
     }
