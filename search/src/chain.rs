@@ -8,7 +8,7 @@ use crate::list::{Offsets, State};
 use crate::local::{Local, Plan};
 use crate::net::Net;
 use crate::timing::{Clock, Score};
-use crate::tune::Parameters;
+use crate::tune::{Parameters, USUAL_TARGETS};
 
 /// Says when a chain is to end before its time.
 pub(crate) struct Halt<'a> {
@@ -36,7 +36,8 @@ pub(crate) struct Chain {
     /// The best order it has met.
     pub(crate) best: (Score, Vec<u16>),
     parameters: (Score, Parameters),
-    target: i64,
+    /// The bound, and the best that was known at the beginning.
+    aims: (i64, i64),
     state: State,
     tables: Offsets,
     clock: Clock,
@@ -45,17 +46,17 @@ pub(crate) struct Chain {
 }
 
 /// List schedules with drawn parameters before those that change the best.
-const DRAWS: u32 = 60;
+const DRAWS: usize = 60;
 /// List schedules without gain after which parameters are drawn anew.
 const PATIENCE: u32 = 4_000;
 
 impl Chain {
-    pub(crate) fn new(net: &Net, seed: u64, number: u64) -> Self {
+    pub(crate) fn new(net: &Net, seed: u64, number: u64, (goal, known): (i64, i64)) -> Self {
         Self {
             chance: Chance::new(seed, number),
             best: (Score::WORST, Vec::new()),
             parameters: (Score::WORST, Parameters::plain(net)),
-            target: 0,
+            aims: (goal, known.clamp(goal, 2 * goal)),
             state: State::default(),
             tables: Offsets::default(),
             clock: Clock::default(),
@@ -63,23 +64,18 @@ impl Chain {
         }
     }
 
-    /// Makes list schedules until `steps` passes have been placed, or one costs no more than
-    /// `goal`. `known` is the best cost so far: targets lie between both.
-    pub(crate) fn climb(
-        &mut self,
-        net: &Net,
-        goal: i64,
-        known: i64,
-        mut steps: u64,
-        halt: &Halt<'_>,
-    ) -> u64 {
+    /// Makes list schedules until `steps` passes have been placed, or one costs no more than the
+    /// bound.
+    pub(crate) fn climb(&mut self, net: &Net, mut steps: u64, halt: &Halt<'_>) -> u64 {
+        let goal = self.aims.0;
         let fresh = self.parameters.0 == Score::WORST;
-        let mut made = 0;
+        let mut made = 0usize;
         let mut done = 0;
         while steps > 0 && !halt.now() {
             let parameters = match made {
-                0 if fresh => Parameters::plain(net),
-                1 if fresh => Parameters::on_grid(net),
+                turn if fresh && turn < USUAL_TARGETS.len() => {
+                    Parameters::usual(net, halt.number, turn)
+                }
                 _ if self.parameters.0 == Score::WORST
                     || self.idle > PATIENCE
                     || (fresh && made < DRAWS) =>
@@ -88,14 +84,10 @@ impl Chain {
                 }
                 _ => self.parameters.1.near(net, &mut self.chance),
             };
-            if made % 16 == 0 {
-                let part = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9][self.chance.below(6)];
-                self.target = goal + ((known.min(2 * goal) - goal).max(0) as f64 * part) as i64;
-            }
             made += 1;
-            parameters.tables(net, self.target, &mut self.tables);
+            parameters.tables(net, self.aims, &mut self.tables);
             let score = self.state.run(net, &self.tables);
-            let cost = self.state.placed();
+            let cost = self.state.placed().max(1);
             done += cost;
             steps = steps.saturating_sub(cost);
             let Some(score) = score else { continue };

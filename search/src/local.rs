@@ -251,12 +251,51 @@ impl<'a> Local<'a> {
         true
     }
 
-    fn undo(&mut self, from: usize, to: usize) {
+    /// Takes back `change`, and the times that followed from it.
+    fn undo(&mut self, change: &Change) {
         while let Some((pass, end)) = self.changed.pop() {
             self.end[pass as usize] = end;
         }
-        self.shift(to, from);
-        self.account(from.min(to), from.max(to));
+        if let Some((from, to)) = change.relief {
+            self.shift(to, from);
+        }
+        self.shift(change.to, change.from);
+        self.account(change.low, change.high);
+    }
+
+    /// Moves the pass in slot `from` to slot `to`, and a W in front of it where memory lacks;
+    /// `None` if it lacks still.
+    fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
+        self.changed.clear();
+        self.shift(from, to);
+        let (low, high) = (from.min(to), from.max(to));
+        let mut change = Change { from, to, relief: None, low, high };
+        let mut fits = self.account(low, high);
+        if !fits
+            && to < from
+            && let Some(weight) = self.next_weight(to)
+        {
+            self.shift(weight, to);
+            change.relief = Some((weight, to));
+            change.high = high.max(weight);
+            fits = self.account(low, change.high);
+        }
+        if fits {
+            return Some(change);
+        }
+        self.undo(&change);
+        None
+    }
+
+    /// The slot of the next W behind `slot` that could be done before it.
+    fn next_weight(&self, slot: usize) -> Option<usize> {
+        const FAR: usize = 24;
+        let (width, chunks) = (self.net.width, self.net.chunks);
+        let end = (self.stage_of(slot) + 1) * self.net.passes_per_stage();
+        (slot + 1..end.min(slot + FAR)).find(|&other| {
+            let lane = self.lane[self.order[other] as usize] as usize % width;
+            lane >= 2 * chunks && self.reach(other, other - slot, true) == slot
+        })
     }
 
     /// The passes that the end of the worst stage follows from, each the cause of the one before.
@@ -284,9 +323,8 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Tries changes until `steps` passes have been timed, or `goal` is reached. Worse orders are
-    /// taken with a probability that falls from `hot` to `cold`, in nanoseconds of the energy. The best sequence
-    /// met goes to `best`.
+    /// Tries changes until `steps` passes have been timed, or the goal is reached. Worse orders are
+    /// taken with a probability that falls as it cools down. The best sequence met goes to `best`.
     pub(crate) fn anneal(
         &mut self,
         chance: &mut Chance,
@@ -294,59 +332,58 @@ impl<'a> Local<'a> {
         best: &mut (Score, Vec<u16>),
         halt: &Halt<'_>,
     ) {
-        let end = self.steps + plan.steps;
-        let begin = self.steps;
+        let least = plan.weight * self.mean(self.net.work.iter().sum());
         let mut now = self.score();
-        if now < best.0 {
-            best.0 = now;
-            self.sequence(&mut best.1);
-        }
         self.find_path();
-        let stages = self.net.stages as f64;
-        let energy = |score: Score| score.cost as f64 + plan.weight * score.sum as f64 / stages;
-        let least = plan.weight * self.net.work.iter().sum::<i64>() as f64 / stages;
         let mut tries = 0u32;
-        while self.steps < end && now.cost > plan.goal {
-            self.steps += 1;
-            tries = tries.wrapping_add(1);
-            if tries % 256 == 0 && halt.now() {
-                return;
-            }
-            let done = (self.steps - begin) as f64 / plan.steps as f64;
-            let heat = plan.hot * (plan.cold / plan.hot).powf(done);
-            let slot = match chance.below(8) {
-                0 => chance.below(self.order.len()),
-                _ => self.slot[self.path[chance.below(self.path.len())] as usize] as usize,
-            };
-            let far = 1 + [0, 0, 0, 1, 2, 4, 8, 16][chance.below(8)];
-            let far = if far > 1 { 1 + chance.below(far) } else { 1 };
-            let to = self.reach(slot, far, chance.below(2) == 0);
-            if to == slot {
-                continue;
-            }
-            let (low, high) = (slot.min(to), slot.max(to));
-            self.shift(slot, to);
-            let allowed = energy(now) - heat * (1.0 - chance.unit()).ln();
-            self.changed.clear();
-            let fits = self.account(low, high);
-            let taken = fits
-                && self.retime(low, high, (allowed - least) as i64)
-                && energy(self.score()) <= allowed;
-            if !taken {
-                self.undo(slot, to);
-                continue;
-            }
-            let score = self.score();
-            if self.changed.is_empty() {
-                continue;
-            }
-            now = score;
-            self.find_path();
+        loop {
             if now < best.0 {
                 best.0 = now;
                 self.sequence(&mut best.1);
             }
+            tries = tries.wrapping_add(1);
+            let over = self.steps >= plan.steps || now.cost <= plan.goal;
+            if over || (tries.is_multiple_of(256) && halt.now()) {
+                return;
+            }
+            self.steps += 1;
+            let (from, to) = self.draw(chance);
+            if from == to {
+                continue;
+            }
+            let Some(change) = self.apply(from, to) else { continue };
+            let heat = plan.heat(self.steps);
+            let allowed = self.energy(now, plan) - heat * (1.0 - chance.unit()).ln();
+            let most = (allowed - least) as i64;
+            let timed = self.retime(change.low, change.high, most);
+            if !timed || self.energy(self.score(), plan) > allowed {
+                self.undo(&change);
+            } else if !self.changed.is_empty() {
+                now = self.score();
+                self.find_path();
+            }
         }
+    }
+
+    /// Which pass to move where: mostly one that the cost follows from, mostly by one slot.
+    fn draw(&self, chance: &mut Chance) -> (usize, usize) {
+        const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
+        let from = match chance.below(8) {
+            0 => chance.below(self.order.len()),
+            _ => self.slot[self.path[chance.below(self.path.len())] as usize] as usize,
+        };
+        let far = FAR[chance.below(FAR.len())];
+        let far = 1 + chance.below(far);
+        (from, self.reach(from, far, chance.below(2) == 0))
+    }
+
+    fn mean(&self, sum: i64) -> f64 {
+        sum as f64 / self.net.stages as f64
+    }
+
+    /// What is made small: the cost, and the average stage beside it.
+    fn energy(&self, score: Score, plan: Plan) -> f64 {
+        score.cost as f64 + plan.weight * self.mean(score.sum)
     }
 }
 
@@ -359,4 +396,24 @@ pub(crate) struct Plan {
     pub(crate) cold: f64,
     /// What the average stage weighs beside the worst.
     pub(crate) weight: f64,
+}
+
+impl Plan {
+    /// The temperature after `steps`, in nanoseconds of the energy.
+    fn heat(self, steps: u64) -> f64 {
+        let done = steps as f64 / self.steps.max(1) as f64;
+        self.hot * (self.cold / self.hot).powf(done)
+    }
+}
+
+/// What was moved.
+struct Change {
+    from: usize,
+    to: usize,
+    /// The slots from and to which a W went beside it.
+    relief: Option<(usize, usize)>,
+    /// All that moved is from this slot
+    low: usize,
+    /// to that one.
+    high: usize,
 }

@@ -195,10 +195,12 @@ impl<'a> Search<'a> {
                 best = (score, sequence);
             }
         }
-        let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number));
+        let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
+        let aims = (goal, best.0.cost);
+        let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number, aims));
         Self {
             net,
-            goal: i64::try_from(bound.cost.0).unwrap_or(i64::MAX),
+            goal,
             best,
             published,
             chains: chains.collect(),
@@ -224,7 +226,7 @@ impl<'a> Search<'a> {
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             if round.is_multiple_of(2) {
-                return chain.climb(net, goal, best.0.cost, steps, &halt);
+                return chain.climb(net, steps, &halt);
             }
             let plan = plan(net, goal, steps, round, number);
             chain.anneal(net, Some(&best.1), plan, &halt)

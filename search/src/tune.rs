@@ -9,8 +9,8 @@ use crate::net::Net;
 type Range = (f64, f64, f64);
 
 /// Parameters of the whole net.
-const COMMON: [Range; 11] =
-    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
+const COMMON: [Range; 12] =
+    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT, TARGET];
 /// By how many average passes W is put forward where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
 /// How long a stage may wait, over what the target leaves it; nothing below 0.
@@ -34,6 +34,13 @@ const PACE: Range = (-2.0, 4.0, 0.0);
 const GRID: Range = (-1.0, 2.0, 0.0);
 /// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
 const COMMIT: Range = (0.0, 1.0, 0.0);
+/// The cost that is aimed at: 0 is the bound, 1 the best that was known at the beginning.
+const TARGET: Range = (0.0, 1.0, 0.0);
+/// The place of [`TARGET`], and the usual ones.
+const TARGET_AT: usize = 11;
+pub(crate) const USUAL_TARGETS: [f64; 5] = [0.0, 0.05, 0.15, 0.4, 1.0];
+/// The place of [`COMMIT`].
+const COMMIT_AT: usize = 10;
 /// The place of [`GRID`].
 const GRID_AT: usize = 9;
 /// The offset of a kind and chunk on the first stage, in average passes.
@@ -60,10 +67,13 @@ impl Parameters {
         Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
-    /// The usual ones on a grid of one round trip to the next stage.
-    pub(crate) fn on_grid(net: &Net) -> Self {
+    /// The usual ones, for chain `number`: on a grid or not, committing or not. The `turn`s aim
+    /// higher and higher.
+    pub(crate) fn usual(net: &Net, number: usize, turn: usize) -> Self {
         let mut parameters = Self::plain(net);
-        parameters.0[GRID_AT] = 1.0;
+        parameters.0[GRID_AT] = [0.0, 1.0][number % 2];
+        parameters.0[COMMIT_AT] = [0.0, 1.0][number / 2 % 2];
+        parameters.0[TARGET_AT] = USUAL_TARGETS[turn % USUAL_TARGETS.len()];
         parameters
     }
 
@@ -76,6 +86,7 @@ impl Parameters {
         };
         let mut drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
         drawn[GRID_AT] = [0.0, 1.0][chance.below(2)];
+        drawn[COMMIT_AT] = [0.0, 1.0][chance.below(2)];
         Self(drawn)
     }
 
@@ -117,12 +128,13 @@ impl Parameters {
         }
     }
 
-    /// The tables of these parameters for `net`, where the cost is to be `target`.
+    /// The tables of these parameters for `net`, where the cost is to be between the two of `aims`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] =
+    pub(crate) fn tables(&self, net: &Net, aims: (i64, i64), offsets: &mut Offsets) {
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit, aim] =
             std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
+        let target = aims.0 + ((aims.1 - aims.0).max(0) as f64 * aim) as i64;
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
         let unit = total as f64 / net.lanes.len() as f64;

@@ -300,6 +300,8 @@ fn chunks_lie_in_a_v_or_in_loops() {
 #[test]
 fn a_wrong_search_says_what_is_wrong() {
     let two = format!("search {QUESTION} --memory-limits 1p,2p --export x.txt");
+    let huge = "search --stages 4 --microbatches 2000000 --forward 1ms --backward-input 1ms \
+                --backward-weight 1ms";
     for (line, says) in [
         (format!("search {QUESTION} --memory-limit 0.1p"), "at least"),
         (format!("search {QUESTION} --memory-limits 1p,0.1p"), "at least"),
@@ -309,7 +311,7 @@ fn a_wrong_search_says_what_is_wrong() {
         (format!("search {QUESTION} --placement mirrored"), "placement"),
         (format!("search {QUESTION} --memory-limits NaNp"), "NaN"),
         ("search --stages 4".to_owned(), "missing"),
-        (format!("search {QUESTION} --microbatches 2000000"), "at most 4000000"),
+        (huge.to_owned(), "at most 4000000"),
         ("simulate --schedule zb-auto --stages 2 --microbatches 2".to_owned(), "missing"),
     ] {
         refused(&run(&line), &[says]);

@@ -62,6 +62,7 @@ pub struct Reproduce {
     beyond: bool,
     /// How long to search each cell, in multiples of the default
     #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "beyond")]
+    #[arg(allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     effort: u64,
     /// Folder of the paper's settings [default: scenarios/paper, or what was built in]

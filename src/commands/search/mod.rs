@@ -60,7 +60,7 @@ pub struct Search {
     objective: Small,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
     /// --time-limit as long as that lasts]
-    #[arg(long, value_name = "TIMES", help_heading = SEARCH)]
+    #[arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     effort: Option<u64>,
     /// Stop each search after that time, with the best so far
