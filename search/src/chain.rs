@@ -1,5 +1,7 @@
 //! One of several searches beside each other: list schedules whose parameters climb, and local
 //! search from the best order.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +10,7 @@ use crate::list::{Offsets, State};
 use crate::local::{Local, Plan};
 use crate::net::Net;
 use crate::timing::{Clock, Score};
-use crate::tune::{Parameters, USUAL_TARGETS};
+use crate::tune::Parameters;
 
 /// Says when a chain is to end before its time.
 pub(crate) struct Halt<'a> {
@@ -36,8 +38,8 @@ pub(crate) struct Chain {
     /// The best order it has met.
     pub(crate) best: (Score, Vec<u16>),
     parameters: (Score, Parameters),
-    /// The bound, and the best that was known at the beginning.
-    aims: (i64, i64),
+    /// The cost that list schedules aim at.
+    target: i64,
     state: State,
     tables: Offsets,
     clock: Clock,
@@ -45,18 +47,22 @@ pub(crate) struct Chain {
     idle: u32,
 }
 
+/// List schedules that aim at the same cost.
+const SAME_TARGET: usize = 16;
+/// Where that lies between the bound and the best cost known.
+const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
 /// List schedules with drawn parameters before those that change the best.
 const DRAWS: usize = 60;
 /// List schedules without gain after which parameters are drawn anew.
 const PATIENCE: u32 = 4_000;
 
 impl Chain {
-    pub(crate) fn new(net: &Net, seed: u64, number: u64, (goal, known): (i64, i64)) -> Self {
+    pub(crate) fn new(net: &Net, seed: u64, number: u64) -> Self {
         Self {
             chance: Chance::new(seed, number),
             best: (Score::WORST, Vec::new()),
             parameters: (Score::WORST, Parameters::plain(net)),
-            aims: (goal, known.clamp(goal, 2 * goal)),
+            target: 0,
             state: State::default(),
             tables: Offsets::default(),
             clock: Clock::default(),
@@ -64,28 +70,35 @@ impl Chain {
         }
     }
 
-    /// Makes list schedules until `steps` passes have been placed, or one costs no more than the
-    /// bound.
-    pub(crate) fn climb(&mut self, net: &Net, mut steps: u64, halt: &Halt<'_>) -> u64 {
-        let goal = self.aims.0;
+    /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
+    /// the bound. They aim at costs between that and the best `known`.
+    pub(crate) fn climb(
+        &mut self,
+        net: &Net,
+        (goal, known): (i64, i64),
+        mut steps: u64,
+        halt: &Halt<'_>,
+    ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
         let mut made = 0usize;
         let mut done = 0;
         while steps > 0 && !halt.now() {
             let parameters = match made {
-                turn if fresh && turn < USUAL_TARGETS.len() => {
-                    Parameters::usual(net, halt.number, turn)
-                }
+                0 if fresh => Parameters::usual(net, halt.number),
                 _ if self.parameters.0 == Score::WORST
                     || self.idle > PATIENCE
                     || (fresh && made < DRAWS) =>
                 {
-                    Parameters::draw(net, &mut self.chance)
+                    Parameters::draw(net, halt.number, &mut self.chance)
                 }
                 _ => self.parameters.1.near(net, &mut self.chance),
             };
+            if made.is_multiple_of(SAME_TARGET) {
+                let part = PARTS[self.chance.below(PARTS.len())];
+                self.target = goal + ((known.min(2 * goal) - goal).max(0) as f64 * part) as i64;
+            }
             made += 1;
-            parameters.tables(net, self.aims, &mut self.tables);
+            parameters.tables(net, self.target, &mut self.tables);
             let score = self.state.run(net, &self.tables);
             let cost = self.state.placed().max(1);
             done += cost;

@@ -1,5 +1,7 @@
 //! List scheduling in time order: whenever a stage is free it takes the best of the passes that are
 //! known to arrive.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::net::{NONE, Net};
 use crate::timing::Score;

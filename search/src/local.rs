@@ -1,5 +1,7 @@
 //! Local search over the orders of the stages: a pass moves within its stage, and only what changes
 //! is timed again.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chain::Halt;
 use crate::chance::Chance;
@@ -98,7 +100,7 @@ impl<'a> Local<'a> {
     }
 
     fn is_first(&self, slot: usize) -> bool {
-        slot % self.net.passes_per_stage() == 0
+        slot.is_multiple_of(self.net.passes_per_stage())
     }
 
     /// Writes down memory and work from slot `from` to slot `to` of a stage; whether its limit is
@@ -195,7 +197,7 @@ impl<'a> Local<'a> {
                 }
                 to -= 1;
             } else {
-                if (to + 1) % each == 0 || self.bound(pass, self.order[to + 1]) {
+                if (to + 1).is_multiple_of(each) || self.bound(pass, self.order[to + 1]) {
                     break;
                 }
                 to += 1;
@@ -212,7 +214,7 @@ impl<'a> Local<'a> {
             let pass = local.order[slot];
             local.end[pass as usize] - local.lane_of(pass).duration
         };
-        let last = if (to + 1) % each == 0 { to } else { to + 1 };
+        let last = if (to + 1).is_multiple_of(each) { to } else { to + 1 };
         // In time order as it will be, roughly: the slots of the change first.
         let base = (from..=last).map(|slot| before(self, slot)).min().unwrap_or(0);
         for slot in from..=last {
@@ -238,7 +240,7 @@ impl<'a> Local<'a> {
                 self.dirty.clear();
                 return false;
             }
-            if (slot + 1) % each != 0 {
+            if !(slot + 1).is_multiple_of(each) {
                 self.dirty.mark(before(self, slot + 1), slot as u32 + 1);
             }
             if lane.feeds != NONE {

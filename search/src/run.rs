@@ -1,4 +1,6 @@
 //! The search: bounds, known orders, then chains of list schedules and local search in rounds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::AtomicUsize;
 
@@ -17,6 +19,9 @@ use crate::timing::{Clock, Score};
 
 /// The most passes of a pipeline that is searched: its tables take about 1 GB.
 pub const MAX_PASSES: usize = 4_000_000;
+
+/// The most chunks of a stage: three kinds of passes of each are numbered in 16 bits.
+pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 3;
 
 /// Searches beside each other. More threads than that gain nothing; fewer give the same result.
 const CHAINS: usize = 4;
@@ -108,6 +113,9 @@ pub enum SearchError {
     /// More passes than [`MAX_PASSES`].
     #[error("{0} passes are too many to search: at most {MAX_PASSES}")]
     TooLarge(usize),
+    /// More chunks per stage than [`MAX_CHUNKS_PER_STAGE`].
+    #[error("{0} chunks per stage are too many to search: at most {MAX_CHUNKS_PER_STAGE}")]
+    TooManyChunks(u16),
     /// A mirrored placement.
     #[error("orders are searched for looped chunks and for a V, not for two directions at once")]
     Mirrored,
@@ -161,6 +169,10 @@ fn check(instance: &Instance) -> Result<(), SearchError> {
     if passes > MAX_PASSES {
         return Err(SearchError::TooLarge(passes));
     }
+    let chunks = instance.shape.chunks_per_stage();
+    if chunks > MAX_CHUNKS_PER_STAGE {
+        return Err(SearchError::TooManyChunks(chunks));
+    }
     Ok(bounds::check_limits(instance)?)
 }
 
@@ -196,8 +208,7 @@ impl<'a> Search<'a> {
             }
         }
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let aims = (goal, best.0.cost);
-        let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number, aims));
+        let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number));
         Self {
             net,
             goal,
@@ -226,7 +237,7 @@ impl<'a> Search<'a> {
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             if round.is_multiple_of(2) {
-                return chain.climb(net, steps, &halt);
+                return chain.climb(net, (goal, best.0.cost), steps, &halt);
             }
             let plan = plan(net, goal, steps, round, number);
             chain.anneal(net, Some(&best.1), plan, &halt)

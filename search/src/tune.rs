@@ -1,4 +1,6 @@
 //! The few numbers behind a list schedule, and how they are drawn and changed.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;
 use crate::head;
@@ -9,8 +11,8 @@ use crate::net::Net;
 type Range = (f64, f64, f64);
 
 /// Parameters of the whole net.
-const COMMON: [Range; 12] =
-    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT, TARGET];
+const COMMON: [Range; 11] =
+    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
 /// By how many average passes W is put forward where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
 /// How long a stage may wait, over what the target leaves it; nothing below 0.
@@ -34,11 +36,6 @@ const PACE: Range = (-2.0, 4.0, 0.0);
 const GRID: Range = (-1.0, 2.0, 0.0);
 /// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
 const COMMIT: Range = (0.0, 1.0, 0.0);
-/// The cost that is aimed at: 0 is the bound, 1 the best that was known at the beginning.
-const TARGET: Range = (0.0, 1.0, 0.0);
-/// The place of [`TARGET`], and the usual ones.
-const TARGET_AT: usize = 11;
-pub(crate) const USUAL_TARGETS: [f64; 5] = [0.0, 0.05, 0.15, 0.4, 1.0];
 /// The place of [`COMMIT`].
 const COMMIT_AT: usize = 10;
 /// The place of [`GRID`].
@@ -67,27 +64,31 @@ impl Parameters {
         Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
-    /// The usual ones, for chain `number`: on a grid or not, committing or not. The `turn`s aim
-    /// higher and higher.
-    pub(crate) fn usual(net: &Net, number: usize, turn: usize) -> Self {
+    /// The usual ones, for chain `number`: on a grid or not, committing or not.
+    pub(crate) fn usual(net: &Net, number: usize) -> Self {
         let mut parameters = Self::plain(net);
-        parameters.0[GRID_AT] = [0.0, 1.0][number % 2];
-        parameters.0[COMMIT_AT] = [0.0, 1.0][number / 2 % 2];
-        parameters.0[TARGET_AT] = USUAL_TARGETS[turn % USUAL_TARGETS.len()];
+        parameters.belong(number);
         parameters
     }
 
-    pub(crate) fn draw(net: &Net, chance: &mut Chance) -> Self {
+    pub(crate) fn draw(net: &Net, number: usize, chance: &mut Chance) -> Self {
         let few = COMMON.len() + 2 * net.width;
         let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
             _ if at >= few => plain,
             0 => plain,
             _ => chance.between(low, high),
         };
-        let mut drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
-        drawn[GRID_AT] = [0.0, 1.0][chance.below(2)];
-        drawn[COMMIT_AT] = [0.0, 1.0][chance.below(2)];
-        Self(drawn)
+        let drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
+        let mut drawn = Self(drawn);
+        drawn.belong(number);
+        drawn
+    }
+
+    /// Whether forwards lie on a grid, and whether stages commit, is settled by the chain: two of
+    /// four do the one, two the other.
+    fn belong(&mut self, number: usize) {
+        self.0[COMMIT_AT] = [1.0, 0.0][number / 2 % 2];
+        self.0[GRID_AT] = [0.0, 1.0][number % 2];
     }
 
     /// These with one or a few changed a little.
@@ -103,6 +104,7 @@ impl Parameters {
             let at = chance.below(few);
             let (low, high, plain) = ranges[at];
             changed.0[at] = match chance.below(8) {
+                _ if at == COMMIT_AT || (at == GRID_AT && self.0[at] == 0.0) => self.0[at],
                 0 => chance.between(low, high),
                 1 if at == GRID_AT => 1.0,
                 1 => plain,
@@ -128,13 +130,11 @@ impl Parameters {
         }
     }
 
-    /// The tables of these parameters for `net`, where the cost is to be between the two of `aims`.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    pub(crate) fn tables(&self, net: &Net, aims: (i64, i64), offsets: &mut Offsets) {
-        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit, aim] =
+    /// The tables of these parameters for `net`, where the cost is to be `target`.
+    pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] =
             std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
-        let target = aims.0 + ((aims.1 - aims.0).max(0) as f64 * aim) as i64;
         let (width, chunks) = (net.width, net.chunks);
         let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
         let unit = total as f64 / net.lanes.len() as f64;

@@ -80,6 +80,7 @@ fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Error
     let key = match error {
         SearchError::Infeasible(_) => Some("memory-limit"),
         SearchError::TooLarge(_) => Some("microbatches"),
+        SearchError::TooManyChunks(_) => Some("chunks"),
         SearchError::Mirrored | SearchError::Fault(_) => None,
     };
     scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
