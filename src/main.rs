@@ -38,6 +38,7 @@ use crate::commands::fsdp::Fsdp;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
+use crate::commands::search::Search;
 use crate::commands::simulate::Simulate;
 use crate::commands::sweep::Sweep;
 use crate::commands::verify::Verify;
@@ -66,6 +67,7 @@ struct Cli {
 enum Command {
     Simulate(Box<Simulate>),
     Sweep(Box<Sweep>),
+    Search(Box<Search>),
     Schedules(Schedules),
     Reproduce(Reproduce),
     Calibrate(Calibrate),
@@ -103,6 +105,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
     match command {
         Command::Simulate(simulate) => simulate.run(out)?,
         Command::Sweep(sweep) => sweep.run(out)?,
+        Command::Search(search) => search.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Calibrate(calibrate) => calibrate.run(out)?,

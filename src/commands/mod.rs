@@ -9,6 +9,7 @@ pub mod fsdp;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;
+pub mod search;
 pub mod simulate;
 pub mod sweep;
 pub mod verify;

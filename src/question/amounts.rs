@@ -11,10 +11,13 @@ use crate::keys::Keys;
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
 pub fn segments(keys: &Keys, rule: &Rule) -> u32 {
     let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
-    match rule.family().map(|family| family.about().choice) {
-        Some(Choice::Segments { default }) => told.unwrap_or(default),
-        Some(Choice::Nothing | Choice::Group | Choice::Offload) => 1,
-        None => told.unwrap_or(1),
+    match rule {
+        Rule::Family(family) => match family.about().choice {
+            Choice::Segments { default } => told.unwrap_or(default),
+            Choice::Nothing | Choice::Group | Choice::Offload => 1,
+        },
+        Rule::Written(..) => told.unwrap_or(1),
+        Rule::Searched(_) => 1,
     }
 }
 
@@ -43,6 +46,13 @@ pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placemen
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
             let shape = shape.with_vocabulary(family.vocabulary())?;
             Ok((shape, about.placement))
+        }
+        Rule::Searched(placement) => {
+            let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
+            // Two chunks lie in a V unless told, as those of the published schedules do.
+            let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };
+            Ok((shape, placement.unwrap_or(usual)))
         }
     }
 }

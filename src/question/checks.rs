@@ -29,7 +29,7 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
             format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
         return Err(scenario.error(setting, Some("vocab-tflops"), message));
     }
-    let missing = missing(keys, matches!(rule, Rule::Family(_)));
+    let missing = missing(keys, !matches!(rule, Rule::Written(..)));
     if missing.is_empty() {
         return Ok(());
     }

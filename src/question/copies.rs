@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyTimes, Costs, Fault, Footprints, Nanos, Part, Placement, Problem, Schedule, Shape,
-    spread,
+    Choice, CopyTimes, Costs, Footprints, Nanos, Part, Placement, Problem, Schedule, Shape, spread,
 };
 
 use super::Rule;
@@ -187,17 +186,10 @@ pub(super) fn choose(
     Ok(problem)
 }
 
-/// The order that `rule` makes for `problem`, with what it copies to the host.
-///
-/// # Errors
-/// That of the family.
-pub fn order(rule: &Rule, problem: &Problem) -> Result<Schedule, Fault> {
-    let schedule = match rule {
-        Rule::Family(family) => family.schedule(problem)?,
-        Rule::Written(_, schedule) => (**schedule).clone(),
-    };
-    Ok(match problem.reload_ahead() {
+/// `schedule` with what `problem` has it copy to the host.
+pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
+    match problem.reload_ahead() {
         Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
         None => schedule,
-    })
+    }
 }

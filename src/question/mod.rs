@@ -5,15 +5,17 @@ mod checks;
 mod copies;
 mod notes;
 mod rule;
+mod searched;
 mod vocabulary;
 
 use pipeline::{
     Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
 };
 
-pub use copies::{Ratio, order};
+pub use copies::{Ratio, offloaded};
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, Selected, rules, selected};
+pub use rule::{Rule, SEARCHED, Selected, rules, selected};
+pub use searched::{Search, Searched, search};
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};
@@ -98,7 +100,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
-    if let (Some(hardware), true) = (&hardware, amounts::steady(keys, rule).is_some()) {
+    if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
@@ -110,7 +112,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let problem = Problem::new(shape, costs).map_err(fault)?;
-    let steady = amounts::steady(keys, rule);
+    let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
@@ -137,25 +139,43 @@ pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
-    let keys = &setting.keys;
-    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
-        ground(scenario, setting, rule)?;
-    let schedule = copies::order(rule, &problem);
-    let schedule = schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?;
+    let ground = ground(scenario, setting, rule)?;
+    let problem = &ground.problem;
+    let schedule = match rule {
+        Rule::Family(family) => {
+            let schedule = family.schedule(problem);
+            schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
+        }
+        Rule::Written(_, schedule) => (**schedule).clone(),
+        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
+    };
+    let schedule = offloaded(schedule, problem);
+    case_of(scenario, setting, rule, ground, schedule)
+}
+
+/// The case of a schedule that is there.
+fn case_of(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: Ground,
+    schedule: Schedule,
+) -> Result<Case, Error> {
+    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
     let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
         family: rule.family(),
         layers_per_stage,
-        has_whole_bytes: hardware::measures_bytes(keys),
+        has_whole_bytes: hardware::measures_bytes(&setting.keys),
         problem,
         has_footprints,
         schedule,
         limits,
         noise,
         hardware,
-        steady: amounts::steady(keys, rule),
+        steady: amounts::steady(&setting.keys, rule),
     })
 }
 
@@ -170,7 +190,8 @@ fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
 pub fn try_out(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
     const FEW: u64 = 20_000;
     let ground = ground(scenario, setting, rule)?;
-    if 3 * ground.shape.cells() as u64 <= FEW {
+    let is_search = matches!(rule, Rule::Searched(_));
+    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
         return case(scenario, setting, rule).map(drop);
     }
     let devices = seats(ground.hardware.as_ref(), ground.shape);
@@ -192,7 +213,7 @@ pub fn allow_without_times(setting: &mut Setting) {
     let names = setting.keys.schedule.iter().flatten();
     let fixed = |name: &String| match Family::named(name) {
         Some(family) => !depends_on_times(family),
-        None => true,
+        None => name != SEARCHED,
     };
     let sharded = |family: Family| family.vocabulary() != Vocabulary::Whole;
     let has_shards = names.clone().filter_map(|name| Family::named(name)).any(sharded);

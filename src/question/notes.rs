@@ -6,12 +6,18 @@ use super::checks::{has_footprints, limit_in_bytes};
 use super::vocabulary::padded;
 use super::{Rule, amounts};
 use crate::hardware;
+use crate::keys::Keys;
 use crate::scenario::Setting;
 
 /// What of `setting` has no influence on `rule`, or is settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
-    let Rule::Family(family) = rule else { return Vec::new() };
-    let (about, keys) = (family.about(), &setting.keys);
+    let keys = &setting.keys;
+    let family = match rule {
+        Rule::Family(family) => family,
+        Rule::Written(..) => return Vec::new(),
+        Rule::Searched(_) => return ignored_by_search(keys),
+    };
+    let about = family.about();
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
         (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
@@ -81,6 +87,16 @@ fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     let note =
         format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
     Some(note)
+}
+
+/// What of `keys` has no influence on the search.
+fn ignored_by_search(keys: &Keys) -> Vec<String> {
+    let segments = keys.segments.filter(|&told| told != 1);
+    let segments =
+        segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+    let group =
+        keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+    segments.into_iter().chain(group).collect()
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.

@@ -16,7 +16,7 @@ pub(super) fn check(keys: &Keys, rule: &Rule, shape: Shape) -> Result<(), Fault>
     }
     match rule {
         Rule::Family(family) => Err(family.needs_shard_times()),
-        Rule::Written(..) => {
+        Rule::Written(..) | Rule::Searched(_) => {
             Err(Fault::ShardCount { what: "costs", given: 0, shards: shape.stages() })
         }
     }

@@ -30,6 +30,7 @@ mod pipeoffload;
 mod processes;
 mod removal;
 mod room;
+mod search;
 mod sweep;
 mod sweep_files;
 mod sweep_rows;

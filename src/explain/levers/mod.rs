@@ -11,7 +11,7 @@ use sim::timed::{self, Nominal, Timing};
 use crate::error::Error;
 use crate::hardware::Hardware;
 use crate::outcome::{self, Outcome};
-use crate::question::{self, Case, Rule};
+use crate::question::{self, Case};
 
 /// Passes that trying all levers may time; beyond that, single stages and links are left out.
 const MOST_WORK: usize = 200_000_000;
@@ -222,7 +222,7 @@ fn problem(case: &Case, costs: Costs, limits: Option<&Limits>) -> Result<Problem
 fn rebuilt(case: &Case, costs: &Costs) -> Option<(Problem, pipeline::Schedule)> {
     let family = case.family.filter(|&family| question::depends_on_times(family))?;
     let problem = problem(case, costs.clone(), case.limits.as_ref()).ok()?;
-    let schedule = question::order(&Rule::Family(family), &problem).ok()?;
+    let schedule = question::offloaded(family.schedule(&problem).ok()?, &problem);
     Some((problem, schedule))
 }
 
