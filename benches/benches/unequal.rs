@@ -33,7 +33,7 @@ fn percent(kind: usize, stage: u64, stages: u64, key: u64) -> u64 {
 
 fn instance(kind: usize, case: u64) -> Instance {
     let key = 1_000_000 * (kind as u64 + 1) + 1_000 * case;
-    let stages = [4, 6, 8, 12, 16][case as usize % 5];
+    let stages = [4, 6, 8, 12, 16][usize::try_from(case % 5).unwrap_or(0)];
     let microbatches = stages * (2 + below(3, key + 1));
     let shape = Shape::new(stages, 1, microbatches).expect("a legal shape");
     let part = 10 + below(11, key + 2);
