@@ -4,8 +4,8 @@ use std::fs;
 
 use certificate::{Argument, Certificate, MAX_BYTES, Refusal, verify};
 use pipeline::{
-    Bytes, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, Order, Part, Pass,
-    Placement, Problem, Schedule, Shape,
+    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, Order, Part,
+    Pass, Placement, Problem, Schedule, Shape, Vocabulary,
 };
 use proptest::prelude::*;
 use search::bounds::{self, Bound};
@@ -16,11 +16,12 @@ use crate::bench::uniform;
 use crate::cli::{debubble, refused, run, stdout};
 use crate::draw;
 
-/// The same order with every backward split and every pass on its own.
+/// The same order with every backward split and every pass on its own, and without S and T.
 fn split(schedule: &Schedule) -> Schedule {
     let apart = |pass: Pass| {
         match pass.kind {
             Kind::BW => [Some(Kind::B), Some(Kind::W)],
+            Kind::S | Kind::T => [None, None],
             kind => [Some(kind), None],
         }
         .into_iter()
@@ -31,7 +32,8 @@ fn split(schedule: &Schedule) -> Schedule {
     let orders = orders.map(|order| {
         order.slots().flat_map(|slot| slot.passes()).flat_map(apart).collect::<Order>()
     });
-    Schedule::new(schedule.shape(), schedule.placement(), orders.collect()).unwrap()
+    let shape = schedule.shape().with_vocabulary(Vocabulary::Whole).unwrap();
+    Schedule::new(shape, schedule.placement(), orders.collect()).unwrap()
 }
 
 fn instance(certificate: &Certificate) -> Instance {
@@ -54,7 +56,7 @@ fn claim(question: &Certificate, bound: Bound) -> Certificate {
 /// A question without a bound yet, and what it costs.
 fn question(
     schedule: Schedule,
-    costs: pipeline::Costs,
+    costs: Costs,
     footprints: Footprints,
     limits: Option<Limits>,
     makespan: bool,
@@ -80,6 +82,7 @@ fn drawn() -> impl Strategy<Value = Certificate> {
                 return None;
             }
             let schedule = split(&schedule);
+            let costs = Costs::new(costs.chunks().to_vec(), costs.hop());
             let chunks = usize::from(schedule.shape().chunks());
             let held: Vec<Footprint> =
                 (0..chunks).map(|chunk| held[if alike { 0 } else { chunk }]).collect();
