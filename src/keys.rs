@@ -9,9 +9,11 @@ use clap::Args;
 use pipeline::{Bytes, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use sim::cluster::Bandwidth;
 
 use crate::hardware::keys::HardwareKeys;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
+use crate::question::Ratio;
 
 /// What a question may say. All keys are optional here; what is missing is said when it is needed.
 #[derive(Args, Deserialize, Clone, Default, Debug)]
@@ -100,6 +102,67 @@ pub struct Keys {
     #[arg(help_heading = "Activation memory")]
     #[serde(deserialize_with = "list")]
     pub activation_until_weight: Option<Vec<Bytes>>,
+    /// Time of copying a stage's activations of one microbatch to the host, and of copying them back,
+    /// while the neighbour on the link copies too; or one per stage, or one per chunk
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(help_heading = HOST)]
+    #[serde(deserialize_with = "list")]
+    pub offload_time: Option<Vec<Nanos>>,
+    /// The same as k: there and back, over F+B+W of the same chunk
+    #[arg(long, value_name = "K", help_heading = HOST, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub offload_ratio: Option<Ratio>,
+    /// The same as what a device has of its link to the host, with the bytes of activations
+    #[arg(long, value_name = "RATE", help_heading = HOST, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub host_bandwidth: Option<Bandwidth>,
+    /// Neighbouring stages on one link to the host, 1 or 2: a copy of a stage that has its link alone
+    /// takes 0.7 of the time given [default: 2]
+    #[arg(long, value_name = "N", help_heading = HOST, allow_negative_numbers = true)]
+    pub devices_per_host_link: Option<u64>,
+    /// Chunks of a stage that go to the host, those that live longest, for po-h and po-f
+    /// [default: half of them, all]
+    #[arg(long, value_name = "N", help_heading = HOST, allow_negative_numbers = true)]
+    pub offload_chunks: Option<u64>,
+    /// S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and
+    /// microbatch; or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_s: Option<Vec<Nanos>>,
+    /// T: time of the output layer on a shard behind the barrier; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_t: Option<Vec<Nanos>>,
+    /// Time of the input layer's forward on a shard, which runs with S [default: 0ns]; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_input_forward: Option<Vec<Nanos>>,
+    /// Time of the input layer's backward on a shard, which runs with T [default: 0ns]; likewise
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_input_backward: Option<Vec<Nanos>>,
+    /// TFLOP/s that a device reaches in the output layer, in place of --vocab-s and --vocab-t: 6bshV
+    /// FLOPs over p stages, V up to a multiple of 2p; with --vocabulary, --hidden, --seq and
+    /// --microbatch-size
+    #[arg(long, value_name = "RATE", help_heading = VOCABULARY, allow_negative_numbers = true)]
+    pub vocab_tflops: Option<f64>,
+    /// Time of every barrier behind S or T, from the end of the last stage's [default: 0ns]
+    #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub vocab_barrier: Option<Nanos>,
+    /// Time of the broadcast of the last chunk's output to all stages, before S [default: 0ns]
+    #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
+    #[serde(deserialize_with = "text")]
+    pub vocab_broadcast: Option<Nanos>,
+    /// Bytes a shard holds for one microbatch from S to T [default: 0B]; or one per stage
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', help_heading = VOCABULARY)]
+    #[arg(allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub vocab_activation: Option<Vec<Bytes>>,
     /// Slow stages, devices and links: how many times as long their work takes, as in
     /// stage:3=1.5,link:2-3=2 (device k is stage k's unless stages share devices)
     #[arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE)]
@@ -133,6 +196,11 @@ pub struct Keys {
     #[serde(skip)]
     pub hardware: HardwareKeys,
 }
+
+/// Heading in the help of copies to the host.
+const HOST: &str = "Copies to the host";
+/// Heading in the help of the output layer in shards.
+const VOCABULARY: &str = "Output layer over all stages";
 
 /// Heading in the help of what makes durations differ.
 const NOISE: &str = "Stragglers and noise";
@@ -184,6 +252,19 @@ key_set!(Keys {
     microbatch_size: "microbatch-size",
     activation: "activation",
     activation_until_weight: "activation-until-weight",
+    offload_time: "offload-time",
+    offload_ratio: "offload-ratio",
+    host_bandwidth: "host-bandwidth",
+    devices_per_host_link: "devices-per-host-link",
+    offload_chunks: "offload-chunks",
+    vocab_s: "vocab-s",
+    vocab_t: "vocab-t",
+    vocab_input_forward: "vocab-input-forward",
+    vocab_input_backward: "vocab-input-backward",
+    vocab_tflops: "vocab-tflops",
+    vocab_barrier: "vocab-barrier",
+    vocab_broadcast: "vocab-broadcast",
+    vocab_activation: "vocab-activation",
     slowdown: "slowdown",
     slowdown_profile: "slowdown-profile",
     jitter: "jitter",
@@ -195,7 +276,8 @@ key_set!(Keys {
 impl Keys {
     /// These keys, and those of `other` where these say nothing.
     ///
-    /// The two ways to give footprints exclude each other: naming one here drops the other there.
+    /// The ways to give footprints exclude each other, and so do those to give the times of shards, and
+    /// those to give the time of a copy to the host: naming one here drops the others there.
     #[must_use]
     pub fn over(self, mut other: Self) -> Self {
         if self.activation.is_some() {
@@ -205,7 +287,23 @@ impl Keys {
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
         }
+        if self.vocab_s.is_some() || self.vocab_t.is_some() {
+            other.vocab_tflops = None;
+        }
+        if self.vocab_tflops.is_some() {
+            (other.vocab_s, other.vocab_t) = (None, None);
+        }
+        let copies = self.offload_time.is_some() || self.offload_ratio.is_some();
+        if copies || self.host_bandwidth.is_some() {
+            other.offload_time = None;
+            (other.offload_ratio, other.host_bandwidth) = (None, None);
+        }
         self.or(other)
+    }
+
+    /// The names of the keys about the output layer in shards that say something.
+    pub fn of_vocabulary(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.given().filter(|name| name.starts_with("vocab-"))
     }
 
     /// Reads the profiles from `folder`, unless their paths are absolute.

@@ -39,8 +39,10 @@ use crate::commands::plan::Plan;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
+use crate::commands::search::Search;
 use crate::commands::simulate::Simulate;
 use crate::commands::sweep::Sweep;
+use crate::commands::verify::Verify;
 use crate::error::Error;
 
 const ABOUT: &str = "\
@@ -66,6 +68,7 @@ struct Cli {
 enum Command {
     Simulate(Box<Simulate>),
     Sweep(Box<Sweep>),
+    Search(Box<Search>),
     Schedules(Schedules),
     Reproduce(Reproduce),
     Calibrate(Calibrate),
@@ -75,6 +78,7 @@ enum Command {
     Compare(Compare),
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
+    Verify(Verify),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -103,6 +107,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
     match command {
         Command::Simulate(simulate) => simulate.run(out)?,
         Command::Sweep(sweep) => sweep.run(out)?,
+        Command::Search(search) => search.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Calibrate(calibrate) => calibrate.run(out)?,
@@ -112,6 +117,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => fsdp.run(out)?,
         Command::Plan(plan) => return plan.run(out),
+        Command::Verify(verify) => return verify.run(out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

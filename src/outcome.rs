@@ -2,12 +2,15 @@
 
 use std::io::Write;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight};
+use pipeline::{
+    Bytes, Footprint, Footprints, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight,
+};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;
-use sim::timed::Timing;
-use sim::{Replay, explain, timed};
+use sim::occupancy::activation_peaks;
+use sim::timed::{Nominal, Timing};
+use sim::{HostCopy, Replay, explain, timed};
 
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
@@ -51,9 +54,7 @@ impl Outcome {
             }
             None => (nominal, None, steady),
         };
-        let memory = Memory::of(&case.schedule, case.problem.footprints());
-        let memory = memory.map_err(|fault| named(&case, &fault))?;
-        let in_flight = peak_in_flight(&case.schedule);
+        let (memory, in_flight) = memory(&case)?;
         Ok(Self {
             case,
             metrics,
@@ -137,6 +138,10 @@ impl Outcome {
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
+            host_copies: self.case.schedule.copies().map(|copies| HostCopiesJson {
+                activations: copies.count(),
+                part: f64::from(copies.part().per_mille()) / 1000.0,
+            }),
             fits: self.fits(),
             on_front: self.on_front,
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
@@ -145,6 +150,43 @@ impl Outcome {
             hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
         }
     }
+}
+
+/// The peak activation memory of each stage and its peak number of chunk activations, without noise:
+/// along the order, or over time where activations go to the host meanwhile.
+fn memory(case: &Case) -> Result<(Memory, Vec<u32>), Error> {
+    let (schedule, footprints) = (&case.schedule, case.problem.footprints());
+    let memory = match schedule.copies() {
+        None => {
+            let memory = Memory::of(schedule, footprints);
+            memory.map(|memory| (memory, peak_in_flight(schedule)))
+        }
+        Some(copies) => {
+            let (timeline, mut moved) = without_noise(case)?;
+            let peak = activation_peaks(schedule, &timeline, &moved, footprints);
+            // What is only in part on the host is counted on the device.
+            let one = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
+            let bytes = copies.part().of_bytes(one.until_backward);
+            moved.iter_mut().for_each(|copy| copy.bytes = bytes);
+            let ones = Footprints::uniform(schedule.shape(), one);
+            let counts = activation_peaks(schedule, &timeline, &moved, &ones);
+            let small = |count: Bytes| u32::try_from(count.0).unwrap_or(u32::MAX);
+            let counts = counts.map(|counts| counts.into_iter().map(small).collect());
+            peak.and_then(|peak| Ok((Memory { peak }, counts?)))
+        }
+    };
+    memory.map_err(|fault| named(case, &fault))
+}
+
+/// When slots and copies of `case` run without noise.
+fn without_noise(case: &Case) -> Result<(Timeline, Vec<HostCopy>), Error> {
+    if let Some(hardware) = &case.hardware {
+        let Run { timeline, copies, .. } = run(case, hardware, None)?;
+        return Ok((timeline, copies));
+    }
+    let timing = Nominal(case.problem.costs());
+    let copies = timed::host_copies(&case.schedule, &timing, case.problem.footprints());
+    Ok((timed::timeline(&case.schedule, &timing), copies))
 }
 
 /// Times `case`, in a replica of its noise if one is given; on hardware, its last step.
@@ -227,10 +269,25 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Error> {
     }
     let timeline = timeline(outcome)?;
     let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
-    Ok(explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+    let footprints = case.problem.footprints();
+    let copies = match &weather {
+        Some(timing) => timed::host_copies(&case.schedule, timing, footprints),
+        None => timed::host_copies(&case.schedule, &Nominal(costs), footprints),
+    };
+    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
         Some(timing) => timing.hop(value, from, to, made),
         None => costs.hop().0,
-    }))
+    });
+    let run = explain::with_collectives(run, &case.schedule, costs);
+    Ok(Run { copies, ..run })
+}
+
+/// Every activation that goes to the host in the run of `outcome`; under noise, in replica 0.
+pub fn copies(outcome: &Outcome) -> Result<Vec<HostCopy>, Error> {
+    match outcome.case.schedule.copies() {
+        Some(_) => Ok(recorded(outcome)?.copies),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
@@ -244,8 +301,11 @@ pub fn write_trace(
     let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
     let run = recorded(outcome)?;
     let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
+    let copies = &run.copies[..];
     let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
-    let trace = Trace { name, timeline, steps, transfers, releases, optimizer, memory };
+    let shape = outcome.case.schedule.shape();
+    let trace =
+        Trace { name, timeline, shape, steps, transfers, copies, releases, optimizer, memory };
     Ok(trace::write(out, &trace)?)
 }
 
@@ -264,6 +324,15 @@ impl From<&Limits> for LimitsJson {
             None => Self::ByStage(limits.by_stage().iter().map(|limit| limit.0).collect()),
         }
     }
+}
+
+/// What goes to the host between forward and backward.
+#[derive(Serialize)]
+struct HostCopiesJson {
+    /// How many activations of chunks and microbatches, over all stages.
+    activations: usize,
+    /// What part of each.
+    part: f64,
 }
 
 /// One element of `results`.
@@ -295,6 +364,9 @@ pub struct Json<'a> {
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],
     memory_limit_bytes: Option<LimitsJson>,
+    /// Absent where nothing goes to the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_copies: Option<HostCopiesJson>,
     /// Null without a limit.
     fits: Option<bool>,
     /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.

@@ -157,6 +157,16 @@ impl Uniform {
         })
     }
 
+    /// PO-H and PO-F, makespan less than m(F+B+W) + (p-1)(F+B+W) (PipeOffload, table 1, which says
+    /// less than 1F1B). For p >= 2 and F = B = W without hops, m a multiple of p.
+    #[must_use]
+    pub fn po_bound(&self) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let in_domain = self.stages >= 2 && f > 0 && f == b && b == w && c == 0;
+        let in_domain = in_domain && self.microbatches.is_multiple_of(self.stages);
+        in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * (f + b + w)))
+    }
+
     /// Seq1F1B with `segments` of equal time per microbatch (k), makespan:
     /// m(F+B+W) + (p-1)(F+B+W)/k (derived: the last stage never waits from its first forward on).
     /// Exact without hops where k divides F and B+W.
@@ -293,6 +303,18 @@ impl Uniform {
         (in_domain && 2 * g >= p && g <= p).then(|| most.min(v * self.microbatches))
     }
 
+    /// PO-H with `chunks` per stage (v), chunk activations on the device of stage 0 on average, once the
+    /// pipeline is full and where copies take no time: n (ceil(p/2) (n-1) + p) / v with n = floor(v/2)
+    /// chunks that stay. For even p and v that is p (v+2)/8, PipeOffload's (v+2)/(8v) M (table 1); for
+    /// odd ones it is derived. For F = B = W and m >= 4p the peak is up to 3 more.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn po_h_on_device(&self, chunks: u64) -> f64 {
+        let stay = chunks / 2;
+        let held = stay * (self.stages.div_ceil(2) * stay.saturating_sub(1) + self.stages);
+        held as f64 / chunks.max(1) as f64
+    }
+
     /// Seq1F1B with `segments` per microbatch (k), most segments in flight on `stage`: p-r-1+k, or all
     /// m k. Exact everywhere.
     #[must_use]
@@ -329,6 +351,29 @@ impl Uniform {
     #[must_use]
     pub fn v_half_in_flight(&self) -> u64 {
         2 * self.microbatches.min((self.stages + 2) / 2)
+    }
+
+    /// 1F1B with the output layer in shards and `barriers` behind S and T (k, 2 of algorithm 1 and 1 of
+    /// algorithm 2), most microbatches in flight on `stage`: p-r+k, or all m (Vocabulary Parallelism,
+    /// section 5.2: p+2 and p+1 on the first stage). Exact everywhere.
+    #[must_use]
+    pub fn vocabulary_in_flight(&self, barriers: u64, stage: u64) -> u64 {
+        self.microbatches.min(self.stages - stage + barriers)
+    }
+
+    /// Interlaced 1F1B, most microbatches in flight on `stage`: 1 + ceil(3(p-1-r)/2), or all m
+    /// (Vocabulary Parallelism, appendix B: 1.5p on the first stage). Exact everywhere.
+    #[must_use]
+    pub fn interlaced_in_flight(&self, stage: u64) -> u64 {
+        self.microbatches.min(1 + (3 * (self.stages - 1 - stage)).div_ceil(2))
+    }
+
+    /// V-Half with the output layer in shards and `barriers` behind S and T (k), most chunk activations
+    /// in flight on the stage that has most: 2 (floor((p+2)/2) + k), or all 2m (derived: every barrier
+    /// lets a microbatch live a repetition longer). Exact everywhere.
+    #[must_use]
+    pub fn v_half_vocabulary_in_flight(&self, barriers: u64) -> u64 {
+        2 * self.microbatches.min((self.stages + 2) / 2 + barriers)
     }
 
     /// ZB-H1, peak activation memory of `stage` (from 0): (p-r) M_B + r M_W (Zero Bubble, section
@@ -374,4 +419,14 @@ impl Uniform {
     const fn is_long(&self) -> bool {
         self.microbatches >= 2 * self.stages
     }
+}
+
+/// PipeOffload's k, of a transformer layer of hidden size `hidden` and sequences of `seq`: its
+/// activations to the host and back, 20 b s h bytes each way once LayerNorm, GeLU and dropout are
+/// computed again, over its F, B and W, 12 b s h (6h+s) FLOPs: 10/(3(6h+s)) Bc/Bo, where the device
+/// computes at Bc = `flops` per second and copies at Bo = `bandwidth` bytes per second (arXiv
+/// 2503.01328, formula 1).
+#[must_use]
+pub fn offload_ratio(hidden: f64, seq: f64, flops: f64, bandwidth: f64) -> f64 {
+    10.0 / (3.0 * (6.0 * hidden + seq)) * flops / bandwidth
 }

@@ -2,8 +2,9 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
+use crate::copies::{CopyTimes, Way};
 use crate::fault::Fault;
-use crate::pass::{Kind, Pass, Slot};
+use crate::pass::{Kind, Pass, Slot, Value};
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, Nanos};
 
@@ -18,18 +19,98 @@ pub struct PassTimes {
     pub backward_weight: Nanos,
 }
 
-/// How long each pass takes, and a hop between two stages.
+/// The times of one shard of the vocabulary for one microbatch.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ShardTimes {
+    /// S: up to the barrier.
+    pub before: Nanos,
+    /// T: behind it.
+    pub after: Nanos,
+}
+
+/// How long the collectives between the passes of the vocabulary take. Each begins when the last
+/// pass that takes part has ended, and occupies no stage.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Collectives {
+    /// C0: the last chunk's output to all stages.
+    pub broadcast: Nanos,
+    /// C1: the all-reduce behind S.
+    pub statistics: Nanos,
+    /// C2: the reduction behind T, where there are two barriers.
+    pub hidden_gradient: Nanos,
+}
+
+impl Collectives {
+    /// How long the one about `value` takes; of an output the broadcast.
+    #[inline]
+    #[must_use]
+    pub const fn of(&self, value: Value) -> Nanos {
+        match value {
+            Value::Output { .. } | Value::Gradient { .. } => self.broadcast,
+            Value::Statistics { .. } => self.statistics,
+            Value::HiddenGradient { .. } => self.hidden_gradient,
+        }
+    }
+}
+
+/// How long each pass takes, a hop between two stages, a copy to the host, and a collective among
+/// all stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Costs {
     chunks: Vec<PassTimes>,
     hop: Nanos,
+    /// By chunk; empty where copies take no time.
+    copies: Vec<CopyTimes>,
+    /// By stage; empty where nothing was said of a vocabulary in shards.
+    shards: Vec<ShardTimes>,
+    collectives: Collectives,
 }
 
 impl Costs {
     /// Times by chunk in model order; `hop` is the latency of one transfer between stages.
     #[must_use]
     pub const fn new(chunks: Vec<PassTimes>, hop: Nanos) -> Self {
-        Self { chunks, hop }
+        let zero = Nanos(0);
+        let collectives = Collectives { broadcast: zero, statistics: zero, hidden_gradient: zero };
+        Self { chunks, hop, copies: Vec::new(), shards: Vec::new(), collectives }
+    }
+
+    /// The same with other times of the chunks, in model order.
+    #[must_use]
+    pub fn with_chunks(self, chunks: Vec<PassTimes>) -> Self {
+        Self { chunks, ..self }
+    }
+
+    /// The same with another latency of a hop.
+    #[must_use]
+    pub fn with_hop(self, hop: Nanos) -> Self {
+        Self { hop, ..self }
+    }
+
+    /// The same where activations take `copies`, by chunk in model order, to the host and back. Where
+    /// nothing is said, copies take no time.
+    #[must_use]
+    pub fn with_copies(self, copies: Vec<CopyTimes>) -> Self {
+        Self { copies, ..self }
+    }
+
+    /// How long an activation of each chunk takes to the host and back; empty where nothing was said.
+    #[must_use]
+    pub fn copies(&self) -> &[CopyTimes] {
+        &self.copies
+    }
+
+    /// How long an activation of `chunk`, all of it, takes one way.
+    #[inline]
+    #[must_use]
+    pub fn copy(&self, chunk: u16, way: Way) -> Nanos {
+        self.copies.get(usize::from(chunk)).map_or(Nanos(0), |times| times.of(way))
+    }
+
+    /// The same with the times of the vocabulary by shard, one on each stage.
+    #[must_use]
+    pub fn with_shards(self, shards: Vec<ShardTimes>, collectives: Collectives) -> Self {
+        Self { shards, collectives, ..self }
     }
 
     /// All chunks alike.
@@ -50,20 +131,42 @@ impl Costs {
         &self.chunks
     }
 
+    /// The times of each shard of the vocabulary, by stage; none if nothing was said of them.
+    #[must_use]
+    pub fn shards(&self) -> &[ShardTimes] {
+        &self.shards
+    }
+
+    /// How long the collectives of the vocabulary take.
+    #[must_use]
+    pub const fn collectives(&self) -> Collectives {
+        self.collectives
+    }
+
     /// How long `pass` takes.
     ///
     /// # Panics
-    /// If the costs have no such chunk.
+    /// If the costs have no such chunk or shard.
     #[inline]
     #[must_use]
     pub fn of(&self, pass: Pass) -> Nanos {
-        let times = &self.chunks[usize::from(pass.chunk)];
+        let at = usize::from(pass.chunk);
         match pass.kind {
-            Kind::F => times.forward,
-            Kind::B => times.backward_input,
-            Kind::W => times.backward_weight,
-            Kind::BW => times.backward_input + times.backward_weight,
+            Kind::F => self.chunks[at].forward,
+            Kind::B => self.chunks[at].backward_input,
+            Kind::W => self.chunks[at].backward_weight,
+            Kind::BW => self.chunks[at].backward_input + self.chunks[at].backward_weight,
+            Kind::S => self.shards[at].before,
+            Kind::T => self.shards[at].after,
         }
+    }
+
+    /// How long `value` takes from the end of the last pass that makes it to the stages that wait
+    /// for it: a hop, or the collective that hands it on.
+    #[inline]
+    #[must_use]
+    pub const fn arrival(&self, value: Value, shape: Shape) -> Nanos {
+        if value.is_collective(shape) { self.collectives.of(value) } else { self.hop }
     }
 
     /// How long `slot` takes: the two passes of a pair share the device, so their times add up.
@@ -79,13 +182,25 @@ impl Costs {
     /// [`Fault::ChunkCount`] or [`Fault::Overflow`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
         check_count("costs", self.chunks.len(), shape)?;
+        if !self.copies.is_empty() {
+            check_count("copy times", self.copies.len(), shape)?;
+        }
         let sum = |times: &PassTimes| {
             let parts = [times.forward, times.backward_input, times.backward_weight];
             parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>()
                 + 2 * u128::from(self.hop.0)
         };
-        let longest = self.chunks.iter().map(sum).sum::<u128>() * u128::from(shape.microbatches());
-        check_sum("the times", longest)
+        let copy = |times: &CopyTimes| u128::from(times.out.0) + u128::from(times.back.0);
+        let parts = self.chunks.iter().map(sum).chain(self.copies.iter().map(copy));
+        let mut longest = parts.sum::<u128>();
+        if shape.has_shards() {
+            check_shards("costs", self.shards.len(), shape)?;
+            let Collectives { broadcast, statistics, hidden_gradient } = self.collectives;
+            let shards = self.shards.iter().flat_map(|times| [times.before, times.after]);
+            let all = shards.chain([broadcast, statistics, hidden_gradient]);
+            longest += all.map(|time| u128::from(time.0)).sum::<u128>();
+        }
+        check_sum("the times", longest * u128::from(shape.microbatches()))
     }
 }
 
@@ -109,17 +224,32 @@ pub struct Change {
     pub freed_at_end: Bytes,
 }
 
-/// What one microbatch holds in each chunk.
+/// What one microbatch holds in each chunk, and in each shard of the vocabulary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprints {
     chunks: Vec<Footprint>,
+    /// By stage; empty where a shard holds nothing.
+    shards: Vec<Bytes>,
 }
 
 impl Footprints {
     /// Footprints by chunk in model order.
     #[must_use]
     pub const fn new(chunks: Vec<Footprint>) -> Self {
-        Self { chunks }
+        Self { chunks, shards: Vec::new() }
+    }
+
+    /// The same where a shard of the vocabulary on each stage holds `shards` from the start of S to
+    /// the end of T: logits, softmax, the copy of the last chunk's output.
+    #[must_use]
+    pub fn with_shards(self, shards: Vec<Bytes>) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// What a shard holds on each stage; none if nothing was said of it.
+    #[must_use]
+    pub fn shards(&self) -> &[Bytes] {
+        &self.shards
     }
 
     /// All chunks alike.
@@ -139,17 +269,20 @@ impl Footprints {
     }
 
     /// What `pass` takes and frees: F takes M_B, B turns M_B into M_W, W frees M_W, and BW frees
-    /// M_B.
+    /// M_B; S takes what its shard holds and T frees it.
     #[inline]
     #[must_use]
     pub fn change(&self, pass: Pass) -> Change {
-        let Footprint { until_backward, until_weight } = self.of(pass.chunk);
         let none = Bytes(0);
+        let cell = || self.of(pass.chunk);
+        let shard = || self.shards.get(usize::from(pass.chunk)).copied().unwrap_or(none);
         let [taken_at_start, taken_at_end, freed_at_end] = match pass.kind {
-            Kind::F => [until_backward, none, none],
-            Kind::B => [none, until_weight, until_backward],
-            Kind::W => [none, none, until_weight],
-            Kind::BW => [none, none, until_backward],
+            Kind::F => [cell().until_backward, none, none],
+            Kind::B => [none, cell().until_weight, cell().until_backward],
+            Kind::W => [none, none, cell().until_weight],
+            Kind::BW => [none, none, cell().until_backward],
+            Kind::S => [shard(), none, none],
+            Kind::T => [none, none, shard()],
         };
         Change { taken_at_start, taken_at_end, freed_at_end }
     }
@@ -168,6 +301,28 @@ impl Footprints {
         held
     }
 
+    /// The least that each stage must be able to hold: the peak of one microbatch alone. Its chunks
+    /// run forward in model order and backward against it, so one in its B or W holds M_B of those
+    /// before it.
+    ///
+    /// # Panics
+    /// If these are not the footprints of a pipeline of `shape`.
+    #[must_use]
+    pub fn least_peaks(&self, shape: Shape, placement: Placement) -> Vec<Bytes> {
+        let mut peaks = vec![Bytes(0); shape.stages()];
+        // The first and the last microbatch stand for both directions of a mirrored placement.
+        for microbatch in [0, shape.microbatches() - 1] {
+            let mut held = vec![Bytes(0); shape.stages()];
+            for chunk in 0..shape.chunks() {
+                let stage = placement.stage(shape, chunk, microbatch);
+                let Footprint { until_backward, until_weight } = self.of(chunk);
+                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
+                held[stage] += until_backward;
+            }
+        }
+        peaks
+    }
+
     /// Checks that these are the footprints of a pipeline of `shape`, and that all microbatches
     /// together can be counted.
     ///
@@ -177,8 +332,12 @@ impl Footprints {
         check_count("footprints", self.chunks.len(), shape)?;
         let sum =
             |one: &Footprint| u128::from(one.until_backward.0) + u128::from(one.until_weight.0);
-        let most = self.chunks.iter().map(sum).sum::<u128>() * u128::from(shape.microbatches());
-        check_sum("the activations", most)
+        if shape.has_shards() && !self.shards.is_empty() {
+            check_shards("footprints", self.shards.len(), shape)?;
+        }
+        let shards = self.shards.iter().map(|one| u128::from(one.0)).sum::<u128>();
+        let most = self.chunks.iter().map(sum).sum::<u128>() + shards;
+        check_sum("the activations", most * u128::from(shape.microbatches()))
     }
 }
 
@@ -188,6 +347,11 @@ fn check_count(what: &'static str, given: usize, shape: Shape) -> Result<(), Fau
         return Ok(());
     }
     Err(Fault::ChunkCount { what, given, chunks })
+}
+
+fn check_shards(what: &'static str, given: usize, shape: Shape) -> Result<(), Fault> {
+    let shards = shape.stages();
+    if given == shards { Ok(()) } else { Err(Fault::ShardCount { what, given, shards }) }
 }
 
 /// Checks that `sum`, the whole of `what`, is a number that several of can be added up in 64 bits.

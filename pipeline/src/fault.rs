@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::copies::CopyOp;
 use crate::pass::Pass;
 use crate::shape::{MAX_CHUNKS, MAX_PASSES};
 use crate::units::Bytes;
@@ -54,8 +55,41 @@ pub enum Fault {
         /// Microbatches.
         microbatches: u32,
     },
+    /// Work on a shard of the vocabulary in a pipeline that has none.
+    #[error(
+        "{pass} on stage {stage}: the output layer is not in shards; a schedule with S and T \
+         says which barriers they have, in text by a first line `vocabulary 1` (algorithm 1, a \
+         barrier behind S and one behind T) or `vocabulary 2` (algorithm 2, one behind S)"
+    )]
+    NoShards {
+        /// The pass.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+    },
+    /// Shards where microbatches go through the stages both ways.
+    #[error(
+        "the output layer cannot be in shards where microbatches go both ways: S and T are for one \
+         last chunk on one stage"
+    )]
+    MirroredShards,
+    /// A shard or a microbatch that the shape does not have.
+    #[error(
+        "{pass} on stage {stage}: there are only {stages} shards, one per stage, and \
+         {microbatches} microbatches, counted from 0"
+    )]
+    UnknownShard {
+        /// The pass.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+        /// Number of stages.
+        stages: usize,
+        /// Microbatches.
+        microbatches: u32,
+    },
     /// A pass on a stage that does not hold its chunk.
-    #[error("{pass} stands on stage {stage}, but its chunk lives on stage {home}")]
+    #[error("{pass} stands on stage {stage}, but its {} lives on stage {home}", place(*.pass))]
     WrongStage {
         /// The pass.
         pass: Pass,
@@ -85,6 +119,16 @@ pub enum Fault {
     /// Passes that wait for each other.
     #[error("deadlock: {0}")]
     Deadlock(Cycle),
+    /// A copy to the host or back that cannot be.
+    #[error("the copy {copy} of stage {stage} {what}")]
+    Copies {
+        /// The copy.
+        copy: CopyOp,
+        /// Whose it is.
+        stage: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// Costs or footprints made for another pipeline.
     #[error("{what} for {given} chunks, but the schedule has {chunks}")]
     ChunkCount {
@@ -94,6 +138,17 @@ pub enum Fault {
         given: usize,
         /// Chunks of the schedule.
         chunks: u16,
+    },
+    /// Times or footprints of shards that the schedule needs and were not given, or not one for
+    /// each stage.
+    #[error("{what} for {given} shards of the vocabulary, but the schedule has {shards}")]
+    ShardCount {
+        /// Costs or footprints.
+        what: &'static str,
+        /// Shards they were made for.
+        given: usize,
+        /// Shards of the schedule, one per stage.
+        shards: usize,
     },
     /// Neither one value, nor one per stage, nor one per chunk.
     #[error(
@@ -122,7 +177,7 @@ pub enum Fault {
         /// Name of the family.
         family: &'static str,
         /// What of the question it concerns: `stages`, `chunks`,
-        /// `microbatches`, `group` or `segments`.
+        /// `microbatches`, `group`, `segments`, `offload-time` or `offload-chunks`.
         key: &'static str,
         /// What it needs, with what was given.
         what: String,
@@ -154,6 +209,10 @@ pub enum Fault {
         /// The limit.
         limit: Bytes,
     },
+}
+
+fn place(pass: Pass) -> &'static str {
+    if pass.kind.is_of_vocabulary() { "shard" } else { "chunk" }
 }
 
 fn more(others: usize) -> String {

@@ -16,6 +16,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod copies;
 mod costs;
 mod family;
 mod fault;
@@ -33,14 +34,17 @@ mod walk;
 
 pub mod closed_form;
 
-pub use costs::{Change, Costs, Footprint, Footprints, PassTimes, check_sum};
+pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
+pub use costs::{
+    Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
+};
 pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
 pub use schedule::{Order, Schedule};
-pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape};
+pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
 pub use steady::Steady;
 pub use text::TextError;

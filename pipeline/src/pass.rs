@@ -9,10 +9,22 @@
 //! | W(c, m) | Gradient(c, m) | nothing |
 //!
 //! Chunks are numbered in model order over the whole model. A need with no such chunk falls away.
+//!
+//! Where the output layer is cut over all stages ([`Vocabulary`]), every stage s holds shard s of it
+//! and the last chunk has a need more:
+//!
+//! | pass | needs | makes, with its like on all other stages |
+//! |---|---|---|
+//! | S(s, m) | Output(last, m) | Statistics(m) |
+//! | T(s, m) | Statistics(m) | HiddenGradient(m) |
+//! | B(last, m), BW(last, m) | HiddenGradient(m), with one barrier Statistics(m) | Gradient(last, m) |
 
 use std::fmt;
 
-/// What kind of work a pass is (Zero Bubble, section 2: the backward split into B and W).
+use crate::shape::{Shape, Vocabulary};
+
+/// What kind of work a pass is (Zero Bubble, section 2: the backward split into B and W; Vocabulary
+/// Parallelism, section 4: the output layer split into S and T).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -24,11 +36,23 @@ pub enum Kind {
     W,
     /// Both backward parts in one pass.
     BW,
+    /// Output layer on a shard of the vocabulary, up to the barrier: logits, and the maximum and sum
+    /// of their softmax within the shard.
+    S,
+    /// Output layer on a shard behind the barrier: what is left of its gradients.
+    T,
 }
 
 impl Kind {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 4] = [Self::F, Self::B, Self::W, Self::BW];
+    pub const ALL: [Self; 6] = [Self::F, Self::B, Self::W, Self::BW, Self::S, Self::T];
+
+    /// Whether it is work on a shard of the vocabulary.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_vocabulary(self) -> bool {
+        matches!(self, Self::S | Self::T)
+    }
 
     /// The name in the text form.
     #[must_use]
@@ -38,6 +62,8 @@ impl Kind {
             Self::B => "B",
             Self::W => "W",
             Self::BW => "BW",
+            Self::S => "S",
+            Self::T => "T",
         }
     }
 }
@@ -45,15 +71,17 @@ impl Kind {
 /// One piece of work: what is done to which microbatch in which chunk of the model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pass {
-    /// Forward, backward for the input, for the weights, or both.
+    /// Forward, backward for the input, for the weights, or both; or work on the vocabulary.
     pub kind: Kind,
-    /// Slice of the model, from 0, in model order.
+    /// Slice of the model, from 0, in model order; of S and T the shard of the vocabulary, which is
+    /// the stage that holds it.
     pub chunk: u16,
     /// Slice of the batch, from 0.
     pub microbatch: u32,
 }
 
-/// What passes hand on and links carry. Each is made by exactly one pass.
+/// What passes hand on and links carry. Each is made by exactly one pass, or by one on every stage
+/// ([`Value::chunk`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
     /// What the forward of a chunk hands to the next chunk.
@@ -67,6 +95,18 @@ pub enum Value {
     Gradient {
         /// The chunk that made it.
         chunk: u16,
+        /// The microbatch.
+        microbatch: u32,
+    },
+    /// What the S of all shards make together, by an all-reduce: maximum and sum of the softmax, and
+    /// with one barrier the gradient of the last chunk's output too.
+    Statistics {
+        /// The microbatch.
+        microbatch: u32,
+    },
+    /// What the T of all shards make together, by a reduction: the gradient of the last chunk's
+    /// output. With one barrier it came with the statistics, and nobody needs it.
+    HiddenGradient {
         /// The microbatch.
         microbatch: u32,
     },
@@ -100,23 +140,33 @@ impl Pass {
         Self { kind: Kind::BW, chunk, microbatch }
     }
 
-    /// The values that must be at hand before this pass starts, in a model of `chunks` chunks.
+    /// The values that must be at hand before this pass starts, in a pipeline of `shape`.
     #[inline]
-    pub fn needs(self, chunks: u16) -> Needs {
+    pub fn needs(self, shape: Shape) -> Needs {
         let Self { kind, chunk, microbatch } = self;
         let output = |chunk| Some(Value::Output { chunk, microbatch });
         let gradient = |chunk| Some(Value::Gradient { chunk, microbatch });
+        let statistics = Some(Value::Statistics { microbatch });
         let needs = match kind {
             Kind::F if chunk == 0 => [None, None],
             Kind::F => [output(chunk - 1), None],
-            Kind::B | Kind::BW if chunk + 1 == chunks => [output(chunk), None],
+            Kind::B | Kind::BW if chunk + 1 == shape.chunks() => {
+                let behind = match shape.vocabulary() {
+                    Vocabulary::Whole => None,
+                    Vocabulary::TwoBarriers => Some(Value::HiddenGradient { microbatch }),
+                    Vocabulary::OneBarrier => statistics,
+                };
+                [output(chunk), behind]
+            }
             Kind::B | Kind::BW => [output(chunk), gradient(chunk + 1)],
             Kind::W => [gradient(chunk), None],
+            Kind::S => [output(shape.chunks() - 1), None],
+            Kind::T => [statistics, None],
         };
         needs.into_iter().flatten()
     }
 
-    /// The value this pass makes, if any.
+    /// The value this pass makes, alone or with its like on all other stages, if any.
     #[inline]
     #[must_use]
     pub const fn makes(self) -> Option<Value> {
@@ -125,38 +175,63 @@ impl Pass {
             Kind::F => Some(Value::Output { chunk, microbatch }),
             Kind::B | Kind::BW => Some(Value::Gradient { chunk, microbatch }),
             Kind::W => None,
+            Kind::S => Some(Value::Statistics { microbatch }),
+            Kind::T => Some(Value::HiddenGradient { microbatch }),
         }
     }
 }
 
 impl Value {
-    /// The chunk whose pass makes this value.
+    /// The chunk whose pass makes this value; none if a pass on every stage makes it.
     #[must_use]
-    pub const fn chunk(self) -> u16 {
+    pub const fn chunk(self) -> Option<u16> {
         match self {
-            Self::Output { chunk, .. } | Self::Gradient { chunk, .. } => chunk,
+            Self::Output { chunk, .. } | Self::Gradient { chunk, .. } => Some(chunk),
+            Self::Statistics { .. } | Self::HiddenGradient { .. } => None,
         }
     }
 
-    /// The row of this value in a table of `2 * chunks` rows with one column per microbatch:
-    /// outputs by chunk, then gradients by chunk.
+    /// The row of this value in a table of [`Shape::rows`] rows with one column per microbatch:
+    /// outputs by chunk, then gradients by chunk, then what all stages make.
     #[inline]
     #[must_use]
-    pub const fn row(self, chunks: u16) -> usize {
+    pub const fn row(self, shape: Shape) -> usize {
+        let chunks = shape.chunks() as usize;
         match self {
             Self::Output { chunk, .. } => chunk as usize,
-            Self::Gradient { chunk, .. } => chunks as usize + chunk as usize,
+            Self::Gradient { chunk, .. } => chunks + chunk as usize,
+            Self::Statistics { .. } => 2 * chunks,
+            Self::HiddenGradient { .. } => 2 * chunks + 1,
+        }
+    }
+
+    /// Whether all stages take part in how this value is made or handed on: what all make together,
+    /// and the last chunk's output where shards of the vocabulary wait for it.
+    #[inline]
+    #[must_use]
+    pub const fn is_collective(self, shape: Shape) -> bool {
+        match self {
+            Self::Output { chunk, .. } => {
+                !matches!(shape.vocabulary(), Vocabulary::Whole) && chunk + 1 == shape.chunks()
+            }
+            Self::Gradient { .. } => false,
+            Self::Statistics { .. } => true,
+            Self::HiddenGradient { .. } => {
+                matches!(shape.vocabulary(), Vocabulary::TwoBarriers)
+            }
         }
     }
 
     /// The chunk next to the maker's that needs this value, in a model of `chunks` chunks: the
-    /// following one for an output, the preceding one for a gradient.
+    /// following one for an output, the preceding one for a gradient. What is handed on by a
+    /// collective has none.
     #[inline]
     #[must_use]
     pub fn taken_by(self, chunks: u16) -> Option<u16> {
         match self {
             Self::Output { chunk, .. } => Some(chunk + 1).filter(|&next| next < chunks),
             Self::Gradient { chunk, .. } => chunk.checked_sub(1),
+            Self::Statistics { .. } | Self::HiddenGradient { .. } => None,
         }
     }
 
@@ -165,7 +240,10 @@ impl Value {
     #[must_use]
     pub const fn microbatch(self) -> u32 {
         match self {
-            Self::Output { microbatch, .. } | Self::Gradient { microbatch, .. } => microbatch,
+            Self::Output { microbatch, .. }
+            | Self::Gradient { microbatch, .. }
+            | Self::Statistics { microbatch }
+            | Self::HiddenGradient { microbatch } => microbatch,
         }
     }
 }
@@ -219,7 +297,8 @@ mod tests {
 
     #[test]
     fn the_dependency_table() {
-        let needs = |pass: Pass| pass.needs(3).collect::<Vec<_>>();
+        let shape = Shape::new(3, 1, 8).unwrap();
+        let needs = |pass: Pass| pass.needs(shape).collect::<Vec<_>>();
         let output = |chunk| Value::Output { chunk, microbatch: 7 };
         let gradient = |chunk| Value::Gradient { chunk, microbatch: 7 };
         assert_eq!(needs(Pass::f(0, 7)), []);
@@ -233,11 +312,36 @@ mod tests {
     }
 
     #[test]
+    fn the_dependency_table_of_a_vocabulary_in_shards() {
+        let shape = |vocabulary| Shape::new(3, 1, 8).unwrap().with_vocabulary(vocabulary).unwrap();
+        let [one, two] = [Vocabulary::OneBarrier, Vocabulary::TwoBarriers].map(shape);
+        let [output, statistics, hidden] = [
+            Value::Output { chunk: 2, microbatch: 7 },
+            Value::Statistics { microbatch: 7 },
+            Value::HiddenGradient { microbatch: 7 },
+        ];
+        let pass = |kind, chunk| Pass { kind, chunk, microbatch: 7 };
+        for shape in [one, two] {
+            assert_eq!(pass(Kind::S, 0).needs(shape).collect::<Vec<_>>(), [output]);
+            assert_eq!(pass(Kind::S, 1).makes(), Some(statistics));
+            assert_eq!(pass(Kind::T, 0).needs(shape).collect::<Vec<_>>(), [statistics]);
+            assert!([output, statistics].iter().all(|value| value.is_collective(shape)));
+            assert!(!Value::Output { chunk: 1, microbatch: 7 }.is_collective(shape));
+        }
+        assert_eq!(Pass::b(2, 7).needs(one).collect::<Vec<_>>(), [output, statistics]);
+        assert_eq!(Pass::bw(2, 7).needs(two).collect::<Vec<_>>(), [output, hidden]);
+        assert_eq!(pass(Kind::T, 1).makes(), Some(hidden));
+        assert!(hidden.is_collective(two) && !hidden.is_collective(one));
+        assert_eq!([statistics, hidden].map(|value| value.row(two)), [6, 7]);
+    }
+
+    #[test]
     fn what_one_chunk_makes_and_another_needs_is_taken_by_that_other() {
+        let shape = Shape::new(3, 1, 1).unwrap();
         let passes = |kind| (0..3).map(move |chunk| Pass { kind, chunk, microbatch: 0 });
         let mut taken = Vec::new();
-        for pass in Kind::ALL.into_iter().flat_map(passes) {
-            for value in pass.needs(3).filter(|value| value.chunk() != pass.chunk) {
+        for pass in [Kind::F, Kind::B, Kind::W, Kind::BW].into_iter().flat_map(passes) {
+            for value in pass.needs(shape).filter(|value| value.chunk() != Some(pass.chunk)) {
                 assert_eq!(value.taken_by(3), Some(pass.chunk), "{value:?}");
                 taken.push(value);
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::copies::Part;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
 use crate::shape::{Placement, Shape};
@@ -148,6 +149,9 @@ pub struct Problem {
     limits: Option<Vec<Limit>>,
     group: Option<u64>,
     segments: u32,
+    offload_chunks: Option<u64>,
+    offload_part: Part,
+    reload_ahead: Option<u32>,
     updates: u32,
 }
 
@@ -162,7 +166,27 @@ impl Problem {
         costs.check(shape)?;
         let unit = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let footprints = Footprints::uniform(shape, unit);
-        Ok(Self { shape, costs, footprints, limits: None, group: None, segments: 1, updates: 1 })
+        Ok(Self {
+            shape,
+            costs,
+            footprints,
+            limits: None,
+            group: None,
+            segments: 1,
+            offload_chunks: None,
+            offload_part: Part::WHOLE,
+            reload_ahead: None,
+            updates: 1,
+        })
+    }
+
+    /// The same with other `costs`.
+    ///
+    /// # Errors
+    /// If they are those of another pipeline, or overflow.
+    pub fn with_costs(self, costs: Costs) -> Result<Self, Fault> {
+        costs.check(self.shape)?;
+        Ok(Self { costs, ..self })
     }
 
     /// The same with `footprints`.
@@ -205,6 +229,44 @@ impl Problem {
             return Err(Fault::Zero { what: "segments" });
         }
         Ok(Self { segments, ..self })
+    }
+
+    /// The same with `chunks` of each stage on the host between forward and backward, for families
+    /// that copy.
+    #[must_use]
+    pub fn with_offload_chunks(self, chunks: u64) -> Self {
+        Self { offload_chunks: Some(chunks), ..self }
+    }
+
+    /// The same with `part` of an activation copied, for families that copy.
+    #[must_use]
+    pub fn with_offload_part(self, part: Part) -> Self {
+        Self { offload_part: part, ..self }
+    }
+
+    /// The same where any order copies to the host, and calls an activation back when its backward is
+    /// `ahead` slots away ([`Schedule::offloaded`](crate::Schedule::offloaded)).
+    #[must_use]
+    pub fn with_reload_ahead(self, ahead: u32) -> Self {
+        Self { reload_ahead: Some(ahead), ..self }
+    }
+
+    /// How many slots ahead activations are called back, if any order is to copy.
+    #[must_use]
+    pub const fn reload_ahead(&self) -> Option<u32> {
+        self.reload_ahead
+    }
+
+    /// How many chunks of each stage go to the host, if that was said.
+    #[must_use]
+    pub const fn offload_chunks(&self) -> Option<u64> {
+        self.offload_chunks
+    }
+
+    /// What part of an activation goes to the host: all of it unless told.
+    #[must_use]
+    pub const fn offload_part(&self) -> Part {
+        self.offload_part
     }
 
     /// The same where the microbatches of the shape are those of `updates` updates of the weights:
@@ -268,11 +330,11 @@ impl Problem {
     /// [`Fault::BelowOneMicrobatch`] if a stage cannot do even one alone, in any order.
     pub fn limits(&self, placement: Placement) -> Result<Option<Limits>, Fault> {
         let Some(limits) = &self.limits else { return Ok(None) };
-        let (unit, peak) = self.one_microbatch(placement);
-        let most = unit.into_iter().max().unwrap_or_default();
+        let most = self.one_microbatch(placement).into_iter().max().unwrap_or_default();
         let most = Bytes(most.0.saturating_mul(self.segments.into()));
         let limits: Vec<Bytes> = limits.iter().map(|one| one.bytes(self.shape, most)).collect();
-        let peaks = peak.into_iter().zip(&limits).enumerate();
+        let peaks = self.footprints.least_peaks(self.shape, placement);
+        let peaks = peaks.into_iter().zip(&limits).enumerate();
         let over = peaks.filter(|(_, (needs, limit))| needs > limit);
         let highest = over.max_by_key(|&(stage, (needs, _))| (needs, std::cmp::Reverse(stage)));
         match highest {
@@ -283,24 +345,19 @@ impl Problem {
         }
     }
 
-    /// What one microbatch holds on each stage between F and B, over all its chunks, and the least
-    /// peak it causes there alone: its chunks run forward in model order and backward against it,
-    /// so one in its B or W holds M_B of those before it.
-    fn one_microbatch(&self, placement: Placement) -> (Vec<Bytes>, Vec<Bytes>) {
+    /// What one microbatch holds on each stage between F and B, over all its chunks.
+    fn one_microbatch(&self, placement: Placement) -> Vec<Bytes> {
         let mut units = vec![Bytes(0); self.shape.stages()];
-        let mut peaks = units.clone();
         // The first and the last microbatch stand for both directions of a mirrored placement.
         for microbatch in [0, self.shape.microbatches() - 1] {
             let mut held = vec![Bytes(0); self.shape.stages()];
             for chunk in 0..self.shape.chunks() {
                 let stage = placement.stage(self.shape, chunk, microbatch);
-                let Footprint { until_backward, until_weight } = self.footprints.of(chunk);
-                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
-                held[stage] += until_backward;
+                held[stage] += self.footprints.of(chunk).until_backward;
                 units[stage] = units[stage].max(held[stage]);
             }
         }
-        (units, peaks)
+        units
     }
 }
 

@@ -1,6 +1,7 @@
 //! How big a pipeline is, and which stage holds which chunk.
 
 use crate::fault::Fault;
+use crate::pass::{Pass, Value};
 
 /// The most passes a schedule may have. Bounds the memory a hostile input can ask for.
 pub const MAX_PASSES: u64 = 100_000_000;
@@ -8,12 +9,38 @@ pub const MAX_PASSES: u64 = 100_000_000;
 /// The most chunks a model may be cut into (stages times chunks per stage).
 pub const MAX_CHUNKS: u64 = u16::MAX as u64;
 
-/// Stages (p), chunks per stage (v) and microbatches (m): all at least one, and small enough.
+/// How the output layer is spread (Vocabulary Parallelism, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Vocabulary {
+    /// It is a part of the last chunk: there are no passes S and T.
+    #[default]
+    Whole,
+    /// A shard on every stage and two barriers, behind S and behind T (Algorithm 1).
+    TwoBarriers,
+    /// A shard on every stage and one barrier, behind S (Algorithm 2).
+    OneBarrier,
+}
+
+impl Vocabulary {
+    /// How many barriers lie between the forward and the backward of the last chunk.
+    #[must_use]
+    pub const fn barriers(self) -> u32 {
+        match self {
+            Self::Whole => 0,
+            Self::TwoBarriers => 2,
+            Self::OneBarrier => 1,
+        }
+    }
+}
+
+/// Stages (p), chunks per stage (v) and microbatches (m): all at least one, and small enough; and how
+/// the output layer is spread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shape {
     stages: u16,
     chunks_per_stage: u16,
     microbatches: u32,
+    vocabulary: Vocabulary,
 }
 
 impl Shape {
@@ -44,7 +71,60 @@ impl Shape {
             stages: fits(stages),
             chunks_per_stage: fits(chunks_per_stage),
             microbatches: u32::try_from(microbatches).unwrap_or(u32::MAX),
+            vocabulary: Vocabulary::Whole,
         })
+    }
+
+    /// The same with the output layer spread as `vocabulary` says.
+    ///
+    /// # Errors
+    /// More than [`MAX_PASSES`] passes: there are two more for each stage and microbatch.
+    pub fn with_vocabulary(self, vocabulary: Vocabulary) -> Result<Self, Fault> {
+        let shape = Self { vocabulary, ..self };
+        let passes = 3 * shape.cells() as u128 + 2 * shape.shard_cells() as u128;
+        if passes > u128::from(MAX_PASSES) {
+            return Err(Fault::TooManyPasses { passes });
+        }
+        Ok(shape)
+    }
+
+    /// How the output layer is spread.
+    #[inline]
+    #[must_use]
+    pub const fn vocabulary(self) -> Vocabulary {
+        self.vocabulary
+    }
+
+    /// Whether every stage holds a shard of the output layer.
+    #[inline]
+    #[must_use]
+    pub const fn has_shards(self) -> bool {
+        !matches!(self.vocabulary, Vocabulary::Whole)
+    }
+
+    /// Shards of the vocabulary times microbatches.
+    #[must_use]
+    pub const fn shard_cells(self) -> usize {
+        if self.has_shards() { self.stages as usize * self.microbatches as usize } else { 0 }
+    }
+
+    /// Rows of a table of values, see [`Value::row`].
+    #[must_use]
+    pub const fn rows(self) -> usize {
+        2 * self.chunks() as usize + if self.has_shards() { 2 } else { 0 }
+    }
+
+    /// The cells of a table of values with one column per microbatch.
+    #[must_use]
+    pub const fn value_cells(self) -> usize {
+        self.rows() * self.microbatches as usize
+    }
+
+    /// The cell of `value` in such a table.
+    #[inline]
+    #[must_use]
+    pub const fn value_cell(self, value: Value) -> usize {
+        value.row(self) * self.microbatches as usize + value.microbatch() as usize
     }
 
     /// Number of stages, p.
@@ -110,6 +190,26 @@ impl Placement {
             Self::Mirrored => microbatch >= shape.microbatches.div_ceil(2),
         };
         (if up { shape.stages - 1 - step } else { step }) as usize
+    }
+
+    /// The stage that runs `pass`.
+    #[inline]
+    #[must_use]
+    pub const fn stage_of(self, shape: Shape, pass: Pass) -> usize {
+        match pass.kind.is_of_vocabulary() {
+            true => pass.chunk as usize,
+            false => self.stage(shape, pass.chunk, pass.microbatch),
+        }
+    }
+
+    /// The stage that makes `value`; none if all do.
+    #[inline]
+    #[must_use]
+    pub const fn maker(self, shape: Shape, value: Value) -> Option<usize> {
+        match value.chunk() {
+            Some(chunk) => Some(self.stage(shape, chunk, value.microbatch())),
+            None => None,
+        }
     }
 
     /// Whether what `chunk` hands to `chunk + 1` crosses from one stage to another.

@@ -1,10 +1,14 @@
 //! The text form of a schedule: one line per stage, `F0.3 B2.1 F1.4&BW0.2 W0.0`.
 //!
-//! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. The shape is read
+//! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. Behind the passes,
+//! each `|` begins a stream of copies to the host (`O0.3@7`: out, after 7 slots of the stage have
+//! ended) and back (`R0.3@12`); `|0.5` where half of each activation is copied. The shape is read
 //! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
 //! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee), one
 //! chunk per stage `Looped` or [`Mirrored`](Placement::Mirrored), whichever fits more passes, the
-//! first where they are the same. Lines end in `\n` or `\r\n`; white space behind the last pass,
+//! first where they are the same. A schedule with S and T has a line before the others that says how
+//! many barriers they have: `vocabulary 1` for algorithm 1, with two, `vocabulary 2` for algorithm 2.
+//! Lines end in `\n` or `\r\n`; white space behind the last pass,
 //! blank lines included, says nothing.
 
 use std::fmt;
@@ -12,10 +16,11 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::copies::{CopyOp, Part, Streams, Way};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::{Order, Schedule};
-use crate::shape::{Placement, Shape};
+use crate::shape::{Placement, Shape, Vocabulary};
 
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -35,11 +40,36 @@ pub enum TextError {
         /// What stands there, shortened.
         word: String,
     },
+    /// A word behind a `|` that is no copy.
+    #[error(
+        "line {line}, column {column}: `{word}` is not a copy; write way (O out, R back), chunk, \
+         microbatch and how many slots must have ended, such as O0.3@7 or R0.3@12; or `|`, or `|0.5` \
+         with the part that is copied, the same in all lines"
+    )]
+    Copy {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What stands there, shortened.
+        word: String,
+    },
+    /// A first line that begins like one about the vocabulary and says something else.
+    #[error(
+        "line 1: `{line}` says nothing of the vocabulary; write `vocabulary 1` (algorithm 1) or \
+         `vocabulary 2` (algorithm 2)"
+    )]
+    Vocabulary {
+        /// What stands there, shortened.
+        line: String,
+    },
     /// A line without passes.
-    #[error("line {line} is empty: stage {} has no passes", .line - 1)]
+    #[error("line {line} is empty: stage {stage} has no passes")]
     EmptyLine {
         /// Line, from 1.
         line: usize,
+        /// Whose line it is.
+        stage: usize,
     },
     /// No lines at all.
     #[error("the schedule is empty: write one line per stage")]
@@ -52,17 +82,25 @@ pub enum TextError {
         /// Number of lines.
         stages: usize,
     },
-    /// Well-formed, but not a schedule. Line 1 is stage 0.
+    /// Well-formed, but not a schedule. The first line of passes is stage 0.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for order in self.orders() {
+        if let Some(algorithm) = algorithm(self.shape().vocabulary()) {
+            writeln!(f, "{HEADER} {algorithm}")?;
+        }
+        for (stage, order) in self.orders().iter().enumerate() {
             for (i, slot) in order.slots().enumerate() {
                 let sep = if i > 0 { " " } else { "" };
                 write!(f, "{sep}{slot}")?;
+            }
+            let part = self.copies().map_or(String::new(), |copies| part_text(copies.part()));
+            for stream in self.copies().iter().flat_map(|copies| &copies.stages()[stage]) {
+                write!(f, " |{part}")?;
+                stream.iter().try_for_each(|op| write!(f, " {op}"))?;
             }
             writeln!(f)?;
         }
@@ -78,17 +116,28 @@ impl FromStr for Schedule {
         if lines.is_empty() {
             return Err(TextError::Empty);
         }
-        let orders = lines.split('\n').enumerate().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        let (vocabulary, lines) = read_header(lines)?;
+        let headers = usize::from(vocabulary != Vocabulary::Whole);
+        let mut part = None;
+        let read = |(stage, line)| read_line(stage, stage + 1 + headers, line, &mut part);
+        let lines = lines.split('\n').enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let (orders, streams): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
         let stages = orders.len();
         let passes = || orders.iter().flat_map(Order::passes);
+        let passes = || passes().filter(|pass| !pass.kind.is_of_vocabulary());
         let chunks = passes().map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(0);
         let microbatches = passes().map(|pass| u64::from(pass.microbatch) + 1).max().unwrap_or(0);
         if chunks % stages as u64 != 0 {
             return Err(TextError::Uneven { chunks, stages });
         }
-        let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?;
+        let shape = Shape::new(stages as u64, chunks / stages as u64, microbatches)?
+            .with_vocabulary(vocabulary)?;
         let placement = likeliest_placement(shape, &orders);
-        Ok(Self::new(shape, placement, orders)?)
+        let schedule = Self::new(shape, placement, orders)?;
+        Ok(match part {
+            None => schedule,
+            Some(part) => schedule.with_copies(part, streams)?,
+        })
     }
 }
 
@@ -97,7 +146,7 @@ fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
     let strays = |placement: Placement| {
         let stages = orders.iter().enumerate();
         let strays = stages.map(|(stage, order)| {
-            let home = |pass: &&Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+            let home = |pass: &&Pass| placement.stage_of(shape, **pass);
             order.passes().iter().filter(|pass| home(pass) != stage).count()
         });
         strays.sum::<usize>()
@@ -108,23 +157,109 @@ fn likeliest_placement(shape: Shape, orders: &[Order]) -> Placement {
     allowed.iter().copied().min_by_key(|&one| strays(one)).unwrap_or(Placement::Looped)
 }
 
-fn read_line((number, line): (usize, &str)) -> Result<Order, TextError> {
+/// The word a line about the vocabulary begins with.
+const HEADER: &str = "vocabulary";
+
+/// The number of the published algorithm; none where there are no S and T.
+const fn algorithm(vocabulary: Vocabulary) -> Option<u8> {
+    match vocabulary {
+        Vocabulary::Whole => None,
+        Vocabulary::TwoBarriers => Some(1),
+        Vocabulary::OneBarrier => Some(2),
+    }
+}
+
+/// How the vocabulary is spread, and the lines behind the one that says so.
+fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
+    let (first, rest) = lines.split_once('\n').unwrap_or((lines, ""));
+    let Some(said) = first.trim_ascii().strip_prefix(HEADER) else {
+        return Ok((Vocabulary::Whole, lines));
+    };
+    let all = [Vocabulary::TwoBarriers, Vocabulary::OneBarrier];
+    let named = |one: &Vocabulary| {
+        algorithm(*one).is_some_and(|number| said.trim_ascii() == number.to_string())
+    };
+    let vocabulary = all.into_iter().find(named).filter(|_| said.starts_with(' '));
+    let line = || first.trim_ascii().chars().take(40).collect();
+    let vocabulary = vocabulary.ok_or_else(|| TextError::Vocabulary { line: line() })?;
+    if rest.is_empty() { Err(TextError::Empty) } else { Ok((vocabulary, rest)) }
+}
+
+/// The passes of line `number`, from 1, and the streams of copies behind them. All lines copy the
+/// same part.
+fn read_line(
+    stage: usize,
+    number: usize,
+    line: &str,
+    part: &mut Option<Part>,
+) -> Result<(Order, Streams), TextError> {
     let mut order = Order::default();
+    let mut streams = Streams::new();
+    let place = |word: &str| {
+        let offset = word.as_ptr() as usize - line.as_ptr() as usize;
+        let column = line[..offset].chars().count() + 1;
+        (number, column, word.chars().take(40).collect())
+    };
     for word in line.split_ascii_whitespace() {
-        let slot = read_slot(word).ok_or_else(|| {
-            let offset = word.as_ptr() as usize - line.as_ptr() as usize;
-            TextError::Word {
-                line: number + 1,
-                column: line[..offset].chars().count() + 1,
-                word: word.chars().take(40).collect(),
+        let wrong = || {
+            let (line, column, word) = place(word);
+            TextError::Copy { line, column, word }
+        };
+        if let Some(text) = word.strip_prefix('|') {
+            let told = read_part(text).ok_or_else(wrong)?;
+            if *part.get_or_insert(told) != told {
+                return Err(wrong());
             }
-        })?;
-        order.push(slot);
+            streams.push(Vec::new());
+        } else if let Some(stream) = streams.last_mut() {
+            stream.push(read_copy(word).ok_or_else(wrong)?);
+        } else {
+            order.push(read_slot(word).ok_or_else(|| {
+                let (line, column, word) = place(word);
+                TextError::Word { line, column, word }
+            })?);
+        }
     }
     if order.passes().is_empty() {
-        return Err(TextError::EmptyLine { line: number + 1 });
+        return Err(TextError::EmptyLine { line: number, stage });
     }
-    Ok(order)
+    Ok((order, streams))
+}
+
+/// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
+fn part_text(part: Part) -> String {
+    match part {
+        Part::WHOLE => String::new(),
+        part => format!("0.{:03}", part.per_mille()).trim_end_matches('0').to_owned(),
+    }
+}
+
+fn read_part(text: &str) -> Option<Part> {
+    if text.is_empty() {
+        return Some(Part::WHOLE);
+    }
+    let decimals = text.strip_prefix("0.")?;
+    let plain = (1..=3).contains(&decimals.len()) && is_plain(decimals);
+    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(Part::new)
+}
+
+fn read_copy(word: &str) -> Option<CopyOp> {
+    let (way, rest) = match word.split_at_checked(1)? {
+        ("O", rest) => (Way::Out, rest),
+        ("R", rest) => (Way::Back, rest),
+        _ => return None,
+    };
+    let (cell, after) = rest.split_once('@')?;
+    let (chunk, microbatch) = cell.split_once('.')?;
+    if ![chunk, microbatch, after].into_iter().all(is_plain) {
+        return None;
+    }
+    Some(CopyOp {
+        way,
+        chunk: chunk.parse().ok()?,
+        microbatch: microbatch.parse().ok()?,
+        after: after.parse().ok()?,
+    })
 }
 
 fn read_slot(word: &str) -> Option<Slot> {
@@ -139,9 +274,13 @@ fn read_pass(word: &str) -> Option<Pass> {
     let name = &word[..word.len() - numbers.len()];
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
     let (chunk, microbatch) = numbers.split_once('.')?;
-    let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
-    if !plain(chunk) || !plain(microbatch) {
+    if !is_plain(chunk) || !is_plain(microbatch) {
         return None;
     }
     Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
+}
+
+/// Whether there is no sign in front, which `parse` would take.
+fn is_plain(digits: &str) -> bool {
+    digits.bytes().all(|b| b.is_ascii_digit())
 }

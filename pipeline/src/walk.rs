@@ -1,7 +1,7 @@
 //! The dry run that proves a set of orders free of deadlock, or finds who waits for whom.
 
 use crate::fault::{Cycle, Fault, Wait};
-use crate::pass::{Slot, Value};
+use crate::pass::{Pass, Slot, Value};
 use crate::schedule::Order;
 use crate::shape::{Placement, Shape};
 
@@ -27,11 +27,8 @@ pub(crate) fn walk(
     placement: Placement,
     orders: &[Order],
 ) -> Result<Vec<Run>, Fault> {
-    let chunks = shape.chunks();
-    let index = |value: Value| {
-        value.row(chunks) * shape.microbatches() as usize + value.microbatch() as usize
-    };
-    let mut values = vec![0u32; 2 * shape.cells()];
+    let mut values = vec![0u32; shape.value_cells()];
+    let mut makers = Makers::new(shape);
     let mut next_in_line = vec![0u32; orders.len()];
     let mut at = vec![0usize; orders.len()];
     let mut ready: Vec<u32> = (0..u32::from(u16::MAX)).take(orders.len()).rev().collect();
@@ -42,15 +39,20 @@ pub(crate) fn walk(
         let begin = at[here];
         while at[here] < order.passes().len() {
             let slot = order.slot_at(at[here]);
-            if let Some(value) = first_lacking(slot, chunks, |value| values[index(value)] == MADE) {
-                let line = &mut values[index(value)];
+            if let Some(value) =
+                first_lacking(slot, shape, |value| values[shape.value_cell(value)] == MADE)
+            {
+                let line = &mut values[shape.value_cell(value)];
                 next_in_line[here] = std::mem::replace(line, stage + 1);
                 break;
             }
             for pass in slot.passes() {
                 at[here] += 1;
                 let Some(value) = pass.makes() else { continue };
-                let mut waiting = std::mem::replace(&mut values[index(value)], MADE);
+                if !makers.last(value) {
+                    continue;
+                }
+                let mut waiting = std::mem::replace(&mut values[shape.value_cell(value)], MADE);
                 while waiting != 0 {
                     ready.push(waiting - 1);
                     waiting = next_in_line[waiting as usize - 1];
@@ -65,36 +67,63 @@ pub(crate) fn walk(
     match (0..orders.len()).find(|&stage| at[stage] < orders[stage].passes().len()) {
         None => Ok(runs),
         Some(stuck) => {
-            let made = |value: Value| values[index(value)] == MADE;
-            let home = |value: Value| placement.stage(shape, value.chunk(), value.microbatch());
-            Err(Fault::Deadlock(cycle(shape.chunks(), orders, &at, made, home, stuck)))
+            let made = |value: Value| values[shape.value_cell(value)] == MADE;
+            Err(Fault::Deadlock(cycle(shape, placement, orders, &at, made, stuck)))
         }
     }
 }
 
-fn first_lacking(slot: Slot, chunks: u16, made: impl Fn(Value) -> bool) -> Option<Value> {
-    slot.passes().flat_map(|pass| pass.needs(chunks)).find(|&value| !made(value))
+/// How many passes are still to come for each value that all stages make together.
+struct Makers {
+    shape: Shape,
+    left: Vec<u16>,
+}
+
+impl Makers {
+    fn new(shape: Shape) -> Self {
+        let shared = shape.value_cells() - 2 * shape.cells();
+        Self { shape, left: vec![u16::try_from(shape.stages()).unwrap_or(u16::MAX); shared] }
+    }
+
+    /// Whether the pass that has run is the last that `value` waits for.
+    #[inline]
+    fn last(&mut self, value: Value) -> bool {
+        if value.chunk().is_some() {
+            return true;
+        }
+        let left = &mut self.left[self.shape.value_cell(value) - 2 * self.shape.cells()];
+        *left -= 1;
+        *left == 0
+    }
+}
+
+fn first_lacking(slot: Slot, shape: Shape, made: impl Fn(Value) -> bool) -> Option<Value> {
+    slot.passes().flat_map(|pass| pass.needs(shape)).find(|&value| !made(value))
 }
 
 /// Follows "waits for a pass that stands behind" from the stage `stuck` until it closes a ring.
 fn cycle(
-    chunks: u16,
+    shape: Shape,
+    placement: Placement,
     orders: &[Order],
     at: &[usize],
     made: impl Fn(Value) -> bool,
-    home: impl Fn(Value) -> usize,
     stuck: usize,
 ) -> Cycle {
+    let maker_to_come = |value: Value| {
+        let stages = placement.maker(shape, value).map_or(0..orders.len(), |on| on..on + 1);
+        let to_come = |on: usize| orders[on].passes()[at[on]..].iter().copied();
+        let makes = |pass: &Pass| pass.makes() == Some(value);
+        stages.into_iter().find_map(|on| Some((on, to_come(on).find(makes)?)))
+    };
     let mut waits: Vec<Wait> = Vec::new();
     let mut place = vec![None; orders.len()];
     let mut stage = stuck;
     while place[stage].is_none() {
         let slot = orders[stage].slot_at(at[stage]);
         let lacking = slot.passes().find_map(|pass| {
-            let value = pass.needs(chunks).find(|&value| !made(value))?;
-            let on = home(value);
-            let to_come = orders[on].passes()[at[on]..].iter();
-            let needs = to_come.copied().find(|other| other.makes() == Some(value))?;
+            let value = pass.needs(shape).find(|&value| !made(value))?;
+            let (on, needs) = maker_to_come(value)?;
             Some(Wait { stage, pass, needs, on })
         });
         // Every value has a maker and a stage stops only where it lacks one, so there is a wait.

@@ -2,6 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
+
+mod chain;
+mod chance;
+mod head;
 mod instance;
+mod list;
+mod local;
+mod net;
+mod run;
+mod start;
+mod timing;
+mod tune;
 
 pub use instance::{Instance, Objective};
+pub use run::{Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, Progress, SearchError, search};
+pub use start::Published;

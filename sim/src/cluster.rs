@@ -259,6 +259,17 @@ impl Cluster {
         Some([first + 2 * link, first + 2 * link + 1])
     }
 
+    /// How long `bytes` take from `device` to its host, or back, while all devices behind the same
+    /// link copy the same way; none if the cluster says nothing of hosts.
+    #[must_use]
+    pub fn host_time(&self, device: usize, bytes: Bytes) -> Option<Nanos> {
+        let [out, _] = self.host_wires(device)?;
+        let Kind::Nodes(ClusterSpec { host: Some(host), .. }) = &self.kind else { return None };
+        let bytes = u128::from(bytes.0) * u128::from(host.devices_per_link) * 1_000_000_000;
+        let nanos = bytes.div_ceil(u128::from(self.wires[out].bandwidth.bytes_per_second()));
+        Some(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
     /// How long `bytes` take from one device to another while nothing else moves.
     #[must_use]
     pub fn time_alone(&self, from: usize, to: usize, bytes: Bytes) -> Nanos {

@@ -8,6 +8,7 @@
 
 pub mod boundary;
 pub mod cluster;
+mod copies;
 pub mod engine;
 pub mod explain;
 pub mod monte_carlo;
@@ -17,5 +18,6 @@ mod replay;
 pub mod straggler;
 pub mod timed;
 
+pub use copies::HostCopy;
 pub use network::Sharing;
 pub use replay::Replay;

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Fault, Footprints, Kind, Nanos, Pass};
+use pipeline::{Bytes, Fault, Footprints, Kind, Nanos, Pass, Schedule, Span, Timeline};
 
+use crate::copies::HostCopy;
 use crate::engine::{Run, Setup, check_resident};
 
 /// An activation that is held.
@@ -117,6 +118,30 @@ impl Occupancy {
     }
 }
 
+/// The most activation bytes that each stage of `timeline` holds while `copies` go to the host and come
+/// back, where each stage has a device to itself. Without copies the order alone says it:
+/// [`pipeline::Memory`].
+///
+/// # Errors
+/// If the footprints are those of another pipeline.
+pub fn activation_peaks(
+    schedule: &Schedule,
+    timeline: &Timeline,
+    copies: &[HostCopy],
+    footprints: &Footprints,
+) -> Result<Vec<Bytes>, Fault> {
+    footprints.check(schedule.shape())?;
+    let mut changes: Vec<Changes> = vec![Changes::new(); timeline.stages.len()];
+    for (spans, changes) in timeline.stages.iter().zip(&mut changes) {
+        add_spans(spans, footprints, changes);
+    }
+    for copy in copies {
+        add_copy(copy, &mut changes[copy.stage]);
+    }
+    let peak = |changes: &Changes| follow(0, changes, Bytes(0), None).1.bytes;
+    Ok(changes.iter().map(peak).collect())
+}
+
 /// The curve and the peak of one device.
 fn follow(
     device: usize,
@@ -159,15 +184,18 @@ fn follow(
 
 fn add_passes(run: &Run, setup: &Setup<'_>, footprints: &Footprints, changes: &mut [Changes]) {
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
-        let changes = &mut changes[setup.seats.device(stage)];
-        for span in spans {
-            for pass in span.slot.passes() {
-                let change = footprints.change(pass);
-                changes.entry(span.start.0).or_default().taken += change.taken_at_start.0;
-                let end = changes.entry(span.end.0).or_default();
-                end.taken += change.taken_at_end.0;
-                end.freed += change.freed_at_end.0;
-            }
+        add_spans(spans, footprints, &mut changes[setup.seats.device(stage)]);
+    }
+}
+
+fn add_spans(spans: &[Span], footprints: &Footprints, changes: &mut Changes) {
+    for span in spans {
+        for pass in span.slot.passes() {
+            let change = footprints.change(pass);
+            changes.entry(span.start.0).or_default().taken += change.taken_at_start.0;
+            let end = changes.entry(span.end.0).or_default();
+            end.taken += change.taken_at_end.0;
+            end.freed += change.freed_at_end.0;
         }
     }
 }
@@ -194,23 +222,26 @@ fn add_transfers(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
 /// What is on the host does not take room on the device.
 fn add_copies(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
     for copy in &run.copies {
-        let changes = &mut changes[setup.seats.device(copy.stage)];
-        changes.entry(copy.out[1].0).or_default().freed += copy.bytes.0;
-        changes.entry(copy.back[0].0).or_default().taken += copy.bytes.0;
+        add_copy(copy, &mut changes[setup.seats.device(copy.stage)]);
     }
+}
+
+fn add_copy(copy: &HostCopy, changes: &mut Changes) {
+    changes.entry(copy.out[1].0).or_default().freed += copy.bytes.0;
+    changes.entry(copy.back[0].0).or_default().taken += copy.bytes.0;
 }
 
 /// When the pass starts that takes each value from another stage, by [`Setup::cell`].
 fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
     let shape = setup.schedule.shape();
-    let mut uses = vec![Nanos(0); 2 * shape.cells() * setup.steps as usize];
+    let mut uses = vec![Nanos(0); shape.value_cells() * setup.steps as usize];
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
         let slots = setup.schedule.orders()[stage].slots().count().max(1);
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
-                let needs = pass.needs(shape.chunks());
-                for value in needs.filter(|value| value.chunk() != pass.chunk) {
+                let needs = pass.needs(shape);
+                for value in needs.filter(|value| value.chunk() != Some(pass.chunk)) {
                     uses[setup.cell(value, step)] = span.start;
                 }
             }
@@ -221,19 +252,21 @@ fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
 
 /// The activations `stage` holds at the moment `at`, once all that changes then has changed.
 fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held> {
-    let mut held: BTreeMap<(u16, u32), (Pass, Bytes)> = BTreeMap::new();
+    let mut held: BTreeMap<(bool, u16, u32), (Pass, Bytes)> = BTreeMap::new();
     for span in run.timeline.stages[stage].iter().take_while(|span| span.start <= at) {
         for pass in span.slot.passes() {
-            let cell = (pass.chunk, pass.microbatch);
-            let footprint = footprints.of(pass.chunk);
+            let cell = (pass.kind.is_of_vocabulary(), pass.chunk, pass.microbatch);
+            let footprint = || footprints.of(pass.chunk);
+            let shard = || footprints.change(Pass { kind: Kind::S, ..pass }).taken_at_start;
             let ended = span.end <= at;
             match pass.kind {
-                Kind::F => held.insert(cell, (pass, footprint.until_backward)),
-                Kind::B if ended => held.insert(cell, (pass, footprint.until_weight)),
-                Kind::B => held.insert(cell, (pass, footprint.until_backward)),
-                Kind::W | Kind::BW if ended => held.remove(&cell),
-                Kind::W => held.insert(cell, (pass, footprint.until_weight)),
-                Kind::BW => held.insert(cell, (pass, footprint.until_backward)),
+                Kind::F => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::B if ended => held.insert(cell, (pass, footprint().until_weight)),
+                Kind::B => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::W | Kind::BW | Kind::T if ended => held.remove(&cell),
+                Kind::W => held.insert(cell, (pass, footprint().until_weight)),
+                Kind::BW => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::S | Kind::T => held.insert(cell, (pass, shard())),
             };
         }
     }

@@ -1,13 +1,18 @@
 //! The exact timing of an order where transfers never wait for each other.
 //!
 //! A slot starts when its stage is free and everything it needs is there. A value made on another
-//! stage is there one hop after the pass that makes it has ended; a transfer never occupies a
+//! stage is there one hop after the pass that makes it has ended, and one that all stages make, or
+//! wait for, when the collective behind the last pass that takes part has; neither occupies a
 //! stage. The schedule carries a walk in which every value is made before it is used, so timing
-//! is one pass over it: no queue, and no allocation but for what is returned.
+//! is one pass over it: no queue, and no allocation but for what is returned. What copies to the
+//! host is timed by [`timed`], which follows the copy streams too.
 
 use pipeline::{
-    Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Slot, Span, StageTimes, Timeline,
+    Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Shape, Slot, Span, StageTimes,
+    Timeline, Value,
 };
+
+use crate::timed::{self, Nominal};
 
 /// A value that need not be waited for, because the pass needs none from another stage: time 0.
 const NOTHING_NEEDED: usize = 0;
@@ -26,6 +31,8 @@ struct Step {
     needs: usize,
     /// Where the end of this pass goes, for microbatch 0.
     makes: usize,
+    /// Whether passes of other stages make the same, so that the last one counts.
+    is_shared: bool,
 }
 
 /// Times schedules. Keeps its tables, so that one `Replay` times many schedules without asking for
@@ -33,8 +40,8 @@ struct Step {
 #[derive(Default)]
 pub struct Replay {
     steps: Vec<Step>,
-    /// End of the pass that makes each value: rows as in [`pipeline::Value::row`], behind the two
-    /// special ones, one column per microbatch.
+    /// End of the last pass that makes each value: rows as in [`pipeline::Value::row`], behind the
+    /// two special ones, one column per microbatch.
     made: Vec<u64>,
     at: Vec<usize>,
     stages: Vec<StageTimes>,
@@ -52,6 +59,10 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn metrics(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Metrics, Fault> {
+        if schedule.copies().is_some() {
+            costs.check(schedule.shape())?;
+            return Ok(timed::metrics(schedule, &Nominal(costs)));
+        }
         self.run(schedule, costs, |_, _, _, _| {})?;
         Ok(Metrics { stages: self.stages.clone() })
     }
@@ -61,6 +72,10 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn timeline(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Timeline, Fault> {
+        if schedule.copies().is_some() {
+            costs.check(schedule.shape())?;
+            return Ok(timed::timeline(schedule, &Nominal(costs)));
+        }
         let room = |order: &Order| Vec::with_capacity(order.passes().len());
         let mut stages: Vec<Vec<Span>> = schedule.orders().iter().map(room).collect();
         self.run(schedule, costs, |stage, slot, start, end| {
@@ -79,6 +94,8 @@ impl Replay {
         costs.check(schedule.shape())?;
         self.prepare(schedule, costs);
         let (steps, made) = (&self.steps[..], &mut self.made[..]);
+        // Where one pass makes each value, and stands alone, the loop need not ask.
+        let has_shards = schedule.shape().has_shards();
         for run in schedule.walk() {
             let stage = run.stage as usize;
             let order = &schedule.orders()[stage];
@@ -90,7 +107,7 @@ impl Replay {
             if begin == 0 {
                 times.first_start = Nanos(arrival(steps, made, order.slot_at(0)));
             }
-            if order.is_unpaired() {
+            if order.is_unpaired() && !has_shards {
                 for &pass in passes {
                     let step = steps[step_of(pass)];
                     let microbatch = pass.microbatch as usize;
@@ -109,7 +126,9 @@ impl Replay {
                     free = start + duration;
                     busy += duration;
                     for pass in slot.passes() {
-                        made[steps[step_of(pass)].makes + pass.microbatch as usize] = free;
+                        let step = steps[step_of(pass)];
+                        let end = &mut made[step.makes + pass.microbatch as usize];
+                        *end = if step.is_shared { free.max(*end) } else { free };
                         at += 1;
                     }
                     record(stage, slot, start, free);
@@ -126,28 +145,26 @@ impl Replay {
         let microbatches = shape.microbatches() as usize;
         let place = |row: usize| (VALUES + row) * microbatches;
         self.steps.clear();
-        for chunk in 0..shape.chunks() {
-            for kind in Kind::ALL {
-                let pass = Pass { kind, chunk, microbatch: 0 };
-                let here = placement.stage(shape, chunk, 0);
-                // What the stage itself makes stands before in its own order: no wait for that.
-                let remote =
-                    |value: &pipeline::Value| placement.stage(shape, value.chunk(), 0) != here;
-                let needs = pass.needs(shape.chunks()).find(remote);
-                self.steps.push(Step {
-                    duration: costs.of(pass).0,
-                    hop: if needs.is_some() { costs.hop().0 } else { 0 },
-                    needs: needs
-                        .map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape.chunks()))),
-                    makes: pass
-                        .makes()
-                        .map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape.chunks()))),
-                });
-            }
+        self.steps.resize(KINDS * usize::from(shape.chunks()), Step::default());
+        for pass in passes(shape) {
+            let here = placement.stage_of(shape, pass);
+            // What the stage itself makes stands before in its own order: no wait for that.
+            let remote = |value: &Value| placement.maker(shape, *value) != Some(here);
+            let needs = pass.needs(shape).find(remote);
+            let makes = pass.makes();
+            self.steps[step_of(pass)] = Step {
+                duration: costs.of(pass).0,
+                hop: needs.map_or(0, |value| costs.arrival(value, shape).0),
+                needs: needs.map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape))),
+                makes: makes.map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape))),
+                is_shared: makes.is_some_and(|value| value.chunk().is_none()),
+            };
         }
-        // Every value is written before it is read; only "nothing needed" must be 0.
-        self.made.resize((VALUES + 2 * usize::from(shape.chunks())) * microbatches, 0);
+        // Every value is written before it is read; only "nothing needed" must be 0, and what
+        // several passes make, the last of which counts.
+        self.made.resize((VALUES + shape.rows()) * microbatches, 0);
         self.made[..microbatches].fill(0);
+        self.made[place(2 * usize::from(shape.chunks()))..].fill(0);
         self.at.clear();
         self.at.resize(shape.stages(), 0);
         let zero = Nanos(0);
@@ -157,9 +174,24 @@ impl Replay {
     }
 }
 
+/// Steps per chunk: the kinds, up to a power of two, so that a step is found by a shift.
+const KINDS: usize = Kind::ALL.len().next_power_of_two();
+
 #[inline]
 fn step_of(pass: Pass) -> usize {
-    usize::from(pass.chunk) * Kind::ALL.len() + pass.kind as usize
+    usize::from(pass.chunk) * KINDS + pass.kind as usize
+}
+
+/// A pass of each kind in each chunk, and in each shard of the vocabulary where there are any.
+fn passes(shape: Shape) -> impl Iterator<Item = Pass> {
+    let shards = if shape.has_shards() { shape.stages() } else { 0 };
+    let counts = move |kind: Kind| match kind.is_of_vocabulary() {
+        true => u16::try_from(shards).unwrap_or(u16::MAX),
+        false => shape.chunks(),
+    };
+    let of_kind =
+        move |kind| (0..counts(kind)).map(move |chunk| Pass { kind, chunk, microbatch: 0 });
+    Kind::ALL.into_iter().flat_map(of_kind)
 }
 
 /// When everything the slot needs from other stages is there.

@@ -1,7 +1,11 @@
 //! Replay where every pass and every hop may take its own time: stragglers, jitter, the durations
 //! of a real run. Links are still never shared.
 
-use pipeline::{Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes, Timeline, Value};
+use pipeline::{
+    Costs, Footprints, Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes, Timeline, Value, Way,
+};
+
+use crate::copies::{self, Clock, HostCopy};
 
 /// How long things take, one by one. Times in nanoseconds.
 pub trait Timing {
@@ -18,6 +22,38 @@ pub trait Timing {
     /// How long `value` travels between two stages, from the end of the pass that makes it, at
     /// `start`.
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64;
+
+    /// How long the collective takes that hands on `value`, from the end of the last pass that takes
+    /// part, at `start`.
+    fn collective(&self, value: Value, start: u64) -> u64;
+
+    /// How long an activation of `chunk`, all of it, takes to the host or back: no time unless said.
+    fn copy(&self, chunk: u16, way: Way) -> u64 {
+        let _ = (chunk, way);
+        0
+    }
+}
+
+/// Everything takes what the costs say.
+#[derive(Clone, Copy, Debug)]
+pub struct Nominal<'a>(pub &'a Costs);
+
+impl Timing for Nominal<'_> {
+    fn duration(&self, _: usize, pass: Pass, _: u64) -> u64 {
+        self.0.of(pass).0
+    }
+
+    fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
+        self.0.hop().0
+    }
+
+    fn collective(&self, value: Value, _: u64) -> u64 {
+        self.0.collectives().of(value).0
+    }
+
+    fn copy(&self, chunk: u16, way: Way) -> u64 {
+        self.0.copy(chunk, way).0
+    }
 }
 
 /// When every slot of `schedule` runs under `timing`.
@@ -28,6 +64,25 @@ pub fn timeline(schedule: &Schedule, timing: &impl Timing) -> Timeline {
         stages[stage].push(Span { slot, start: Nanos(start), end: Nanos(end) });
     });
     Timeline { stages }
+}
+
+/// When every activation goes to the host and comes back under `timing`, and how much of it, where a
+/// chunk keeps `footprints`.
+///
+/// # Panics
+/// If the footprints are those of another pipeline.
+#[must_use]
+pub fn host_copies(
+    schedule: &Schedule,
+    timing: &impl Timing,
+    footprints: &Footprints,
+) -> Vec<HostCopy> {
+    let Some(copies) = schedule.copies() else { return Vec::new() };
+    let mut done = run(schedule, timing, |_, _, _, _| {});
+    for copy in &mut done {
+        copy.bytes = copies::bytes(copies, footprints, copy.pass.chunk);
+    }
+    done
 }
 
 /// How long `schedule` takes under `timing`, stage by stage.
@@ -44,12 +99,19 @@ pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
     Metrics { stages: stages.into_iter().map(|stage| stage.unwrap_or(unused)).collect() }
 }
 
-/// Follows the schedule's walk, in which every value is made before it is used.
-fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, Slot, u64, u64)) {
+/// Follows the schedule's walk, in which every value is made before it is used; what goes to the host
+/// is all of its stage's own.
+pub(crate) fn run(
+    schedule: &Schedule,
+    timing: &impl Timing,
+    mut record: impl FnMut(usize, Slot, u64, u64),
+) -> Vec<HostCopy> {
+    let mut copies = schedule.copies().and_then(|copies| {
+        let part = copies.part();
+        Clock::new(schedule, move |chunk, way| part.of_time(Nanos(timing.copy(chunk, way))).0)
+    });
     let (shape, placement) = (schedule.shape(), schedule.placement());
-    let columns = shape.microbatches() as usize;
-    let cell = |value: Value| value.row(shape.chunks()) * columns + value.microbatch() as usize;
-    let mut made = vec![0u64; 2 * shape.cells()];
+    let mut made = vec![0u64; shape.value_cells()];
     let mut at = vec![0usize; shape.stages()];
     let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
     for run in schedule.walk() {
@@ -59,10 +121,18 @@ fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, 
         while at[stage] < end {
             let slot = order.slot_at(at[stage]);
             let mut start = free[stage];
-            for value in slot.passes().flat_map(|pass| pass.needs(shape.chunks())) {
-                let from = placement.stage(shape, value.chunk(), value.microbatch());
-                let made = made[cell(value)];
-                let hop = if from == stage { 0 } else { timing.hop(value, from, stage, made) };
+            if let Some(copies) = &mut copies {
+                start = start.max(copies.ready(stage, slot));
+            }
+            for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
+                let made = made[shape.value_cell(value)];
+                let hop = match placement.maker(shape, value) {
+                    Some(from) if from == stage => 0,
+                    Some(from) if !value.is_collective(shape) => {
+                        timing.hop(value, from, stage, made)
+                    }
+                    _ => timing.collective(value, made),
+                };
                 start = start.max(made.saturating_add(hop));
             }
             let mut done = start;
@@ -71,10 +141,15 @@ fn run(schedule: &Schedule, timing: &impl Timing, mut record: impl FnMut(usize, 
                 at[stage] += 1;
             }
             for value in slot.passes().filter_map(Pass::makes) {
-                made[cell(value)] = done;
+                let made = &mut made[shape.value_cell(value)];
+                *made = done.max(*made);
+            }
+            if let Some(copies) = &mut copies {
+                copies.end(stage, done);
             }
             free[stage] = done;
             record(stage, slot, start, done);
         }
     }
+    copies.map_or_else(Vec::new, Clock::into_done)
 }

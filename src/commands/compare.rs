@@ -64,7 +64,12 @@ impl Compare {
             let timelines = comparison.timelines();
             let charts = titles.iter().zip(&timelines);
             let charts: Vec<_> = charts
-                .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage" })
+                .map(|(title, timeline)| gantt::Chart {
+                    title,
+                    timeline,
+                    row: "stage",
+                    copies: &[],
+                })
                 .collect();
             files::write(path, gantt::svg(&charts)?)?;
         }

@@ -21,7 +21,9 @@ Examples:
 
 The text form has one line per stage; a pass is its kind (F, B, W or BW), chunk and microbatch,
 as in F0.3; two passes run together are joined, as in F1.4&BW0.2. Chunks are numbered in model
-order over the whole model. Times are needed only where the order depends on them.";
+order over the whole model. Behind the passes of a stage, each `|` begins a stream of copies to the host:
+O0.3@7 is out after 7 slots of the stage have ended, R0.3@12 back after 12; `|0.5` copies half of each
+activation. Times are needed only where the order depends on them.";
 
 /// Print one schedule in the text form, or its timeline
 #[derive(Args)]

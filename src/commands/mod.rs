@@ -10,8 +10,10 @@ pub mod plan;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;
+pub mod search;
 pub mod simulate;
 pub mod sweep;
+pub mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

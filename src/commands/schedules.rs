@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::print_json;
 use crate::error::Error;
+use crate::question::SEARCHED;
 
 /// List the schedules: name, source, needs, bubble and memory
 #[derive(Args)]
@@ -64,6 +65,9 @@ impl From<&About> for Entry {
         let choice = match about.choice {
             Choice::Nothing => None,
             Choice::Group => Some("--group, p unless told".to_owned()),
+            Choice::Offload => {
+                Some("--group, 1 unless told; --offload-chunks, --offload".to_owned())
+            }
             Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
         };
         let About { name, source, needs, bubble, memory, note, .. } = *about;
@@ -71,11 +75,26 @@ impl From<&About> for Entry {
     }
 }
 
+/// The order that is searched, which is no family.
+fn searched() -> Entry {
+    Entry {
+        name: SEARCHED,
+        source: "`debubble search` at its default effort",
+        needs: "any p, any m",
+        chunks: "any, 1 unless told; 2 lie in a V".to_owned(),
+        memory_limit: "shapes the order, none unless told".to_owned(),
+        bubble: "no more than that of any schedule above with its chunks that fits the limit",
+        memory: "up to the limit",
+        choice: Some("--seed, 0 unless told".to_owned()),
+        note: "how far any order can be from it: `debubble search`",
+    }
+}
+
 impl Schedules {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let schedules: Vec<Entry> =
-            Family::ALL.into_iter().map(|family| Entry::from(family.about())).collect();
+        let families = Family::ALL.into_iter().map(|family| Entry::from(family.about()));
+        let schedules: Vec<Entry> = families.chain([searched()]).collect();
         if self.json {
             let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
             let not_offered = LeftOut::ALL.into_iter().map(one).collect();

@@ -181,6 +181,8 @@ fn value(value: Value) -> String {
     match value {
         Value::Output { chunk, microbatch } => format!("output {chunk}.{microbatch}"),
         Value::Gradient { chunk, microbatch } => format!("gradient {chunk}.{microbatch}"),
+        Value::Statistics { microbatch } => format!("statistics {microbatch}"),
+        Value::HiddenGradient { microbatch } => format!("hidden gradient {microbatch}"),
     }
 }
 

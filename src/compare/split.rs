@@ -58,7 +58,7 @@ fn pass_cell(shape: Shape, pass: Pass) -> usize {
 }
 
 fn value_cell(shape: Shape, value: Value) -> usize {
-    value.row(shape.chunks()) * shape.microbatches() as usize + value.microbatch() as usize
+    shape.value_cell(value)
 }
 
 fn first(slot: Slot) -> Pass {
@@ -76,11 +76,12 @@ impl Makeup {
     /// The stage and slot that ended before what it needs was made.
     fn of(schedule: &Schedule, step: &Step, hop: Nanos) -> Result<Self, (usize, Slot)> {
         let shape = schedule.shape();
-        let values = 2 * shape.cells();
+        let values = shape.value_cells();
         let mut made = vec![0u64; values];
         for measured in step.stages.iter().flatten() {
             for value in measured.slot.passes().filter_map(Pass::makes) {
-                made[value_cell(shape, value)] = measured.end.0;
+                let made = &mut made[value_cell(shape, value)];
+                *made = measured.end.0.max(*made);
             }
         }
         let passes = Kind::ALL.len() * shape.cells();
@@ -131,6 +132,10 @@ impl Timing for Makeup {
     }
 
     fn hop(&self, value: Value, _: usize, _: usize, _: u64) -> u64 {
+        self.hops[value_cell(self.shape, value)]
+    }
+
+    fn collective(&self, value: Value, _: u64) -> u64 {
         self.hops[value_cell(self.shape, value)]
     }
 }

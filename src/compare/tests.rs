@@ -2,7 +2,8 @@
 
 use executor::{Measurement, Step};
 use pipeline::{
-    Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Timeline, Value,
+    Collectives, CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape,
+    ShardTimes, Slot, Timeline, Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};
@@ -56,6 +57,10 @@ impl Timing for Device<'_> {
         let jitter = self.jitter(u64::from(value.microbatch()) << 20 | 5);
         self.costs.hop().0 * (1 + self.faults.hops_more) + jitter
     }
+
+    fn collective(&self, value: Value, start: u64) -> u64 {
+        self.hop(value, 0, 0, start)
+    }
 }
 
 /// A step of `schedule` on a device with `faults`.
@@ -65,7 +70,8 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     let place = (schedule.shape(), schedule.placement());
     let made = |value: Value| {
         let makes = |slot: Slot| slot.passes().any(|pass| pass.makes() == Some(value));
-        timeline.stages.iter().flatten().find(|span| makes(span.slot)).unwrap().end
+        let makers = timeline.stages.iter().flatten().filter(|span| makes(span.slot));
+        makers.map(|span| span.end).max().unwrap()
     };
     let stage = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
         let slot = |span: &pipeline::Span| {
@@ -95,7 +101,11 @@ fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {
 /// A run of `family`, if it does such a shape.
 fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded> {
     let times = PassTimes { forward: F, backward_input: F, backward_weight: F };
-    let problem = Problem::new(shape, Costs::uniform(shape, times, HOP)).unwrap();
+    let copies = vec![CopyTimes { out: F, back: F }; usize::from(shape.chunks())];
+    let shards = vec![ShardTimes { before: F, after: F }; shape.stages()];
+    let collectives = Collectives { broadcast: HOP, statistics: HOP, hidden_gradient: HOP };
+    let costs = Costs::uniform(shape, times, HOP).with_copies(copies);
+    let problem = Problem::new(shape, costs.with_shards(shards, collectives)).unwrap();
     let schedule = family.schedule(&problem).ok()?;
     Some(Recorded {
         source: Source::Measured,

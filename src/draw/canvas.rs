@@ -124,8 +124,8 @@ pub(super) fn line(
 
 /// The colour of a pass, and of what is written on it.
 ///
-/// Lightness falls from W over B and F to BW in even steps and a later chunk is half a step darker,
-/// so that all are told apart in grey; the hues are those that colour-blind readers keep apart.
+/// Lightness falls from W over B and F to BW in even steps and a later chunk is half a step darker; S
+/// and T, which have no chunk, lie between F and BW and below. All are told apart in grey; the hues are those that colour-blind readers keep apart.
 pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
     match (kind, later) {
         (Kind::F, false) => (RGBColor(0x3F, 0x88, 0xC5), WHITE),
@@ -136,6 +136,8 @@ pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
         (Kind::W, true) => (RGBColor(0x7A, 0xD2, 0xB5), INK),
         (Kind::BW, false) => (RGBColor(0x96, 0x32, 0x1A), WHITE),
         (Kind::BW, true) => (RGBColor(0x64, 0x1C, 0x0E), WHITE),
+        (Kind::S, _) => (RGBColor(0x96, 0x5F, 0xB0), WHITE),
+        (Kind::T, _) => (RGBColor(0x3A, 0x1A, 0x5C), WHITE),
     }
 }
 
@@ -152,8 +154,12 @@ mod tests {
 
     #[test]
     fn passes_are_told_apart_in_grey() {
-        let shades = [false, true].map(|later| Kind::ALL.map(|kind| colours(kind, later).0));
-        let mut grey: Vec<f64> = shades.into_iter().flatten().map(lightness).collect();
+        let shades = |later: bool| {
+            let kinds =
+                Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
+            kinds.map(move |kind| lightness(colours(kind, later).0))
+        };
+        let mut grey: Vec<f64> = [false, true].into_iter().flat_map(shades).collect();
         grey.push(lightness(IDLE));
         grey.sort_by(f64::total_cmp);
         assert!(grey.windows(2).all(|pair| pair[1] - pair[0] > 5.0), "{grey:?}");

@@ -6,6 +6,8 @@ use pipeline::{Kind, Nanos, Pass, Slot, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
+use sim::HostCopy;
+
 use super::canvas::{self, Area, Lettering, Point, colours, extent, pixel};
 use super::{DrawError, is_later_chunk, later_chunk_means};
 
@@ -17,6 +19,8 @@ pub(crate) struct Chart<'a> {
     pub timeline: &'a Timeline,
     /// What a row is, such as a stage.
     pub row: &'a str,
+    /// What went to the host and came back, below the passes of its stage.
+    pub copies: &'a [HostCopy],
 }
 
 /// Draws `charts` one below the other, with the same scale and one legend.
@@ -47,6 +51,10 @@ const MIN_PLOT: f64 = 960.0;
 const PASS: f64 = 26.0;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
+/// Copies to the host.
+const OUT: RGBColor = RGBColor(0x70, 0x4A, 0x9E);
+/// Copies back.
+const BACK: RGBColor = RGBColor(0xB0, 0x98, 0xD0);
 /// Font size of the numbers in boxes.
 const NUMBER: f64 = 11.0;
 
@@ -156,11 +164,32 @@ fn draw_chart(
             let at = (layout.left - 8, i32::midpoint(y, bottom));
             layout.letters(HPos::Right).write(area, &format!("{} {stage}", chart.row), at)?;
         }
-        let patches = patches(layout, chart.timeline, stage, [y, bottom]);
+        let strip = if chart.copies.is_empty() { bottom } else { bottom - (bottom - y) / 4 };
+        let patches = patches(layout, chart.timeline, stage, [y, strip]);
         if layout.edged {
             patches.iter().try_for_each(|patch| draw_patch(area, patch))?;
         } else {
             draw_merged(area, &patches)?;
+        }
+        draw_copies(area, layout, chart, stage, [strip, bottom])?;
+    }
+    Ok(())
+}
+
+/// Draws the copies of `stage` between `top` and `bottom`.
+fn draw_copies(
+    area: &Area<'_>,
+    layout: &Layout,
+    chart: &Chart<'_>,
+    stage: usize,
+    [top, bottom]: [i32; 2],
+) -> Result<(), DrawError> {
+    for copy in chart.copies.iter().filter(|copy| copy.stage == stage) {
+        for ([start, end], colour) in [(copy.out, OUT), (copy.back, BACK)] {
+            let (from, to) = (layout.x(start), layout.x(end));
+            if to > from && bottom > top {
+                canvas::fill(area, (from, top), (to, bottom), colour)?;
+            }
         }
     }
     Ok(())
@@ -243,12 +272,17 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
         x += pixel(canvas::width(text, layout.font) + layout.font);
         Ok(())
     };
-    let shades = if later.is_empty() { &[false][..] } else { &[false, true] };
     for kind in kinds {
+        let one_shade = later.is_empty() || kind.is_of_vocabulary();
+        let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
         item(&samples, kind_name(kind))?;
     }
     item(&[canvas::IDLE], "idle")?;
+    if charts.iter().any(|chart| !chart.copies.is_empty()) {
+        item(&[OUT], "to the host")?;
+        item(&[BACK], "back")?;
+    }
     if later.is_empty() {
         return Ok(());
     }
@@ -261,6 +295,8 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::B => "B input gradient",
         Kind::W => "W weight gradient",
         Kind::BW => "BW both",
+        Kind::S => "S vocabulary",
+        Kind::T => "T its gradients",
     }
 }
 
@@ -310,7 +346,8 @@ mod tests {
     use pipeline::Family;
 
     fn draw(timelines: &[&Timeline]) -> String {
-        let chart = |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline, row: "stage" };
+        let chart =
+            |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline, row: "stage", copies: &[] };
         let charts: Vec<Chart<'_>> = timelines.iter().map(|one| chart(*one)).collect();
         let svg = svg(&charts).unwrap();
         check_svg(&svg);
@@ -332,7 +369,7 @@ mod tests {
             // The first is the legend's.
             boxes.skip(1).map(|one| one.size).collect::<Vec<_>>()
         };
-        let [f, b, w, bw] = Kind::ALL.map(sizes);
+        let [f, b, w, bw] = [Kind::F, Kind::B, Kind::W, Kind::BW].map(sizes);
         assert_eq!([f.len(), b.len(), w.len(), bw.len()], [64, 32, 32, 32]);
         assert!(f.iter().chain(&b).chain(&w).all(|one| *one == f[0]));
         assert!(bw.iter().all(|one| one.0 + 1 == 2 * (f[0].0 + 1)));
@@ -384,6 +421,8 @@ mod tests {
     fn nothing_is_not_drawn() {
         assert!(matches!(svg(&[]), Err(DrawError::Empty { .. })));
         let timeline = Timeline { stages: vec![Vec::new()] };
-        assert!(svg(&[Chart { title: "", timeline: &timeline, row: "stage" }]).is_err());
+        assert!(
+            svg(&[Chart { title: "", timeline: &timeline, row: "stage", copies: &[] }]).is_err()
+        );
     }
 }

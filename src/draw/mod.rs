@@ -38,6 +38,9 @@ pub(crate) enum DrawError {
 /// Whether `pass` belongs to a later chunk of its stage than the first, or travels against stage
 /// order where every stage holds one chunk per direction. Pictures give those another shade.
 fn is_later_chunk(stages: usize, stage: usize, pass: Pass) -> bool {
+    if pass.kind.is_of_vocabulary() {
+        return false;
+    }
     let (lap, step) = (usize::from(pass.chunk) / stages, usize::from(pass.chunk) % stages);
     lap > 0 || step != stage
 }

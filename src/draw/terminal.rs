@@ -82,7 +82,7 @@ fn slot_label(stages: usize, stage: usize, slot: Slot) -> String {
 
 fn pass_label(stages: usize, stage: usize, pass: Pass) -> String {
     let name = match (pass.kind, is_later_chunk(stages, stage, pass)) {
-        (kind, false) => kind.name(),
+        (kind @ (Kind::S | Kind::T), _) | (kind, false) => kind.name(),
         (Kind::F, true) => "f",
         (Kind::B, true) => "b",
         (Kind::W, true) => "w",

@@ -2,13 +2,15 @@
 //!
 //! One process per schedule, one thread per stage, one complete event per pass, written one by one,
 //! a flow per transfer from the pass that makes a value to the one that needs it, an event for the
-//! optimizer of each stage and step, and a counter per device for its memory, where those are known.
+//! optimizer of each stage and step, a thread for the copies of each stage to the host and back, and
+//! a counter per device for its memory, where those are known.
 //! The two passes of a pair have the same times, which viewers show one under the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Kind, Nanos, Pass, Timeline, Value};
+use pipeline::{Bytes, Kind, Nanos, Pass, Shape, Timeline, Value};
+use sim::HostCopy;
 use sim::engine::Transfer;
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
@@ -20,10 +22,14 @@ pub(crate) struct Trace<'a> {
     pub(crate) name: &'a str,
     /// The spans of all steps, one step after the other on each stage.
     pub(crate) timeline: &'a Timeline,
+    /// The pipeline they are of.
+    pub(crate) shape: Shape,
     /// How many steps those are.
     pub(crate) steps: u32,
     /// Every value that crossed between stages.
     pub(crate) transfers: &'a [Transfer],
+    /// Every activation that went to the host and came back.
+    pub(crate) copies: &'a [HostCopy],
     /// For each step, when each stage could begin the next one.
     pub(crate) releases: &'a [Vec<Nanos>],
     /// How long the optimizer takes before that; 0 where there is none.
@@ -45,16 +51,16 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         r#"{{"ph":"M","pid":{PROCESS},"tid":0,"name":"process_name","args":{{"name":{name}}}}}"#
     )?;
     for stage in 0..timeline.stages.len() {
-        write_thread(out, stage)?;
+        name_thread(out, stage, &format!("stage {stage}"))?;
     }
     let keyed = transfers.iter().enumerate();
     let ids = keyed.map(|(id, one)| ((one.step as usize, one.value), id)).collect();
     let events = events(timeline, *steps);
-    let last = events.iter().map(|one| one.pass.chunk).max().unwrap_or(0);
     for event in &events {
         write_pass(out, event)?;
-        write_flows(out, &ids, last.saturating_add(1), event)?;
+        write_flows(out, &ids, trace.shape, event)?;
     }
+    write_copies(out, trace)?;
     if trace.optimizer > Nanos(0) {
         write_optimizer(out, trace)?;
     }
@@ -66,13 +72,13 @@ pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// Names the thread of `stage` and puts it in its place.
-fn write_thread(out: &mut dyn Write, stage: usize) -> io::Result<()> {
-    let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{stage},"name""#);
+/// Names `thread` and puts it in its place.
+fn name_thread(out: &mut dyn Write, thread: usize, name: &str) -> io::Result<()> {
+    let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{thread},"name""#);
     write!(
         out,
-        ",\n{head}:\"thread_name\",\"args\":{{\"name\":\"stage {stage}\"}}}},\n\
-         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{stage}}}}}"
+        ",\n{head}:\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},\n\
+         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{thread}}}}}"
     )
 }
 
@@ -101,11 +107,14 @@ struct Event {
 /// it, for viewers end no flow that has not begun.
 fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
     let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
-    let last = passes.map(|pass| pass.chunk).max().map_or(0, u32::from);
+    let chunks = passes.filter(|pass| !pass.kind.is_of_vocabulary()).map(|pass| pass.chunk);
+    let last = chunks.max().map_or(0, u32::from);
     let depth = |pass: Pass| match pass.kind {
         Kind::F => u32::from(pass.chunk),
-        Kind::B | Kind::BW => 2 * last + 1 - u32::from(pass.chunk),
-        Kind::W => 2 * last + 2,
+        Kind::S => last + 1,
+        Kind::T => last + 2,
+        Kind::B | Kind::BW => 2 * last + 3 - u32::from(pass.chunk),
+        Kind::W => 2 * last + 4,
     };
     let mut events = Vec::new();
     for (stage, spans) in timeline.stages.iter().enumerate() {
@@ -127,11 +136,11 @@ fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
 fn write_flows(
     out: &mut dyn Write,
     transfers: &HashMap<(usize, Value), usize>,
-    chunks: u16,
+    shape: Shape,
     event: &Event,
 ) -> io::Result<()> {
     let id = |value: Value| transfers.get(&(event.step, value)).copied();
-    let needs = event.pass.needs(chunks).filter(|value| value.chunk() != event.pass.chunk);
+    let needs = event.pass.needs(shape).filter(|value| value.chunk() != Some(event.pass.chunk));
     for (value, id) in needs.filter_map(|value| Some((value, id(value)?))) {
         write_flow(out, r#""ph":"f","bp":"e""#, id, value, event)?;
     }
@@ -151,6 +160,8 @@ fn write_flow(
     let name = match value {
         Value::Output { .. } => "output",
         Value::Gradient { .. } => "gradient",
+        Value::Statistics { .. } => "statistics",
+        Value::HiddenGradient { .. } => "hidden gradient",
     };
     let (stage, time) = (event.stage, micros(event.start));
     write!(
@@ -158,6 +169,31 @@ fn write_flow(
         ",\n{{{end},\"pid\":{PROCESS},\"cat\":\"transfer\",\"name\":\"{name}\",\"id\":{id},\
          \"tid\":{stage},\"ts\":{time}}}"
     )
+}
+
+/// The copies of each stage, on a thread of their own below all stages.
+fn write_copies(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+    let stages = trace.timeline.stages.len();
+    let threads: BTreeSet<usize> = trace.copies.iter().map(|copy| copy.stage).collect();
+    for stage in threads {
+        name_thread(out, stages + stage, &format!("copies of stage {stage}"))?;
+    }
+    for copy in trace.copies {
+        let Pass { chunk, microbatch, .. } = copy.pass;
+        for (way, [start, end]) in [("O", copy.out), ("R", copy.back)] {
+            let (thread, start, duration) =
+                (stages + copy.stage, micros(start), micros(end - start));
+            let (step, bytes) = (copy.step, copy.bytes.0);
+            write!(
+                out,
+                ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\
+                 \"name\":\"{way}{chunk}.{microbatch}\",\"cat\":\"copy\",\
+                 \"ts\":{start},\"dur\":{duration},\
+                 \"args\":{{\"step\":{step},\"bytes\":{bytes}}}}}"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// The optimizer of each stage, at the end of each step.
@@ -196,7 +232,7 @@ fn micros(time: Nanos) -> String {
 mod tests {
     use super::*;
     use crate::draw::samples;
-    use pipeline::{Family, PassTimes, Shape, Span};
+    use pipeline::{Family, PassTimes, Span};
     use serde_json::Value as Json;
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Json> {
@@ -207,8 +243,19 @@ mod tests {
         let mut json = Vec::new();
         let memory = vec![vec![], vec![(Nanos(0), Bytes(3)), (Nanos(1_500), Bytes(4))]];
         let (releases, optimizer) = (&[][..], Nanos(0));
-        let trace =
-            Trace { name, timeline, steps: 1, transfers, releases, optimizer, memory: &memory };
+        let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
+        let chunks = passes.map(|pass| u64::from(pass.chunk) + 1).max().unwrap_or(1);
+        let trace = Trace {
+            name,
+            timeline,
+            shape: Shape::new(1, chunks, 1).unwrap(),
+            steps: 1,
+            transfers,
+            copies: &[],
+            releases,
+            optimizer,
+            memory: &memory,
+        };
         write(&mut json, &trace).unwrap();
         let mut trace: Json = serde_json::from_slice(&json).unwrap();
         serde_json::from_value(trace["traceEvents"].take()).unwrap()

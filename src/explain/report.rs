@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use pipeline::{Kind, Nanos};
+use pipeline::{Kind, Nanos, Value};
 use serde::Serialize;
+use sim::engine::Collective;
 use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
 
 use super::Explanation;
@@ -145,6 +146,15 @@ pub fn waited_for(link: &Link) -> String {
                 format::time(one.end - one.made)
             )
         }
+        Wait::Collective(one) => match one.value {
+            Value::Output { .. } | Value::Gradient { .. } => format!(
+                "the broadcast of the last chunk's output (C0), {} long, set off by stage {}",
+                format::time(one.end - one.made),
+                one.last
+            ),
+            Value::Statistics { .. } => barrier("behind S (C1)", &one),
+            Value::HiddenGradient { .. } => barrier("behind T (C2)", &one),
+        },
         Wait::Device => {
             let by = link.after.map_or(0, |(stage, _)| stage);
             format!("the device, which stage {by} had")
@@ -154,6 +164,11 @@ pub fn waited_for(link: &Link) -> String {
         Wait::HostRoom(copy) => format!("room, until {} was on the host", copy.pass),
         Wait::Boundary => "the end of the step before".to_owned(),
     }
+}
+
+fn barrier(which: &str, one: &Collective) -> String {
+    let time = format::time(one.end - one.made);
+    format!("the barrier {which}, {time} long, where stage {} came last", one.last)
 }
 
 /// An explanation.

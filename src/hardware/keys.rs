@@ -85,8 +85,8 @@ pub struct HardwareKeys {
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "list")]
     pub device_memory: Option<Vec<Bytes>>,
-    /// Part of the activations that is on the host between F and B, from 0 to 1; the cluster says how
-    /// fast it is copied [default: 0]
+    /// Part of each activation that is on the host between F and B, from 0 to 1; the cluster, or
+    /// --offload-time and its like, say how long it takes [default: 0; for po-h and po-f 1]
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     #[serde(deserialize_with = "text")]
     pub offload: Option<PartKey>,

@@ -36,8 +36,6 @@ pub struct Hardware {
     pub capacities: Option<Vec<Bytes>>,
     /// Whether passes wait for memory.
     waits: bool,
-    /// Thousandths of activations on the host, and how many slots ahead they are called back.
-    offload: Option<(u32, u32)>,
 }
 
 impl Hardware {
@@ -51,7 +49,8 @@ impl Hardware {
         segments: u32,
     ) -> Result<Option<Self>, Error> {
         let (keys, all) = (&setting.keys.hardware, &setting.keys);
-        if keys.given().next().is_none() {
+        // What goes to the host can be said without hardware.
+        if keys.given().all(|key| ["offload", "reload-ahead"].contains(&key)) {
             return Ok(None);
         }
         let fail = |key, message| scenario.error(setting, Some(key), message);
@@ -87,7 +86,6 @@ impl Hardware {
         }
         let boundary = boundary(all, steps).map_err(|message| fail("boundary", message))?;
         let communication = communication(keys);
-        let has_links = cluster.host_wires(0).is_some();
         Ok(Some(Self {
             cluster,
             seats,
@@ -99,7 +97,6 @@ impl Hardware {
             measures_activations: measures_bytes(all),
             capacities,
             waits,
-            offload: offload(all, has_links).map_err(|message| fail("offload", message))?,
         }))
     }
 
@@ -167,11 +164,7 @@ impl Hardware {
             communication: self.communication,
             messages: self.messages,
             room: self.capacities.as_deref().filter(|_| self.waits).map(room),
-            offload: self.offload.map(|(per_mille, ahead)| Offload {
-                footprints,
-                per_mille,
-                ahead,
-            }),
+            offload: case.schedule.copies().map(|copies| Offload { footprints, copies }),
             steps: self.steps,
             boundary: &self.boundary,
         }
@@ -212,20 +205,6 @@ fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes
 /// Whether activations are known in bytes of whole stages, to be compared with a device.
 pub fn measures_bytes(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.layers_per_stage.is_some() || keys.profile.is_some()
-}
-
-/// What of the activations goes to the host, if the cluster says how.
-fn offload(keys: &Keys, has_links: bool) -> Result<Option<(u32, u32)>, String> {
-    let Some(part) = keys.hardware.offload.filter(|part| part.0 > 0) else { return Ok(None) };
-    if !has_links {
-        return Err("offloading needs a --cluster with links to the host ([host])".to_owned());
-    }
-    if !measures_bytes(keys) {
-        return Err("offloading needs the bytes of activations: --activation, or \
-                    --layers-per-stage and --microbatch-size"
-            .to_owned());
-    }
-    Ok(Some((part.0, keys.hardware.reload_ahead.unwrap_or(2))))
 }
 
 fn communication(keys: &HardwareKeys) -> Communication {
@@ -283,7 +262,8 @@ fn resident(
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
 /// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
-/// microbatches go both ways, every stage holds a chunk of each way.
+/// microbatches go both ways, every stage holds a chunk of each way; where the vocabulary is in
+/// shards, every stage holds an equal part of both (positions stay with the first chunk).
 fn from_parameters(
     keys: &Keys,
     vocabulary: u64,
@@ -299,13 +279,18 @@ fn from_parameters(
     let layer = hidden.saturating_mul(hidden).saturating_mul(12).saturating_add(13 * hidden);
     let embedding = (vocabulary + seq).saturating_mul(hidden);
     let head = vocabulary.saturating_mul(hidden);
+    let shard = 2 * head.div_ceil(shape.stages() as u128);
+    let (embedding, head, shard) = match shape.has_shards() {
+        true => (seq.saturating_mul(hidden), 0, shard),
+        false => (embedding, head, 0),
+    };
     let bytes = |stage: usize| {
         let chunks: Vec<u16> = placement.chunks_of(shape, stage).collect();
         let [embedding, head] = [(0, embedding), (shape.chunks() - 1, head)]
             .map(|(chunk, size)| if chunks.contains(&chunk) { size } else { 0 });
         let copies = chunks.len() as u128 / u128::from(shape.chunks_per_stage());
         let layers = layers.saturating_mul(layer).saturating_mul(copies);
-        let parameters = layers.saturating_add(embedding).saturating_add(head);
+        let parameters = layers.saturating_add(embedding + shard).saturating_add(head);
         let bytes = u64::try_from(parameters.saturating_mul(per_parameter)).ok()?;
         (bytes < 1 << 60).then_some(Bytes(bytes))
     };

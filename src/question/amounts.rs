@@ -5,16 +5,19 @@ use pipeline::{
     Semantics, Shape, Steady, spread,
 };
 
-use super::Rule;
+use super::{Rule, vocabulary};
 use crate::keys::Keys;
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
 pub fn segments(keys: &Keys, rule: &Rule) -> u32 {
     let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
-    match rule.family().map(|family| family.about().choice) {
-        Some(Choice::Segments { default }) => told.unwrap_or(default),
-        Some(Choice::Nothing | Choice::Group) => 1,
-        None => told.unwrap_or(1),
+    match rule {
+        Rule::Family(family) => match family.about().choice {
+            Choice::Segments { default } => told.unwrap_or(default),
+            Choice::Nothing | Choice::Group | Choice::Offload => 1,
+        },
+        Rule::Written(..) => told.unwrap_or(1),
+        Rule::Searched(_) => 1,
     }
 }
 
@@ -41,7 +44,15 @@ pub fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placemen
             let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
             let passes = passes.saturating_mul(u64::from(updates));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
+            let shape = shape.with_vocabulary(family.vocabulary())?;
             Ok((shape, about.placement))
+        }
+        Rule::Searched(placement) => {
+            let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
+            // Two chunks lie in a V unless told, as those of the published schedules do.
+            let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };
+            Ok((shape, placement.unwrap_or(usual)))
         }
     }
 }
@@ -70,7 +81,11 @@ pub fn costs(
         backward_input,
         backward_weight,
     });
-    Ok(Costs::new(times.collect(), hop.unwrap_or_default()))
+    let costs = Costs::new(times.collect(), hop.unwrap_or_default());
+    if !shape.has_shards() {
+        return Ok(costs);
+    }
+    Ok(costs.with_shards(vocabulary::times(keys, shape)?, vocabulary::collectives(keys)))
 }
 
 /// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
@@ -101,7 +116,13 @@ pub fn footprints(
         (None, None) => return Ok(None),
     };
     let pair = |(until_backward, until_weight)| Footprint { until_backward, until_weight };
-    Ok(Some(Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect())))
+    let held = Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect());
+    Ok(Some(match &keys.vocab_activation {
+        Some(shards) if shape.has_shards() => {
+            held.with_shards(vocabulary::by_stage("vocab-activation", shards, shape)?)
+        }
+        _ => held,
+    }))
 }
 
 /// M_B and M_W of one stage and microbatch, or of one layer and token if neither layers nor

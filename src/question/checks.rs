@@ -19,7 +19,17 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
         let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
         return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
     }
-    let missing = missing(keys, matches!(rule, Rule::Family(_)));
+    if let (Some(_), Some(told)) = (keys.vocab_tflops, told_shard_time(keys)) {
+        let message = format!("vocab-tflops and {told} exclude each other");
+        let cure = "vocab-tflops derives the times of S and T, vocab-s and vocab-t give them";
+        return Err(scenario.error(setting, Some("vocab-tflops"), message).with_help(cure));
+    }
+    if let Some(rate) = keys.vocab_tflops.filter(|rate| !(1e-6..=1e9).contains(rate)) {
+        let message =
+            format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
+        return Err(scenario.error(setting, Some("vocab-tflops"), message));
+    }
+    let missing = missing(keys, !matches!(rule, Rule::Written(..)));
     if missing.is_empty() {
         return Ok(());
     }
@@ -37,6 +47,11 @@ pub fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
     })
 }
 
+fn told_shard_time(keys: &Keys) -> Option<&'static str> {
+    let told = [("vocab-s", &keys.vocab_s), ("vocab-t", &keys.vocab_t)];
+    told.into_iter().find(|(_, times)| times.is_some()).map(|(name, _)| name)
+}
+
 fn some_size(keys: &Keys) -> bool {
     [keys.hidden, keys.heads, keys.seq].iter().any(Option::is_some)
 }
@@ -46,6 +61,8 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     let measured = keys.profile.is_some();
     let scale = keys.layers_per_stage.is_some() || keys.microbatch_size.is_some();
     let (sizes, scale) = (!measured && (some_size(keys) || scale), !measured && scale);
+    let derived = keys.vocab_tflops.is_some();
+    let shards = keys.of_vocabulary().next().is_some();
     let required = [
         ("stages", needs_shape && keys.stages.is_none()),
         ("microbatches", needs_shape && keys.microbatches.is_none()),
@@ -58,6 +75,12 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
         ("seq", sizes && keys.seq.is_none()),
         ("layers-per-stage", scale && keys.layers_per_stage.is_none()),
         ("microbatch-size", scale && keys.microbatch_size.is_none()),
+        ("vocabulary", derived && keys.hardware.vocabulary.is_none()),
+        ("vocab-s", shards && !derived && keys.vocab_s.is_none()),
+        ("vocab-t", shards && !derived && keys.vocab_t.is_none()),
+        ("hidden", derived && !sizes && keys.hidden.is_none()),
+        ("seq", derived && !sizes && keys.seq.is_none()),
+        ("microbatch-size", derived && !scale && keys.microbatch_size.is_none()),
         ("activation", keys.activation_until_weight.is_some() && keys.activation.is_none()),
     ];
     required.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
@@ -112,6 +135,7 @@ pub fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Faul
         Fault::TooManyPasses { .. } => Some("microbatches"),
         Fault::Needs { key, .. } => Some(*key),
         Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
+        Fault::ShardCount { .. } => Some("vocab-s"),
         _ => None,
     };
     let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {

@@ -2,13 +2,20 @@
 
 mod amounts;
 mod checks;
+mod copies;
 mod notes;
 mod rule;
+mod searched;
+mod vocabulary;
 
-use pipeline::{Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady};
+use pipeline::{
+    Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
+};
 
+pub use copies::{Ratio, offloaded};
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, Selected, rules, selected};
+pub use rule::{Rule, SEARCHED, Selected, rules, selected};
+pub use searched::{Search, Searched, search};
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};
@@ -93,19 +100,24 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
     let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
-    if let (Some(hardware), true) = (&hardware, amounts::steady(keys, rule).is_some()) {
+    if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let at = (shape, placement);
+    let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
+    let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let problem = Problem::new(shape, costs).map_err(fault)?;
-    let steady = amounts::steady(keys, rule);
+    let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
         problem = problem.with_group(group);
     }
-    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let has_footprints = footprints.is_some();
     if let Some(footprints) = footprints {
         problem = problem.with_footprints(footprints).map_err(fault)?;
@@ -113,6 +125,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     if let Some(limits) = &keys.memory_limit {
         problem = problem.with_limits(limits).map_err(fault)?;
     }
+    let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
     Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
@@ -126,30 +139,43 @@ pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
-    let keys = &setting.keys;
-    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } =
-        ground(scenario, setting, rule)?;
+    let ground = ground(scenario, setting, rule)?;
+    let problem = &ground.problem;
     let schedule = match rule {
         Rule::Family(family) => {
-            let schedule = family.schedule(&problem);
+            let schedule = family.schedule(problem);
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
         Rule::Written(_, schedule) => (**schedule).clone(),
+        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
     };
+    let schedule = offloaded(schedule, problem);
+    case_of(scenario, setting, rule, ground, schedule)
+}
+
+/// The case of a schedule that is there.
+fn case_of(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: Ground,
+    schedule: Schedule,
+) -> Result<Case, Error> {
+    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
     let noise = Noise::of(scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
         family: rule.family(),
         layers_per_stage,
-        has_whole_bytes: hardware::measures_bytes(keys),
+        has_whole_bytes: hardware::measures_bytes(&setting.keys),
         problem,
         has_footprints,
         schedule,
         limits,
         noise,
         hardware,
-        steady: amounts::steady(keys, rule),
+        steady: amounts::steady(&setting.keys, rule),
     })
 }
 
@@ -164,7 +190,8 @@ fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
 pub fn try_out(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Error> {
     const FEW: u64 = 20_000;
     let ground = ground(scenario, setting, rule)?;
-    if 3 * ground.shape.cells() as u64 <= FEW {
+    let is_search = matches!(rule, Rule::Searched(_));
+    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
         return case(scenario, setting, rule).map(drop);
     }
     let devices = seats(ground.hardware.as_ref(), ground.shape);
@@ -186,12 +213,19 @@ pub fn allow_without_times(setting: &mut Setting) {
     let names = setting.keys.schedule.iter().flatten();
     let fixed = |name: &String| match Family::named(name) {
         Some(family) => !depends_on_times(family),
-        None => true,
+        None => name != SEARCHED,
     };
+    let sharded = |family: Family| family.vocabulary() != Vocabulary::Whole;
+    let has_shards = names.clone().filter_map(|name| Family::named(name)).any(sharded);
     if names.clone().all(fixed) {
         let keys = &mut setting.keys;
         for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
             times.get_or_insert_with(|| vec![Nanos(1)]);
+        }
+        if has_shards && keys.vocab_tflops.is_none() {
+            for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
+                times.get_or_insert_with(|| vec![Nanos(1)]);
+            }
         }
     }
 }

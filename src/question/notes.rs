@@ -1,16 +1,23 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Limit, LimitUse, Placement, Steady};
+use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
+use super::vocabulary::padded;
 use super::{Rule, amounts};
 use crate::hardware;
+use crate::keys::Keys;
 use crate::scenario::Setting;
 
 /// What of `setting` has no influence on `rule`, or is settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
-    let Rule::Family(family) = rule else { return Vec::new() };
-    let (about, keys) = (family.about(), &setting.keys);
+    let keys = &setting.keys;
+    let family = match rule {
+        Rule::Family(family) => family,
+        Rule::Written(..) => return Vec::new(),
+        Rule::Searched(_) => return ignored_by_search(keys),
+    };
+    let about = family.about();
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
         (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
@@ -36,6 +43,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         }
         _ => {}
     }
+    notes.extend(of_vocabulary(setting, *family));
     if let Some(steady) = amounts::steady(keys, rule) {
         let Steady { lead, measured, .. } = steady;
         let s = if measured == 1 { "" } else { "s" };
@@ -44,8 +52,15 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
             steady.updates()
         ));
     }
-    if let (false, Some(told)) = (about.choice == Choice::Group, keys.group) {
+    let has_groups = matches!(about.choice, Choice::Group | Choice::Offload);
+    if let (false, Some(told)) = (has_groups, keys.group) {
         notes.push(format!("has no groups to choose, group = {told} is ignored"));
+    }
+    if let (false, Some(told)) = (about.choice == Choice::Offload, keys.offload_chunks) {
+        notes.push(format!("chooses no chunks for the host, offload-chunks = {told} is ignored"));
+    }
+    if about.choice == Choice::Offload && keys.hardware.reload_ahead.is_some() {
+        notes.push("plans its copies by their times, reload-ahead is ignored".to_owned());
     }
     if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
         && told.iter().any(|told| *told != own)
@@ -55,6 +70,33 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
         notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
     }
     notes
+}
+
+/// What is to be said of the keys of the output layer in shards.
+fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
+    let keys = &setting.keys;
+    let given: Vec<&str> = keys.of_vocabulary().collect();
+    if family.vocabulary() == Vocabulary::Whole {
+        let given = given.join(", ");
+        let note = || format!("the output layer is a part of the last chunk, {given} is ignored");
+        return (!given.is_empty()).then(note);
+    }
+    let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
+    let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
+    let padded = padded(told, stages);
+    let note =
+        format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
+    Some(note)
+}
+
+/// What of `keys` has no influence on the search.
+fn ignored_by_search(keys: &Keys) -> Vec<String> {
+    let segments = keys.segments.filter(|&told| told != 1);
+    let segments =
+        segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+    let group =
+        keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+    segments.into_iter().chain(group).collect()
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.

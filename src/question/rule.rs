@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::{Family, LeftOut, Schedule};
+use pipeline::{Family, LeftOut, Placement, Schedule};
 
 use crate::error::Error;
 use crate::files;
@@ -17,13 +17,22 @@ pub enum Rule {
     Family(Family),
     /// The schedule of a file, and the name of the file.
     Written(String, Box<Schedule>),
+    /// The best order that is found, with its chunks where they are told to lie, or as their number
+    /// says.
+    Searched(Option<Placement>),
 }
+
+/// The name of the best order that is found.
+pub const SEARCHED: &str = "zb-auto";
 
 impl Rule {
     /// The family of that name, or the schedule in that file.
     pub fn named(name: &str) -> Result<Self, Error> {
         if let Some(family) = Family::named(name) {
             return Ok(Self::Family(family));
+        }
+        if name == SEARCHED {
+            return Ok(Self::Searched(None));
         }
         let path = Path::new(name);
         if !path.exists() && !name.contains(['/', '.']) {
@@ -39,7 +48,7 @@ impl Rule {
     pub const fn family(&self) -> Option<Family> {
         match self {
             Self::Family(family) => Some(*family),
-            Self::Written(..) => None,
+            Self::Written(..) | Self::Searched(_) => None,
         }
     }
 
@@ -48,6 +57,7 @@ impl Rule {
         match self {
             Self::Family(family) => family.name(),
             Self::Written(name, _) => name,
+            Self::Searched(_) => SEARCHED,
         }
     }
 }
@@ -56,13 +66,13 @@ fn unknown(name: &str) -> Error {
     if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
         return Error::question(format!("{name} is not offered: {why}"));
     }
-    let distance = |family: &Family| strsim::damerau_levenshtein(family.name(), name);
-    let nearest = Family::ALL.into_iter().min_by_key(distance).map_or("", Family::name);
+    let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED]);
+    let nearest = names.min_by_key(|one| strsim::damerau_levenshtein(one, name)).unwrap_or("");
     Error::question(format!("there is no schedule `{name}`: did you mean `{nearest}`?"))
         .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
 }
 
-/// What stands for every family among the names of schedules.
+/// What stands for every schedule that has a name among the names of schedules.
 const ALL: &str = "all";
 
 /// A schedule that a setting asks for.
@@ -88,7 +98,7 @@ pub fn rules(scenario: &Scenario, setting: &Setting) -> Result<Vec<Rule>, Error>
 }
 
 /// The schedules a setting asks for. Where [`ALL`] stands, every family that is not named by itself
-/// follows, in the order of [`Family::ALL`], and no family comes twice.
+/// follows, in the order of [`Family::ALL`], then the searched order; and none of them comes twice.
 pub fn selected(scenario: &Scenario, setting: &Setting) -> Result<Vec<Selected>, Error> {
     let names = setting.keys.schedule.as_deref().unwrap_or_default();
     if names.is_empty() {
@@ -96,20 +106,20 @@ pub fn selected(scenario: &Scenario, setting: &Setting) -> Result<Vec<Selected>,
         return Err(Error::question(message).with_help("`debubble schedules` lists all names"));
     }
     let all = names.iter().any(|name| name == ALL);
-    let told: Vec<Family> = names.iter().filter_map(|name| Family::named(name)).collect();
+    let told = |name: &str| names.iter().any(|one| one == name);
     let mut selected: Vec<Selected> = Vec::new();
     for name in names {
         let rules = match name == ALL {
-            true => Family::ALL
-                .into_iter()
-                .filter(|one| !told.contains(one))
-                .map(Rule::Family)
-                .collect(),
+            true => {
+                let families = Family::ALL.into_iter().map(Rule::Family);
+                let named = families.chain([Rule::Searched(None)]);
+                named.filter(|one| !told(one.name())).collect()
+            }
             false => vec![rule(scenario, setting, name)?],
         };
         for rule in rules {
-            let twice =
-                |one: &Selected| one.rule.family().is_some() && one.rule.family() == rule.family();
+            let is_named = !matches!(rule, Rule::Written(..));
+            let twice = |one: &Selected| is_named && one.rule.name() == rule.name();
             if !(all && selected.iter().any(twice)) {
                 selected.push(Selected { rule, by_all: name == ALL });
             }

@@ -1,9 +1,9 @@
 //! What must hold of a timeline that somebody hands us.
 
 use executor::{Measurement, Step};
-use pipeline::{Costs, Nanos, PassTimes, Schedule, Slot};
+use pipeline::{Collectives, Costs, Nanos, PassTimes, Schedule, ShardTimes, Slot};
 
-use super::file::{Raw, RawArrival, RawCosts, RawSlot, RawStage, RawStep};
+use super::file::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawStep};
 use super::{Recorded, remote_needs};
 
 /// The latest time of a step, 1,000,000 s: no sum of times overflows.
@@ -17,7 +17,8 @@ pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
     let Raw { source, device, schedule: order, costs, steps, .. } = raw;
     let text = order.order.join("\n");
     let schedule: Schedule = text.parse().map_err(|fault| format!("its order: {fault}"))?;
-    if schedule.shape().stages() != order.order.len() {
+    let headers = usize::from(schedule.shape().has_shards());
+    if schedule.shape().stages() + headers != order.order.len() {
         return Err("its order has a stage that is no single line".to_owned());
     }
     drop(text);
@@ -33,7 +34,7 @@ pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
 }
 
 fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
-    let RawCosts { forward_ns, backward_input_ns, backward_weight_ns, hop_ns } = raw;
+    let RawCosts { forward_ns, backward_input_ns, backward_weight_ns, hop_ns, shards } = raw;
     let chunks = forward_ns.len();
     if backward_input_ns.len() != chunks || backward_weight_ns.len() != chunks {
         return Err("its costs of F, B and W are not for the same number of chunks".to_owned());
@@ -44,7 +45,27 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         backward_input: Nanos(b),
         backward_weight: Nanos(w),
     });
-    let costs = Costs::new(times.collect(), Nanos(hop_ns));
+    let mut costs = Costs::new(times.collect(), Nanos(hop_ns));
+    if let Some(RawShards {
+        before_ns,
+        after_ns,
+        broadcast_ns,
+        statistics_ns,
+        hidden_gradient_ns,
+    }) = shards
+    {
+        if before_ns.len() != after_ns.len() {
+            return Err("its costs of S and T are not for the same number of shards".to_owned());
+        }
+        let times = before_ns.into_iter().zip(after_ns);
+        let shards = times.map(|(s, t)| ShardTimes { before: Nanos(s), after: Nanos(t) });
+        let collectives = Collectives {
+            broadcast: Nanos(broadcast_ns),
+            statistics: Nanos(statistics_ns),
+            hidden_gradient: Nanos(hidden_gradient_ns),
+        };
+        costs = costs.with_shards(shards.collect(), collectives);
+    }
     costs.check(schedule.shape()).map_err(|fault| format!("its costs: {fault}"))?;
     Ok(costs)
 }

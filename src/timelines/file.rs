@@ -11,7 +11,10 @@
 //! ```
 //!
 //! `order` has the text form of each stage; `slots` stand in that order. `arrived` is the last value
-//! that came from another stage. `began_ns` counts from the beginning of the first step, all other
+//! that came from another stage or of which several stages made their part. Of a schedule with S and
+//! T the first line of `order` is `vocabulary 1` or `vocabulary 2`, and `costs` has `shards`:
+//! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
+//! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
 //! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`.
 
 use std::fmt;
@@ -19,7 +22,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use executor::Step;
-use pipeline::{MAX_CHUNKS, Nanos, PassTimes, Value};
+use pipeline::{Collectives, Costs, MAX_CHUNKS, Nanos, PassTimes, ShardTimes, Value};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +74,37 @@ pub(super) struct RawCosts {
     #[serde(deserialize_with = "bounded")]
     pub(super) backward_weight_ns: Vec<u64>,
     pub(super) hop_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shards: Option<RawShards>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawShards {
+    #[serde(deserialize_with = "bounded")]
+    pub(super) before_ns: Vec<u64>,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) after_ns: Vec<u64>,
+    pub(super) broadcast_ns: u64,
+    pub(super) statistics_ns: u64,
+    pub(super) hidden_gradient_ns: u64,
+}
+
+impl RawShards {
+    /// None where the costs say nothing of shards.
+    fn of(costs: &Costs) -> Option<Self> {
+        let Collectives { broadcast, statistics, hidden_gradient } = costs.collectives();
+        let by_stage = |of: fn(&ShardTimes) -> Nanos| -> Vec<u64> {
+            costs.shards().iter().map(|times| of(times).0).collect()
+        };
+        (!costs.shards().is_empty()).then(|| Self {
+            before_ns: by_stage(|times| times.before),
+            after_ns: by_stage(|times| times.after),
+            broadcast_ns: broadcast.0,
+            statistics_ns: statistics.0,
+            hidden_gradient_ns: hidden_gradient.0,
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -115,6 +149,9 @@ pub(super) struct RawArrival {
 enum RawKind {
     Output,
     Gradient,
+    Statistics,
+    #[serde(rename = "hidden gradient")]
+    HiddenGradient,
 }
 
 impl RawArrival {
@@ -122,6 +159,8 @@ impl RawArrival {
         let (kind, chunk, microbatch) = match value {
             Value::Output { chunk, microbatch } => (RawKind::Output, chunk, microbatch),
             Value::Gradient { chunk, microbatch } => (RawKind::Gradient, chunk, microbatch),
+            Value::Statistics { microbatch } => (RawKind::Statistics, 0, microbatch),
+            Value::HiddenGradient { microbatch } => (RawKind::HiddenGradient, 0, microbatch),
         };
         Self { value: kind, chunk, microbatch, at_ns: at.0 }
     }
@@ -131,6 +170,8 @@ impl RawArrival {
         match self.value {
             RawKind::Output => Value::Output { chunk, microbatch },
             RawKind::Gradient => Value::Gradient { chunk, microbatch },
+            RawKind::Statistics => Value::Statistics { microbatch },
+            RawKind::HiddenGradient => Value::HiddenGradient { microbatch },
         }
     }
 }
@@ -147,6 +188,7 @@ impl Raw {
                 backward_input_ns: by_chunk(|times| times.backward_input),
                 backward_weight_ns: by_chunk(|times| times.backward_weight),
                 hop_ns: costs.hop().0,
+                shards: RawShards::of(costs),
             }
         });
         Self {
@@ -249,7 +291,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
 #[cfg(test)]
 mod tests {
     use executor::Measurement;
-    use pipeline::{Costs, Schedule, Timeline};
+    use pipeline::{Schedule, Timeline};
     use sim::Replay;
 
     use super::super::remote_needs;

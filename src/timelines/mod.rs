@@ -96,25 +96,27 @@ pub fn median(steps: &[Step]) -> usize {
     by_makespan.get(by_makespan.len().saturating_sub(1) / 2).map_or(0, |&(_, step)| step)
 }
 
-/// The values that `slot` needs from other stages than `stage`.
+/// The values that `slot` needs and that `stage` does not make alone.
 pub fn remote_needs(
     (shape, placement): (Shape, Placement),
     stage: usize,
     slot: Slot,
 ) -> impl Iterator<Item = Value> {
-    let home = move |value: &Value| placement.stage(shape, value.chunk(), value.microbatch());
-    let needs = slot.passes().flat_map(move |pass| pass.needs(shape.chunks()));
-    needs.filter(move |value| home(value) != stage)
+    let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
+    needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
 }
 
 /// The steps of a simulated run, each on a clock that begins with its first pass.
 fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
-    let (shape, columns) = (schedule.shape(), schedule.shape().microbatches() as usize);
-    let values = 2 * shape.cells();
-    let cell = |value: Value| value.row(shape.chunks()) * columns + value.microbatch() as usize;
+    let shape = schedule.shape();
+    let values = shape.value_cells();
     let mut arrivals = vec![Nanos(0); values * steps as usize];
     for transfer in &run.transfers {
-        arrivals[transfer.step as usize * values + cell(transfer.value)] = transfer.end;
+        arrivals[transfer.step as usize * values + shape.value_cell(transfer.value)] = transfer.end;
+    }
+    for collective in &run.collectives {
+        let cell = shape.value_cell(collective.value);
+        arrivals[collective.step as usize * values + cell] = collective.end;
     }
     let of_step = |step: usize| {
         let slots = |stage: usize| {
@@ -127,7 +129,8 @@ fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
         let measurements = |stage: usize| {
             let measurement = |span: &pipeline::Span| {
                 let needs = remote_needs((shape, schedule.placement()), stage, span.slot);
-                let at = needs.map(|value| (arrivals[step * values + cell(value)], value));
+                let at =
+                    needs.map(|value| (arrivals[step * values + shape.value_cell(value)], value));
                 let last = at.max_by_key(|&(at, _)| at);
                 let since = |at: Nanos| Nanos(at.0.saturating_sub(begin.0));
                 Measurement {

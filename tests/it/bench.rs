@@ -1,13 +1,14 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Schedule, Shape,
+    Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
+    Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
 
-use crate::draw::chunks;
+use crate::draw::{chunks, copying};
 
 pub(crate) struct Bench {
     pub(crate) schedule: Schedule,
@@ -22,8 +23,6 @@ pub(crate) struct Bench {
     pub(crate) resident: Vec<Bytes>,
     /// By device; passes wait for memory where it is given.
     pub(crate) limits: Option<Vec<Bytes>>,
-    /// Thousandths on the host, and how many slots ahead they are called back.
-    pub(crate) offload: Option<(u32, u32)>,
 }
 
 impl Bench {
@@ -43,7 +42,6 @@ impl Bench {
             footprints: Footprints::uniform(shape, Footprint::default()),
             resident: vec![Bytes(0); shape.stages()],
             limits: None,
-            offload: None,
             schedule,
         }
     }
@@ -51,7 +49,7 @@ impl Bench {
     /// `family` over p stages of v chunks and m microbatches, with one F, B and W for all chunks.
     pub(crate) fn family(family: Family, [p, v, m]: [u64; 3], times: [u64; 3], hop: u64) -> Self {
         let shape = Shape::new(p, v, m).unwrap();
-        let costs = uniform(shape, times, hop);
+        let costs = with_shards(uniform(shape, times, hop), shape, &[times]);
         let problem = Problem::new(shape, costs.clone()).unwrap();
         Self::ideal(family.schedule(&problem).unwrap(), costs)
     }
@@ -72,6 +70,14 @@ impl Bench {
         self
     }
 
+    /// The same with thousandths of activations on the host, called back so many slots ahead.
+    pub(crate) fn offloaded(mut self, per_mille: u32, ahead: u32) -> Self {
+        if let Some(part) = Part::new(per_mille) {
+            self.schedule = self.schedule.offloaded(part, ahead);
+        }
+        self
+    }
+
     /// The same with `limit` bytes on every device.
     pub(crate) fn with_room(mut self, limit: u64) -> Self {
         self.limits = Some(vec![Bytes(limit); self.cluster.devices()]);
@@ -88,11 +94,7 @@ impl Bench {
             communication: self.communication,
             messages: Messages { bytes: Bytes(self.bytes) },
             room: self.limits.as_deref().map(|limits| Room { footprints, resident, limits }),
-            offload: self.offload.map(|(per_mille, ahead)| Offload {
-                footprints,
-                per_mille,
-                ahead,
-            }),
+            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
             steps: self.steps,
             boundary: &self.boundary,
         }
@@ -133,8 +135,18 @@ pub(crate) fn question(
     let shape = Shape::new(p, chunks(family), m).unwrap();
     let all = chunk_times.iter().cycle().take(usize::from(shape.chunks()));
     let costs = Costs::new(all.map(|&chunk| times(chunk)).collect(), Nanos(hop));
+    let costs = copying(costs, shape, [hop + 1, 4]);
+    let costs = with_shards(costs, shape, chunk_times);
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;
     Some((schedule, costs))
+}
+
+/// `costs` with shards that take F and B of `times`, over and over, and collectives of an hop and more.
+pub(crate) fn with_shards(costs: Costs, shape: Shape, times: &[[u64; 3]]) -> Costs {
+    let shard = |&[f, b, _]: &[u64; 3]| ShardTimes { before: Nanos(f), after: Nanos(b) };
+    let shards = times.iter().map(shard).cycle().take(shape.stages()).collect();
+    let [broadcast, statistics, hidden_gradient] = [0, 3, 5].map(|more| costs.hop() + Nanos(more));
+    costs.with_shards(shards, Collectives { broadcast, statistics, hidden_gradient })
 }
 
 /// Nodes of two devices with `nics` NICs and a link to the host each; a byte takes 1 ns on any wire,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::Seating;
 use sim::engine::{self, Run};
-use sim::explain::{Cause, Causes, Gaps, Link, Wait, Waits, unshared};
+use sim::explain::{Cause, Causes, Gaps, Link, Wait, Waits, unshared, with_collectives};
 use sim::straggler::{Jitter, Stragglers, Target};
 use sim::{Replay, timed};
 
@@ -106,6 +106,9 @@ fn assert_chain(waits: &Waits<'_>) {
             Wait::Value(one) | Wait::Sending(one) => {
                 assert_eq!((one.made, one.end), (before.end, span.start), "{pair:?}");
             }
+            Wait::Collective(one) => {
+                assert_eq!((one.made, one.end, one.last), (before.end, span.start, *stage));
+            }
             Wait::HostCopy(copy) => {
                 assert!(before.end <= copy.out[0] && copy.back[1] == span.start);
             }
@@ -136,7 +139,7 @@ fn communication_is_what_free_links_would_save() {
     let stages: Vec<usize> = path.links.iter().map(|link| link.stage).collect();
     assert_eq!(stages, [0, 1, 1, 0]);
     let summary = path.summary(2);
-    assert_eq!(summary.passes, [20, 0, 0, 60].map(Nanos));
+    assert_eq!(summary.passes, [20, 0, 0, 60, 0, 0].map(Nanos));
     assert_eq!((summary.transfers, &summary.stages[..]), (Nanos(10), &[Nanos(40), Nanos(40)][..]));
 }
 
@@ -196,6 +199,7 @@ proptest! {
             return Ok(());
         };
         let devices: Vec<usize> = (0..schedule.shape().stages()).collect();
+        let nothing = Footprints::uniform(schedule.shape(), Footprint::default());
         let timed_run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(&devices, factor, sigma, stall);
@@ -203,13 +207,17 @@ proptest! {
                 let hop = |value, from, to, made| {
                     timed::Timing::hop(&timing, value, from, to, made)
                 };
-                unshared(&schedule, timed::timeline(&schedule, &timing), hop)
+                let copies = timed::host_copies(&schedule, &timing, &nothing);
+                let run = unshared(&schedule, timed::timeline(&schedule, &timing), hop);
+                Run { copies, ..run }
             }
             None => {
                 let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
-                unshared(&schedule, timeline, |_, _, _, _| hop)
+                let copies = timed::host_copies(&schedule, &timed::Nominal(&costs), &nothing);
+                Run { copies, ..unshared(&schedule, timeline, |_, _, _, _| hop) }
             }
         };
+        let timed_run = with_collectives(timed_run, &schedule, &costs);
         let causes = of_replay(&schedule, &costs, &timed_run);
         if noise.is_none() {
             prop_assert!(of(&causes, Cause::Noise).iter().all(|&share| share == 0));
@@ -314,7 +322,9 @@ proptest! {
         noise in proptest::option::of((0.5..3.0f64, 0.0..0.3f64, 0..100u64)),
     ) {
         let Some(mut bench) = machine::question(&numbers) else { return Ok(()) };
-        bench.offload = offload;
+        if let Some((per_mille, ahead)) = offload {
+            bench = bench.offloaded(per_mille, ahead);
+        }
         let run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(bench.seats.devices(), factor, sigma, stall);

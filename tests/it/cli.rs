@@ -49,17 +49,23 @@ fn small(rest: &str) -> Output {
     run(&format!("{SMALL} {TIMES} {rest}"))
 }
 
+const SHARDS: &str = "--vocab-s 1ms --vocab-t 2ms";
+
 #[test]
 fn json_has_the_promised_keys() {
     let names: Vec<&str> = Family::ALL.into_iter().map(Family::name).collect();
     let all = names.join(",");
-    let results = results(&format!("{SMALL} {TIMES} {SIZES} --schedule {all} --json"));
+    let more = format!("{SHARDS} --offload-ratio 0.7");
+    let results = results(&format!("{SMALL} {TIMES} {SIZES} {more} --schedule {all} --json"));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
     for one in &results {
         assert_eq!(one["stages"], 4);
         assert_eq!(one["microbatches"], 8);
-        assert_eq!(one["work_ns"], 8 * 28_000_000);
+        let has_shards =
+            one["schedule"].as_str().unwrap().contains("vocab") || one["schedule"] == "interlaced";
+        let shards = if has_shards { 3_000_000 } else { 0 };
+        assert_eq!(one["work_ns"], 8 * (28_000_000 + shards));
         assert!(one["span_ns"].as_u64() <= one["makespan_ns"].as_u64());
         assert!(one["bubble_rate"].as_f64() <= one["bubble_rate_makespan"].as_f64());
         for key in ["peak_activation_bytes", "peak_in_flight", "busy_ns"] {
@@ -103,9 +109,11 @@ fn exported_text_read_back_simulates_to_the_same_bytes() {
     for name in Family::ALL.into_iter().filter(steps).map(Family::name) {
         let file = folder.path().join(format!("{name}.txt"));
         let cut = if name == "seq1f1b" { "--segments 2" } else { "" };
-        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {cut}");
+        let more = format!("{cut} {SHARDS} --offload-ratio 0.7");
+        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {more}");
         let text = stdout(&run(&format!("export --schedule {name} {question}")));
-        assert_eq!(text.lines().count(), 4);
+        let header = text.starts_with("vocabulary ");
+        assert_eq!(text.lines().count(), 4 + usize::from(header));
         fs::write(&file, &text).unwrap();
         let simulate = |schedule: &str| {
             let line = format!("simulate --json {question} --schedule");
@@ -114,6 +122,15 @@ fn exported_text_read_back_simulates_to_the_same_bytes() {
         let read_back = simulate(file.to_str().unwrap());
         assert!(!read_back.is_empty());
         assert_eq!(String::from_utf8(simulate(name)), String::from_utf8(read_back), "{name}");
+    }
+}
+
+#[test]
+fn an_order_that_needs_no_times_is_exported_without_a_word() {
+    for name in ["1f1b", "vocab-1", "v-half"] {
+        let output = run(&format!("export --schedule {name} --stages 4 --microbatches 8"));
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        assert!(said.is_empty() && !stdout(&output).is_empty(), "{said}");
     }
 }
 
@@ -410,7 +427,8 @@ fn schedules_lists_every_family() {
         assert!(text.lines().any(|line| line == name), "{name}");
     }
     let json: Value = serde_json::from_str(&stdout(&run("schedules --json"))).unwrap();
-    assert_eq!(json["schedules"].as_array().unwrap().len(), Family::ALL.len());
+    // The families, and the order that is searched.
+    assert_eq!(json["schedules"].as_array().unwrap().len(), Family::ALL.len() + 1);
 }
 
 #[test]

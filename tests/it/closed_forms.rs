@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use pipeline::closed_form::Uniform;
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos, Order,
-    PassTimes, Problem, Schedule, Shape, Steady, peak_in_flight,
+    Bytes, Collectives, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos,
+    Order, PassTimes, Problem, Schedule, Shape, ShardTimes, Steady, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -26,7 +26,10 @@ fn schedule(
         backward_input: share(backward_input),
         backward_weight: share(backward_weight),
     };
-    let mut problem = Problem::new(shape, Costs::uniform(shape, times, one.hop)).unwrap();
+    let shard = ShardTimes { before: share(forward), after: share(backward_weight) };
+    let costs = Costs::uniform(shape, times, one.hop)
+        .with_shards(vec![shard; shape.stages()], Collectives::default());
+    let mut problem = Problem::new(shape, costs).unwrap();
     if let Some(held) = held {
         problem = problem.with_footprints(Footprints::uniform(shape, held)).unwrap();
     }
@@ -159,6 +162,12 @@ proptest! {
         prop_assert_eq!(in_flight(Family::GPipe, &one, 1), gpipe);
         let one_f_one_b = by_stage(&|stage| one.one_f_one_b_in_flight(stage));
         prop_assert_eq!(in_flight(Family::OneFOneB, &one, 1), one_f_one_b);
+        for (barriers, family) in [(2, Family::Vocab1), (1, Family::Vocab2)] {
+            let formula = by_stage(&|stage| one.vocabulary_in_flight(barriers, stage));
+            prop_assert_eq!(in_flight(family, &one, 1), formula);
+        }
+        let interlaced = by_stage(&|stage| one.interlaced_in_flight(stage));
+        prop_assert_eq!(in_flight(Family::Interlaced1F1B, &one, 1), interlaced);
         let even = Uniform { microbatches: one.stages * rounds, ..one };
         let interleaved = by_stage(&|stage| even.interleaved_in_flight(chunks, stage).unwrap());
         prop_assert_eq!(in_flight(Family::Interleaved, &even, chunks), interleaved);
@@ -339,6 +348,9 @@ proptest! {
         let most = |family| in_flight(family, &one, 2).into_iter().max();
         prop_assert_eq!(most(Family::VMin), Some(one.v_min_in_flight()));
         prop_assert_eq!(most(Family::VHalf), Some(one.v_half_in_flight()));
+        for (barriers, family) in [(2, Family::VHalfVocab1), (1, Family::VHalfVocab2)] {
+            prop_assert_eq!(most(family), Some(one.v_half_vocabulary_in_flight(barriers)));
+        }
         let is = |family, formula: Option<Nanos>| {
             formula.is_none_or(|nanos| nanos == replay(family, &one, 2).span())
         };

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Choice, Costs, Family, Footprint, Footprints, Limit, Nanos, Order, Pass, PassTimes,
-    Placement, Problem, Schedule, Shape, Slot,
+    Bytes, Choice, Collectives, CopyTimes, Costs, Family, Footprint, Footprints, Kind, Limit,
+    Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
+    Vocabulary,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -69,6 +70,12 @@ pub(crate) fn costs(chunks: u16) -> impl Strategy<Value = Costs> {
     (per_chunk(times(), chunks), hop).prop_map(|(chunks, hop)| Costs::new(chunks, hop))
 }
 
+/// `costs` where every activation takes so long to the host and back.
+pub(crate) fn copying(costs: Costs, shape: Shape, [out, back]: [u64; 2]) -> Costs {
+    let times = CopyTimes { out: Nanos(out), back: Nanos(back) };
+    costs.with_copies(vec![times; usize::from(shape.chunks())])
+}
+
 /// A limit from just above a microbatch to 3p, or one in bytes that may be too small.
 fn limit(stages: u64) -> impl Strategy<Value = Limit> {
     let times_p = (1_000_000 / stages + 1)..3_000_000;
@@ -88,13 +95,30 @@ fn limits(stages: usize) -> impl Strategy<Value = Option<Vec<Limit>>> {
     ]
 }
 
+/// [`costs`] of a pipeline with a shard of the vocabulary on every stage.
+fn costs_with_shards(shape: Shape) -> impl Strategy<Value = Costs> {
+    let time = || prop_oneof![Just(0), 0..30u64].prop_map(Nanos);
+    let shard = (time(), time()).prop_map(|(before, after)| ShardTimes { before, after });
+    let shards = proptest::collection::vec(shard, shape.stages());
+    let collectives =
+        (time(), time(), time()).prop_map(|(broadcast, statistics, hidden_gradient)| Collectives {
+            broadcast,
+            statistics,
+            hidden_gradient,
+        });
+    (costs(shape.chunks()), shards, collectives)
+        .prop_map(|(costs, shards, collectives)| costs.with_shards(shards, collectives))
+}
+
 fn problem(shape: Shape) -> impl Strategy<Value = (Problem, Option<Vec<Limit>>)> {
     let footprints = proptest::option::of(per_chunk(footprint(), shape.chunks()));
     let limits = limits(shape.stages());
-    (costs(shape.chunks()), footprints, limits).prop_map(move |(costs, footprints, limits)| {
+    (costs_with_shards(shape), footprints, limits).prop_map(move |(costs, footprints, limits)| {
         let mut problem = Problem::new(shape, costs).unwrap();
         if let Some(footprints) = footprints {
-            problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
+            let shards = (0..shape.stages() as u64).map(|stage| Bytes(7 * stage)).collect();
+            let footprints = Footprints::new(footprints).with_shards(shards);
+            problem = problem.with_footprints(footprints).unwrap();
         }
         match limits {
             None => (problem, None),
@@ -111,11 +135,15 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<L
         let stages = if family == Family::VAdaptive { stages.div_ceil(2) } else { stages };
         let chunks = family.about().chunks.of(Some(any_chunks));
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
-        (problem(shape), 1..=stages, 1..=4u32).prop_map(
-            move |((mut problem, limit), group, cut)| {
+        (problem(shape), 1..=stages, 1..=4u32, [0..60u64, 0..60u64]).prop_map(
+            move |((mut problem, limit), group, cut, copies)| {
                 match family.about().choice {
                     Choice::Nothing => {}
                     Choice::Group => problem = problem.with_group(group),
+                    Choice::Offload => {
+                        let costs = copying(problem.costs().clone(), shape, copies);
+                        problem = problem.with_costs(costs).unwrap().with_group(group);
+                    }
                     Choice::Segments { .. } => problem = problem.with_segments(cut).unwrap(),
                 }
                 (family, problem, limit)
@@ -124,17 +152,24 @@ pub(crate) fn question() -> impl Strategy<Value = (Family, Problem, Option<Vec<L
     })
 }
 
+const VOCABULARIES: [Vocabulary; 3] =
+    [Vocabulary::Whole, Vocabulary::TwoBarriers, Vocabulary::OneBarrier];
+
 /// A valid schedule in no particular order, and costs for it: any order in which passes can be
-/// done, with fused and split backwards, passes in pairs, and all placements.
+/// done, with fused and split backwards, passes in pairs, all placements, and the vocabulary in shards.
 pub(crate) fn schedule() -> impl Strategy<Value = (Schedule, Costs)> {
     let placement = select(&[Placement::Looped, Placement::Vee, Placement::Mirrored][..]);
     let pairs = any::<bool>();
-    let sizes = (placement, 1..=5u64, 1..=3u64, 1..=6u64, pairs, any::<u64>());
-    sizes.prop_flat_map(|(placement, stages, chunks, microbatches, pairs, seed)| {
+    let sizes =
+        (placement, 1..=5u64, 1..=3u64, 1..=6u64, pairs, any::<u64>(), select(&VOCABULARIES[..]));
+    sizes.prop_flat_map(|(placement, stages, chunks, microbatches, pairs, seed, vocabulary)| {
+        let mirrored = placement == Placement::Mirrored;
+        let vocabulary = if mirrored { Vocabulary::Whole } else { vocabulary };
         let chunks = if placement == Placement::Mirrored { 1 } else { chunks };
         let shape = Shape::new(stages, chunks, microbatches).unwrap();
+        let shape = shape.with_vocabulary(vocabulary).unwrap();
         let schedule = random_schedule(shape, placement, pairs, Random(seed | 1));
-        costs(shape.chunks()).prop_map(move |costs| (schedule.clone(), costs))
+        costs_with_shards(shape).prop_map(move |costs| (schedule.clone(), costs))
     })
 }
 
@@ -167,11 +202,17 @@ fn random_schedule(
             }
         }
     }
-    let stage_of = |pass: &Pass| placement.stage(shape, pass.chunk, pass.microbatch);
+    let shards = if shape.has_shards() { shape.stages() } else { 0 };
+    for chunk in (0..u16::MAX).take(shards) {
+        let of = |kind| (0..shape.microbatches()).map(move |i| Pass { kind, chunk, microbatch: i });
+        to_do.extend(of(Kind::S).chain(of(Kind::T)));
+    }
+    let stage_of = |pass: &Pass| placement.stage_of(shape, *pass);
     let mut made = std::collections::HashSet::new();
+    let mut parts = std::collections::HashMap::new();
     let mut orders = vec![Order::default(); shape.stages()];
     while !to_do.is_empty() {
-        let ready = |pass: &Pass| pass.needs(shape.chunks()).all(|value| made.contains(&value));
+        let ready = |pass: &Pass| pass.needs(shape).all(|value| made.contains(&value));
         let mut open: Vec<usize> = (0..to_do.len()).filter(|&i| ready(&to_do[i])).collect();
         let first = open.swap_remove(random.below(open.len()));
         let stage = stage_of(&to_do[first]);
@@ -185,7 +226,13 @@ fn random_schedule(
             _ => Slot::One(to_do[first]),
         };
         orders[stage].push(slot);
-        made.extend(slot.passes().filter_map(Pass::makes));
+        for value in slot.passes().filter_map(Pass::makes) {
+            let done = parts.entry(value).or_insert(0usize);
+            *done += 1;
+            if value.chunk().is_some() || *done == shape.stages() {
+                made.insert(value);
+            }
+        }
         chosen.sort_unstable();
         for i in chosen.into_iter().rev() {
             to_do.swap_remove(i);

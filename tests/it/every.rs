@@ -2,12 +2,13 @@
 
 use std::fs;
 
-use pipeline::Family;
+use pipeline::{Family, Vocabulary};
 use serde_json::Value;
 
 use crate::cli::{debubble, refused, results, run, stdout};
 
-const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
+const TIMES: &str =
+    "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us --offload-ratio 0.7";
 
 fn every(rest: &str) -> Value {
     let line = format!("simulate --json {TIMES} {rest}");
@@ -19,8 +20,21 @@ fn names(all: &Value) -> Vec<String> {
     all.map(|one| one["schedule"].as_str().unwrap().to_owned()).collect()
 }
 
+/// The families that need no times of a vocabulary in shards, or those that do.
+fn split(shards: bool) -> Vec<String> {
+    let all = Family::ALL.into_iter();
+    let chosen = all.filter(|one| (one.vocabulary() != Vocabulary::Whole) == shards);
+    chosen.map(|family| family.name().to_owned()).collect()
+}
+
 fn families() -> Vec<String> {
-    Family::ALL.into_iter().map(|family| family.name().to_owned()).collect()
+    let zb_auto = std::iter::once("zb-auto".to_owned());
+    split(false).into_iter().chain(zb_auto).collect()
+}
+
+/// `names` and the families that need times of shards.
+fn and_shards(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).chain(split(true)).collect()
 }
 
 /// What is better in neither is off the front; peaks are in bytes, or in chunks of whole microbatches.
@@ -50,7 +64,7 @@ fn all_is_every_family_at_the_same_work() {
     for question in ["--stages 4 --microbatches 8", "--stages 8 --microbatches 24"] {
         let answer = every(&format!("--schedule all {question} {sizes}"));
         assert_eq!(names(&answer["results"]), families());
-        assert_eq!(answer["refused"], serde_json::json!([]));
+        assert_eq!(names(&answer["refused"]), and_shards(&[]));
         let work = &answer["results"][0]["work_ns"];
         for one in answer["results"].as_array().unwrap() {
             assert_eq!(&one["work_ns"], work, "{}", one["schedule"]);
@@ -82,8 +96,9 @@ fn who_cannot_is_named_with_the_reason() {
     let question = "--stages 3 --microbatches 5 --chunks 3 --group 3";
     let answer = every(&format!("--schedule all {question}"));
     let reasons = answer["refused"].as_array().unwrap();
-    assert_eq!(names(&answer["refused"]), ["dualpipe", "dualpipe-v", "chimera", "hanayo"]);
-    assert_eq!(names(&answer["results"]).len() + reasons.len(), Family::ALL.len());
+    let cannot = ["dualpipe", "dualpipe-v", "chimera", "hanayo"];
+    assert_eq!(names(&answer["refused"]), and_shards(&cannot));
+    assert_eq!(names(&answer["results"]).len() + reasons.len(), Family::ALL.len() + 1);
     assert_eq!(reasons[0]["reason"], "needs an even number of stages, not 3");
     for (one, name) in reasons.iter().zip(names(&answer["refused"])) {
         let alone = run(&format!("simulate {TIMES} {question} --schedule {name}"));
@@ -91,8 +106,11 @@ fn who_cannot_is_named_with_the_reason() {
     }
     let text = stdout(&run(&format!("simulate {TIMES} {question} --schedule all")));
     let (table, below) = text.split_once("not simulated\n").unwrap();
-    assert!(below.starts_with("dualpipe    needs an even number of stages, not 3\n"), "{below}");
-    assert!(below.lines().any(|line| line.starts_with("hanayo      needs")), "{below}");
+    assert!(
+        below.starts_with("dualpipe        needs an even number of stages, not 3\n"),
+        "{below}"
+    );
+    assert!(below.lines().any(|line| line.starts_with("hanayo          needs")), "{below}");
     assert!(!table.contains("hanayo") && !table.contains("chimera"), "{table}");
 }
 
@@ -105,7 +123,9 @@ fn limits_that_are_too_small() {
     );
     let reasons = answer["refused"].as_array().unwrap();
     assert!(!reasons.is_empty());
-    for one in reasons {
+    let shards = split(true);
+    let whole = |one: &&Value| shards.iter().all(|name| one["schedule"] != name.as_str());
+    for one in reasons.iter().filter(whole) {
         let reason = one["reason"].as_str().unwrap();
         assert!(reason.contains("limit") && !reason.starts_with("--"), "{reason}");
     }
@@ -118,7 +138,7 @@ fn settings_are_apart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.toml");
     let head = "schedule = [\"all\"]\nforward = \"1ms\"\nbackward-input = \"1ms\"\n\
-                backward-weight = \"1ms\"\nmicrobatches = 12\n";
+                backward-weight = \"1ms\"\nmicrobatches = 12\noffload-ratio = 0.7\n";
     let two = |names: [&str; 2]| {
         let settings = names
             .iter()
@@ -130,10 +150,11 @@ fn settings_are_apart() {
         serde_json::from_str::<Value>(&stdout(&debubble(args))).unwrap()
     };
     for answer in [two(["", ""]), two(["name = \"deep\"", "name = \"deeper\""])] {
-        assert_eq!(names(&answer["refused"]), ["dualpipe", "chimera"]);
+        let refused = [and_shards(&["dualpipe", "chimera"]), and_shards(&[])].concat();
+        assert_eq!(names(&answer["refused"]), refused);
         let all = answer["results"].as_array().unwrap();
-        let (three, four) = all.split_at(Family::ALL.len() - 2);
-        assert_eq!(four.len(), Family::ALL.len());
+        let (three, four) = all.split_at(families().len() - 2);
+        assert_eq!(four.len(), families().len());
         for part in [three, four] {
             for one in part {
                 assert_eq!(one["on_front"], !is_beaten(one, part), "{one}");
@@ -193,7 +214,7 @@ fn sorted_rows() {
             .fold(0.0, f64::max)
     };
     assert!(rising(by("memory").iter().map(peak).collect()));
-    assert_eq!(by("memory").len(), Family::ALL.len());
+    assert_eq!(by("memory").len(), families().len());
     refused(
         &run(&format!("simulate {TIMES} --schedule all --sort name")),
         &["--sort", "bubble, memory, step"],
@@ -214,7 +235,7 @@ fn all_beside_other_names() {
     fs::write(&file, stdout(&run(&format!("export --schedule 1f1b {question} {TIMES}")))).unwrap();
     let mine = every(&format!("--schedule all,{} {question}", file.display()));
     assert_eq!(names(&mine["results"]).last().unwrap(), "mine");
-    assert_eq!(names(&mine["results"]).len(), Family::ALL.len() + 1);
+    assert_eq!(names(&mine["results"]).len(), families().len() + 1);
 }
 
 #[test]
@@ -249,13 +270,13 @@ fn a_sweep_takes_all() {
     let folder = tempfile::tempdir().unwrap();
     let [file, out] = ["grid.toml", "grid.csv"].map(|name| folder.path().join(name));
     let text = "schedule = \"all\"\nmicrobatches = 12\nforward = \"1ms\"\nbackward-input = \"1ms\"\n\
-                backward-weight = \"1ms\"\n[sweep]\nstages = [3, 4]\n";
+                backward-weight = \"1ms\"\noffload-ratio = \"0.7\"\n[sweep]\nstages = [3, 4]\n";
     fs::write(&file, text).unwrap();
     let sweep =
         || debubble(["sweep".as_ref(), file.as_os_str(), "--out".as_ref(), out.as_os_str()]);
     stdout(&sweep());
     let rows = fs::read_to_string(&out).unwrap();
-    assert_eq!(rows.lines().count(), 1 + 2 * Family::ALL.len());
+    assert_eq!(rows.lines().count(), 1 + 2 * (Family::ALL.len() + 1));
     let failed = rows.lines().filter(|line| line.contains("needs an even number of stages"));
     assert_eq!(failed.count(), 2);
     fs::write(

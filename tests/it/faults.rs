@@ -1,12 +1,13 @@
 //! Everything that can be wrong with a schedule or a question, provoked, with its exact meaning.
 
 use pipeline::{
-    Bytes, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory, Nanos, Order,
-    Pass, PassTimes, Placement, Problem, Schedule, Shape, Slot, TextError, Wait,
+    Bytes, Collectives, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory,
+    Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
+    TextError, Wait,
 };
 use sim::Replay;
 
-use crate::draw::chunks;
+use crate::draw::{chunks, copying};
 
 fn shape(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Shape {
     Shape::new(stages, chunks_per_stage, microbatches).unwrap()
@@ -257,7 +258,9 @@ fn numbers_that_just_do_not_overflow() {
         times[2].forward = Nanos(most / 8);
         let mut footprints = vec![held(0, 0); usize::from(shape.chunks())];
         footprints[1] = held(most / 8, 0);
-        let costs = Costs::new(times, Nanos(0));
+        let costs = copying(Costs::new(times, Nanos(0)), shape, [0; 2]);
+        let shards = vec![ShardTimes::default(); shape.stages()];
+        let costs = costs.with_shards(shards, Collectives::default());
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         let problem = problem.with_limit(Limit::TimesP { millionths: u64::MAX });
@@ -401,8 +404,8 @@ fn texts_that_are_no_schedule() {
     for text in ["", "\n", " \r\n\t\n"] {
         assert_eq!(text_fault(text), TextError::Empty, "{text:?}");
     }
-    assert_eq!(text_fault("F0.0 BW0.0\n\nF1.0 BW1.0"), TextError::EmptyLine { line: 2 });
-    assert_eq!(text_fault("\nF0.0 BW0.0"), TextError::EmptyLine { line: 1 });
+    assert_eq!(text_fault("F0.0 BW0.0\n\nF1.0 BW1.0"), TextError::EmptyLine { line: 2, stage: 1 });
+    assert_eq!(text_fault("\nF0.0 BW0.0"), TextError::EmptyLine { line: 1, stage: 0 });
     let uneven = TextError::Uneven { chunks: 3, stages: 2 };
     assert_eq!(text_fault("F0.0 F2.0 BW2.0 BW0.0\nF1.0 BW1.0"), uneven);
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use pipeline::{
     Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Order,
-    Pass, Placement, Problem, Schedule, Shape, Timeline, peak_in_flight,
+    Pass, Placement, Problem, Schedule, Shape, Timeline, Vocabulary, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -27,16 +27,22 @@ fn home(schedule: &Schedule, chunk: usize, microbatch: usize) -> usize {
 /// When something ended, by chunk and microbatch.
 type Ends = HashMap<(usize, usize), u64>;
 
-/// When each forward, input gradient and weight gradient ended. Asserts that each is done once, on
-/// its stage.
-fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 3] {
-    let mut ends = [Ends::new(), Ends::new(), Ends::new()];
+/// When each forward, input gradient and weight gradient ended, and each S and T by its shard. Asserts
+/// that each is done once, on its stage.
+fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 5] {
+    let mut ends: [Ends; 5] = std::array::from_fn(|_| Ends::new());
     for (stage, spans) in timeline.stages.iter().enumerate() {
         for span in spans {
             for pass in span.slot.passes() {
                 let cell = (usize::from(pass.chunk), pass.microbatch as usize);
-                assert_eq!(home(schedule, cell.0, cell.1), stage, "{pass}");
+                let home = match pass.kind {
+                    Kind::S | Kind::T => cell.0,
+                    _ => home(schedule, cell.0, cell.1),
+                };
+                assert_eq!(home, stage, "{pass}");
                 let parts: &[usize] = match pass.kind {
+                    Kind::S => &[3],
+                    Kind::T => &[4],
                     Kind::F => &[0],
                     Kind::B => &[1],
                     Kind::W => &[2],
@@ -51,13 +57,21 @@ fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 3] {
     }
     let shape = schedule.shape();
     let cells = usize::from(shape.chunks()) * shape.microbatches() as usize;
-    assert!(ends.iter().all(|part| part.len() == cells), "every cell has F, B and W");
+    assert!(ends[..3].iter().all(|part| part.len() == cells), "every cell has F, B and W");
+    let shards = match shape.vocabulary() {
+        Vocabulary::Whole => 0,
+        _ => shape.stages() * shape.microbatches() as usize,
+    };
+    assert!(ends[3..].iter().all(|part| part.len() == shards), "every shard has S and T");
     ends
 }
 
 /// When all that `pass` needs is there, and how long it takes.
-fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 3], pass: Pass) -> (u64, u64) {
-    let [forward_ends, backward_ends, _] = ends;
+fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u64, u64) {
+    let [forward_ends, backward_ends, _, s_ends, t_ends] = ends;
+    if matches!(pass.kind, Kind::S | Kind::T) {
+        return shard_needs(schedule, costs, ends, pass);
+    }
     let (c, i) = (usize::from(pass.chunk), pass.microbatch as usize);
     let here = home(schedule, c, i);
     let from = |ends: &Ends, chunk: usize| {
@@ -68,7 +82,14 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 3], pass: Pass) -> (u
     let (f, b, w) = (times.forward.0, times.backward_input.0, times.backward_weight.0);
     let backward = || {
         let last = c + 1 == usize::from(schedule.shape().chunks());
-        let gradient = if last { 0 } else { from(backward_ends, c + 1) };
+        let gradient = match schedule.shape().vocabulary() {
+            _ if !last => from(backward_ends, c + 1),
+            Vocabulary::Whole => 0,
+            Vocabulary::TwoBarriers => {
+                all(schedule, t_ends, i) + costs.collectives().hidden_gradient.0
+            }
+            Vocabulary::OneBarrier => all(schedule, s_ends, i) + costs.collectives().statistics.0,
+        };
         gradient.max(from(forward_ends, c))
     };
     match pass.kind {
@@ -77,7 +98,25 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 3], pass: Pass) -> (u
         Kind::B => (backward(), b),
         Kind::BW => (backward(), b + w),
         Kind::W => (from(backward_ends, c), w),
+        Kind::S | Kind::T => unreachable!(),
     }
+}
+
+/// The end of the last of all stages.
+fn all(schedule: &Schedule, ends: &Ends, microbatch: usize) -> u64 {
+    (0..schedule.shape().stages()).map(|shard| ends[&(shard, microbatch)]).max().unwrap()
+}
+
+fn shard_needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u64, u64) {
+    let (shard, i) = (usize::from(pass.chunk), pass.microbatch as usize);
+    let times = costs.shards()[shard];
+    if pass.kind == Kind::T {
+        return (all(schedule, &ends[3], i) + costs.collectives().statistics.0, times.after.0);
+    }
+    let last = usize::from(schedule.shape().chunks()) - 1;
+    let here = home(schedule, last, i) == shard;
+    let hop = if here { 0 } else { costs.collectives().broadcast.0 };
+    (ends[0][&(last, i)] + hop, times.before.0)
 }
 
 /// Asserts that `timeline` is what `schedule` takes under `costs`.
@@ -114,15 +153,22 @@ fn check_replay(schedule: &Schedule, costs: &Costs, replay: &mut Replay) {
 fn check_walk(schedule: &Schedule) {
     let mut at = vec![0usize; schedule.orders().len()];
     let mut made = std::collections::HashSet::new();
+    let mut parts = std::collections::HashMap::new();
     for run in schedule.walk() {
         let stage = run.stage as usize;
         let end = at[stage] + run.passes as usize;
         while at[stage] < end {
             let slot = schedule.orders()[stage].slot_at(at[stage]);
-            for value in slot.passes().flat_map(|pass| pass.needs(schedule.shape().chunks())) {
+            for value in slot.passes().flat_map(|pass| pass.needs(schedule.shape())) {
                 assert!(made.contains(&value), "{slot} on stage {stage} needs {value:?}");
             }
-            made.extend(slot.passes().filter_map(Pass::makes));
+            for value in slot.passes().filter_map(Pass::makes) {
+                let done = parts.entry(value).or_insert(0);
+                *done += 1;
+                if value.chunk().is_some() || *done == schedule.orders().len() {
+                    made.insert(value);
+                }
+            }
             at[stage] += slot.passes().count();
         }
         assert_eq!(at[stage], end, "a pair is torn apart");
@@ -151,11 +197,15 @@ fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
         for slot in order.slots() {
             for at_start in [true, false] {
                 for pass in slot.passes() {
+                    let shard = footprints.shards().get(usize::from(pass.chunk));
+                    let shard = shard.map_or(0, |bytes| i128::from(bytes.0));
                     let held = footprints.of(pass.chunk);
                     let [full, rest] =
                         [held.until_backward, held.until_weight].map(|bytes| i128::from(bytes.0));
                     let (change, activations) = match pass.kind {
                         Kind::F if at_start => (full, 1),
+                        Kind::S if at_start => (shard, 0),
+                        Kind::T if !at_start => (-shard, 0),
                         Kind::B if !at_start => (rest - full, 0),
                         Kind::W if !at_start => (-rest, -1),
                         Kind::BW if !at_start => (-full, -1),

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape};
+use pipeline::{
+    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape, Vocabulary,
+};
 use proptest::prelude::*;
 use sim::Sharing;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{Cause, Communication, EngineError, Protocol, Run};
 
-use crate::bench::Bench;
+use crate::bench::{self, Bench};
 use crate::draw::chunks;
 
 /// Draws whole numbers below a bound, one after the other, from `numbers`.
@@ -66,6 +68,7 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
         backward_weight: Nanos(draw(30)),
     };
     let costs = Costs::new((0..shape.chunks()).map(&mut time).collect(), Nanos(0));
+    let costs = bench::with_shards(costs, shape, &[[draw(30), draw(30), 0], [draw(30), 1, 0]]);
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;
     let cluster = cluster(&mut draw);
     let stages = shape.stages();
@@ -102,14 +105,14 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
         footprints,
         resident,
         limits,
-        offload: None,
     })
 }
 
 /// Every slot once per step and in order, no device doing two at once, every value there before
 /// its use.
 fn check_law(question: &Bench, run: &Run) {
-    let chunks = question.schedule.shape().chunks();
+    let met: BTreeMap<_, _> =
+        run.collectives.iter().map(|one| ((one.step, one.value), one.end)).collect();
     let arrived: BTreeMap<_, _> =
         run.transfers.iter().map(|one| ((one.step, one.value, one.to), one.end)).collect();
     let mut on_device: BTreeMap<usize, Vec<(Nanos, Nanos)>> = BTreeMap::new();
@@ -121,13 +124,16 @@ fn check_law(question: &Bench, run: &Run) {
             assert_eq!(span.slot, order[at % order.len()]);
             assert!(step == 0 || span.start >= run.releases[step as usize - 1][stage]);
             on_device.entry(question.seats.device(stage)).or_default().push((span.start, span.end));
-            for value in span.slot.passes().flat_map(|pass| pass.needs(chunks)) {
-                let placement = question.schedule.placement();
-                let maker =
-                    placement.stage(question.schedule.shape(), value.chunk(), value.microbatch());
-                if maker != stage {
-                    assert!(arrived[&(step, value, stage)] <= span.start);
+            for value in span.slot.passes().flat_map(|pass| pass.needs(question.schedule.shape())) {
+                let (shape, placement) = (question.schedule.shape(), question.schedule.placement());
+                if placement.maker(shape, value) == Some(stage) {
+                    continue;
                 }
+                let arrived = match value.is_collective(shape) {
+                    true => met[&(step, value)],
+                    false => arrived[&(step, value, stage)],
+                };
+                assert!(arrived <= span.start);
             }
         }
         assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
@@ -171,6 +177,10 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
         assert!(one.step < question.steps);
         match one.cause {
             Cause::Value { on } => assert!(on != one.stage && stands(on), "{stuck}"),
+            Cause::Collective => {
+                let shape = question.schedule.shape();
+                assert!(shape.vocabulary() != Vocabulary::Whole && standstills.len() > 1);
+            }
             Cause::Memory { needs, limit } => {
                 assert!(needs > limit && Some(limit) == limit_of(one.stage), "{stuck}");
             }

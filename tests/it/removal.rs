@@ -53,7 +53,9 @@ fn with_room_for_all_the_step_is_shorter_by_what_memory_was_given() {
         let bench = Bench::family(Family::OneFOneB, [2, 1, 4], [10, 20, 10], 0);
         let bench = bench.on(nodes(1, 1), &Seating::Contiguous, 0).holding(160, 0);
         let mut bench = bench.with_room(room.unwrap_or(u64::MAX));
-        bench.offload = room.map(|_| (900, 0));
+        if room.is_some() {
+            bench = bench.offloaded(900, 0);
+        }
         explained(&bench)
     };
     assert_moves(&with_room(Some(1000)), &with_room(None), Cause::Memory);

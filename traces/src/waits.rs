@@ -115,30 +115,30 @@ pub(crate) fn wait_for_values(parts: &Parts<'_>, waits: &mut Waits) -> Result<()
 /// Every value that a pass needs, but for what its own rank made just before.
 fn needs(parts: &Parts<'_>) -> Vec<Need> {
     let (shape, placement) = (parts.shape, parts.placement);
-    let (chunks, columns) = (shape.chunks(), shape.microbatches() as usize);
-    let cell = |value: Value| value.row(chunks) * columns + value.microbatch() as usize;
-    let mut made = vec![0usize; 2 * shape.cells()];
+    let mut made = vec![0usize; shape.value_cells()];
     let mut needs = Vec::new();
     // A pipeline is as many ranks as it has stages, one after the other.
     for ranks in parts.ranks.chunks(shape.stages()) {
         let places = || ranks.iter().cloned().flatten();
         let passes = || places().filter_map(|at| Some((at, parts.operations[at].pass()?)));
         for (at, pass) in passes() {
-            pass.makes().into_iter().for_each(|value| made[cell(value)] = at);
+            pass.makes().into_iter().for_each(|value| made[shape.value_cell(value)] = at);
         }
         for (user, pass) in passes() {
-            for value in pass.needs(chunks) {
-                let home = placement.stage(shape, value.chunk(), value.microbatch());
-                let from = u16::try_from(home).unwrap_or(u16::MAX);
-                let to = parts.operations[user].stage;
+            for value in pass.needs(shape) {
                 let direction = match value {
                     Value::Output { .. } => Direction::Forward,
                     Value::Gradient { .. } => Direction::Backward,
+                    // A trace has no passes of a vocabulary in shards.
+                    Value::Statistics { .. } | Value::HiddenGradient { .. } => continue,
                 };
+                let Some(home) = placement.maker(shape, value) else { continue };
+                let from = u16::try_from(home).unwrap_or(u16::MAX);
+                let to = parts.operations[user].stage;
                 if from != to {
                     needs.push(Need {
                         user,
-                        maker: made[cell(value)],
+                        maker: made[shape.value_cell(value)],
                         link: (from, to, direction),
                     });
                 }

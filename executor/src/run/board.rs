@@ -49,6 +49,12 @@ impl fmt::Display for Awaited {
             Self::Value(slot, Value::Gradient { chunk, microbatch }) => {
                 write!(f, "the gradient of chunk {chunk} for microbatch {microbatch} (for {slot})")
             }
+            Self::Value(slot, Value::Statistics { microbatch }) => {
+                write!(f, "the statistics of microbatch {microbatch} (for {slot})")
+            }
+            Self::Value(slot, Value::HiddenGradient { microbatch }) => {
+                write!(f, "the hidden gradient of microbatch {microbatch} (for {slot})")
+            }
             Self::Norm(step) => write!(f, "the norm of the gradients of step {step}"),
             Self::Start => f.write_str("word that all stages are ready"),
             Self::Report => f.write_str("word that all stages are done"),

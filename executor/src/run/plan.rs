@@ -19,6 +19,12 @@ pub enum PlanError {
     /// No step at all.
     #[error("steps must be at least 1")]
     NoStep,
+    /// The output layer in shards, which no worker trains.
+    #[error(
+        "the output layer is in shards (S and T), which are simulated and not run: choose a \
+         schedule without them"
+    )]
+    Shards,
     /// More steps than can be counted.
     #[error("{steps} steps with {warm_up} of warm-up are too many: at most {} in all", u32::MAX)]
     TooManySteps {
@@ -77,8 +83,11 @@ impl Plan {
     /// ([`Boundary::Asynchronous`]), with a patience of a minute.
     ///
     /// # Errors
-    /// No step, or more slots than [`MAX_MEASURED`].
+    /// S and T among the passes, no step, or more slots than [`MAX_MEASURED`].
     pub fn new(schedule: Schedule, steps: u32) -> Result<Self, PlanError> {
+        if schedule.shape().has_shards() {
+            return Err(PlanError::Shards);
+        }
         let slots = schedule.orders().iter().map(|order| order.slots().count() as u64).sum();
         if steps == 0 {
             return Err(PlanError::NoStep);

@@ -64,10 +64,10 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
             made.extend(slot.passes().filter_map(Pass::makes).map(|value| (value, times.end)));
         }
     }
-    let chunks = plan.schedule().shape().chunks();
+    let shape = plan.schedule().shape();
     let measurement = |(slot, times): (&Slot, &RawSlot)| {
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
-            let value = input_of(pass, chunks)?;
+            let value = input_of(pass, shape)?;
             // What a device has only been told to make is announced before it is there; and clocks
             // of two devices agree to some microseconds, which a pass may be shorter than.
             Some((value, at?.max(*made.get(&value)?).min(times.end)))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Nanos, Pass, Slot, Value};
+use pipeline::{Nanos, Pass, Shape, Slot, Value};
 
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
@@ -47,8 +47,8 @@ pub(super) enum Flow {
 }
 
 /// The value that `pass` is handed: what it needs of another chunk.
-pub(super) fn input_of(pass: Pass, chunks: u16) -> Option<Value> {
-    pass.needs(chunks).find(|value| value.chunk() != pass.chunk)
+pub(super) fn input_of(pass: Pass, shape: Shape) -> Option<Value> {
+    pass.needs(shape).find(|value| value.chunk() != Some(pass.chunk))
 }
 
 impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
@@ -166,9 +166,9 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
 
     /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
-        let chunks = self.chunks();
+        let shape = self.plan.schedule().shape();
         // Nothing is taken before all is here: a slot that is put off finds it again.
-        for value in slot.passes().filter_map(|pass| input_of(pass, chunks)) {
+        for value in slot.passes().filter_map(|pass| input_of(pass, shape)) {
             if !self.await_value(slot, value)? {
                 return Ok(None);
             }
@@ -176,7 +176,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let mut inputs: [Option<W::Value>; 2] = [None, None];
         let mut raw = RawSlot::default();
         for (i, pass) in slot.passes().enumerate() {
-            let Some(value) = input_of(pass, chunks) else { continue };
+            let Some(value) = input_of(pass, shape) else { continue };
             let name = Name { step: self.step, attempt: self.attempt, value };
             let Some((parcel, at)) = self.inbox.take(&name) else {
                 inputs[i] = self.kept.remove(&value);
@@ -205,10 +205,9 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     /// Waits until `value` is here, if another stage makes it; false if the norm of the step before
     /// came first.
     fn await_value(&mut self, slot: Slot, value: Value) -> Result<bool, Halt> {
-        let from = self.home(value.chunk(), value);
-        if from == self.stage {
-            return Ok(true);
-        }
+        let schedule = self.plan.schedule();
+        let maker = schedule.placement().maker(schedule.shape(), value);
+        let Some(from) = maker.filter(|&from| from != self.stage) else { return Ok(true) };
         let name = Name { step: self.step, attempt: self.attempt, value };
         let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {

@@ -88,10 +88,7 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let chunks = shape.chunks();
     let home = |chunk, value: Value| placement.stage(shape, chunk, value.microbatch());
-    let index = |value: Value| {
-        value.row(chunks) * shape.microbatches() as usize + value.microbatch() as usize
-    };
-    let mut made = vec![0u64; 2 * shape.cells()];
+    let mut made = vec![0u64; shape.value_cells()];
     let mut starts = vec![Vec::new(); shape.stages()];
     let mut free = vec![0u64; shape.stages()];
     let mut at = vec![0usize; shape.stages()];
@@ -101,12 +98,13 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
         let until = at[stage] + run.passes as usize;
         while at[stage] < until {
             let slot = schedule.orders()[stage].slot_at(at[stage]);
-            let needs = slot.passes().flat_map(|pass| pass.needs(chunks));
-            let start = needs.map(|value| made[index(value)]).fold(free[stage], u64::max);
+            let needs = slot.passes().flat_map(|pass| pass.needs(shape));
+            let start =
+                needs.map(|value| made[shape.value_cell(value)]).fold(free[stage], u64::max);
             let passes = slot.passes().count();
             let end = start + passes as u64;
             for value in slot.passes().filter_map(pipeline::Pass::makes) {
-                made[index(value)] = end;
+                made[shape.value_cell(value)] = end;
                 let Some(to) = value.taken_by(chunks).map(|chunk| home(chunk, value)) else {
                     continue;
                 };

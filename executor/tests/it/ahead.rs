@@ -98,7 +98,7 @@ fn costs(schedule: &Schedule) -> Arc<Costs> {
 
 /// When slots start and end if nothing but their inputs and their stage holds them up.
 fn replay(schedule: &Schedule, costs: &Costs) -> Vec<Vec<(u64, u64)>> {
-    let chunks = schedule.shape().chunks();
+    let shape = schedule.shape();
     let mut made: HashMap<Value, u64> = HashMap::new();
     let mut spans: Vec<Vec<(u64, u64)>> = vec![Vec::new(); schedule.shape().stages()];
     let slots: Vec<Vec<_>> = schedule.orders().iter().map(|one| one.slots().collect()).collect();
@@ -107,7 +107,7 @@ fn replay(schedule: &Schedule, costs: &Costs) -> Vec<Vec<(u64, u64)>> {
             let Some(slot) = all.get(done.len()) else { continue };
             let needs: Option<Vec<u64>> = slot
                 .passes()
-                .flat_map(|pass| pass.needs(chunks))
+                .flat_map(|pass| pass.needs(shape))
                 .map(|value| made.get(&value).copied())
                 .collect();
             let Some(needs) = needs else { continue };
@@ -127,7 +127,7 @@ fn waits(schedule: &Schedule, slot: Slot) -> bool {
     let home = |chunk, microbatch| placement.stage(shape, chunk, microbatch);
     slot.passes().any(|pass| {
         let own = home(pass.chunk, pass.microbatch);
-        pass.needs(shape.chunks()).any(|value| home(value.chunk(), value.microbatch()) != own)
+        pass.needs(shape).any(|value| placement.maker(shape, value) != Some(own))
     })
 }
 

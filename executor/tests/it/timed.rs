@@ -40,7 +40,7 @@ fn no_pass_is_shorter_than_told_or_starts_before_what_it_needs() {
             for (stage, slots) in step.stages.iter().enumerate() {
                 for slot in slots {
                     assert!(slot.end - slot.start >= costs.of_slot(slot.slot), "{name}");
-                    let needs = slot.slot.passes().flat_map(|pass| pass.needs(shape.chunks()));
+                    let needs = slot.slot.passes().flat_map(|pass| pass.needs(shape));
                     for (from, end) in needs.map(|value| ends[&value]) {
                         let hop = if from == stage { Nanos(0) } else { hop };
                         assert!(slot.start >= end + hop, "{name} {}", slot.slot);

@@ -37,7 +37,7 @@ fn rendezvous(name: &str, schedule: &Schedule) {
             while left[stage].peek() == Some(&None) {
                 left[stage].next();
                 let slot = slots[stage].next().unwrap();
-                for value in slot.passes().flat_map(|pass| pass.needs(shape.chunks())) {
+                for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
                     assert!(
                         here.contains(&(stage, value)),
                         "{name}: {slot} on stage {stage} lacks {value:?}"
@@ -96,7 +96,7 @@ fn random(shape: Shape, placement: Placement, mut draw: impl FnMut(usize) -> usi
     let mut orders = vec![Order::default(); shape.stages()];
     let home = |pass: &Pass| placement.stage(shape, pass.chunk, pass.microbatch);
     while !open.is_empty() {
-        let is_ready = |pass: &Pass| pass.needs(shape.chunks()).all(|value| made.contains(&value));
+        let is_ready = |pass: &Pass| pass.needs(shape).all(|value| made.contains(&value));
         let ready: Vec<usize> = (0..open.len()).filter(|&i| is_ready(&open[i])).collect();
         let first = ready[draw(ready.len())];
         let mates: Vec<usize> = ready

@@ -46,13 +46,25 @@ pub(super) const ABOUT_HALF: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    let stages = problem.shape().stages() as u64;
-    let group = problem.group().unwrap_or(stages);
+    let shape = problem.shape();
+    in_groups_of(ABOUT.name, shape, problem.group().unwrap_or(shape.stages() as u64))
+}
+
+/// In groups of `group` microbatches, for `family`.
+///
+/// # Errors
+/// [`Fault::Needs`] if there are no such groups.
+pub(super) fn in_groups_of(
+    family: &'static str,
+    shape: Shape,
+    group: u64,
+) -> Result<Schedule, Fault> {
+    let stages = shape.stages() as u64;
     if group == 0 || group > stages {
         let what = format!("groups of 1 to p = {stages} microbatches, not {group}");
-        return Err(Fault::Needs { family: ABOUT.name, key: "group", what });
+        return Err(Fault::Needs { family, key: "group", what });
     }
-    in_groups(problem.shape(), group)
+    in_groups(shape, group)
 }
 
 pub(super) fn schedule_half(problem: &Problem) -> Result<Schedule, Fault> {

@@ -11,8 +11,11 @@ mod interleaved;
 mod left_out;
 mod one_f_one_b;
 mod pipedream;
+mod pipeoffload;
 mod seq1f1b;
 mod slots;
+mod v_zb;
+mod vocabulary;
 mod zb_h1;
 mod zb_h2;
 mod zb_heuristic;
@@ -23,7 +26,7 @@ pub use left_out::LeftOut;
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
 use crate::schedule::Schedule;
-use crate::shape::Placement;
+use crate::shape::{Placement, Vocabulary};
 
 /// A rule that makes schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,6 +65,10 @@ pub enum Family {
     Gis,
     /// [`Family::Gis`] in groups of p/2.
     GisH,
+    /// [`Family::Gis`] in groups of one, with half of its chunks on the host between forward and backward.
+    PoH,
+    /// [`Family::Gis`] in groups of one, with all of its chunks on the host between forward and backward.
+    PoF,
     /// 1F1B over segments of the sequence.
     Seq1F1B,
     /// Microbatches from both ends, forwards beside backwards.
@@ -72,10 +79,22 @@ pub enum Family {
     Chimera,
     /// Waves over several chunks per stage.
     Hanayo,
+    /// A V without a bubble in the memory of 1F1B, from a building block.
+    VZb,
     /// 1F1B that never flushes, with an update after every microbatch.
     PipeDream,
     /// [`Family::PipeDream`] with two versions of the weights.
     PipeDream2Bw,
+    /// 1F1B with the output layer in shards on all stages, and two barriers.
+    Vocab1,
+    /// 1F1B with the output layer in shards on all stages, and one barrier.
+    Vocab2,
+    /// 1F1B with the output layer as tensor parallelism over all stages.
+    Interlaced1F1B,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and two barriers.
+    VHalfVocab1,
+    /// [`Family::VHalf`] with the output layer in shards on all stages, and one barrier.
+    VHalfVocab2,
 }
 
 /// How many chunks per stage a family works with.
@@ -98,6 +117,10 @@ pub enum Choice {
     /// How many microbatches go through a chunk one after the other, from 1 to p; p unless told
     /// ([`Problem::with_group`]).
     Group,
+    /// The groups, of 1 unless told, how many chunks of a stage go to the host
+    /// ([`Problem::with_offload_chunks`]), and what part of an activation does
+    /// ([`Problem::with_offload_part`]).
+    Offload,
     /// Into how many segments each microbatch is cut ([`Problem::with_segments`]).
     Segments {
         /// The number unless told.
@@ -190,7 +213,7 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 impl Family {
     /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 32] = [
         Self::GPipe,
         Self::OneFOneB,
         Self::Interleaved,
@@ -208,13 +231,21 @@ impl Family {
         Self::OneFOneBV,
         Self::Gis,
         Self::GisH,
+        Self::PoH,
+        Self::PoF,
         Self::Seq1F1B,
         Self::DualPipe,
         Self::DualPipeV,
         Self::Chimera,
         Self::Hanayo,
+        Self::VZb,
         Self::PipeDream,
         Self::PipeDream2Bw,
+        Self::Vocab1,
+        Self::Vocab2,
+        Self::Interlaced1F1B,
+        Self::VHalfVocab1,
+        Self::VHalfVocab2,
     ];
 
     const fn parts(self) -> (&'static About, Rule) {
@@ -236,13 +267,21 @@ impl Family {
             Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
             Self::Gis => (&gis::ABOUT, gis::schedule),
             Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
+            Self::PoH => (&pipeoffload::ABOUT_HALF, pipeoffload::schedule_half),
+            Self::PoF => (&pipeoffload::ABOUT_FULL, pipeoffload::schedule_full),
             Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
             Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
             Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
             Self::Chimera => (&chimera::ABOUT, chimera::schedule),
             Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
+            Self::VZb => (&v_zb::ABOUT, v_zb::schedule),
             Self::PipeDream => (&pipedream::ABOUT, pipedream::schedule),
             Self::PipeDream2Bw => (&pipedream::ABOUT_2BW, pipedream::schedule_2bw),
+            Self::Vocab1 => (&vocabulary::ABOUT_1, vocabulary::schedule_1),
+            Self::Vocab2 => (&vocabulary::ABOUT_2, vocabulary::schedule_2),
+            Self::Interlaced1F1B => (&vocabulary::ABOUT_INTERLACED, vocabulary::interlaced),
+            Self::VHalfVocab1 => (&controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1),
+            Self::VHalfVocab2 => (&controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2),
         }
     }
 
@@ -250,6 +289,22 @@ impl Family {
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.parts().0
+    }
+
+    /// How it spreads the output layer.
+    #[must_use]
+    pub const fn vocabulary(self) -> Vocabulary {
+        match self {
+            Self::Vocab1 | Self::Interlaced1F1B | Self::VHalfVocab1 => Vocabulary::TwoBarriers,
+            Self::Vocab2 | Self::VHalfVocab2 => Vocabulary::OneBarrier,
+            _ => Vocabulary::Whole,
+        }
+    }
+
+    /// What it says where it lacks the times of S and T.
+    #[must_use]
+    pub fn needs_shard_times(self) -> Fault {
+        vocabulary::needs_times(self.name())
     }
 
     /// The name on the command line.
@@ -267,7 +322,7 @@ impl Family {
     /// Whether the order it makes depends on how long passes take.
     #[must_use]
     pub fn depends_on_times(self) -> bool {
-        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed);
+        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed | Self::PoH | Self::PoF);
         timed || self.about().limit != LimitUse::Checked
     }
 

@@ -331,6 +331,7 @@ impl Build {
             Kind::F => held + footprint.until_backward.0,
             Kind::B | Kind::BW => held + footprint.until_weight.0 - footprint.until_backward.0,
             Kind::W => held - footprint.until_weight.0,
+            Kind::S | Kind::T => *held,
         }
     }
 
@@ -363,6 +364,7 @@ impl Build {
                 stage.end = begin + stage.times.backward_weight.0;
                 stage.weights += 1;
             }
+            Kind::S | Kind::T => {}
         }
         self.max_idle = self.max_idle.max(stage.idle);
     }

@@ -179,7 +179,7 @@ impl<'a> Build<'a> {
             fill,
             allowance,
             max_idle: 0,
-            made: vec![NOT_MADE; 2 * shape.cells()],
+            made: vec![NOT_MADE; shape.value_cells()],
         }
     }
 

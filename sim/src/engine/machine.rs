@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
-use super::copies::Copies;
+use super::collectives::Makers;
+use super::copies::Streams;
 use super::queue::{Event, Queue};
 use super::transfers::Carried;
-use super::{Conditions, EngineError, Room, Run, Setup, Transfer};
+use super::{Collective, Conditions, EngineError, Room, Run, Setup, Transfer};
 use crate::boundary::Crossing;
 use crate::cluster::Route;
 use crate::network::Network;
@@ -92,7 +93,9 @@ pub(super) struct Machine<'a, C> {
     pub(super) channel_of_transfer: Vec<u32>,
     /// What each flow of the network carries.
     pub(super) carried: Vec<Carried>,
-    pub(super) copies: Copies,
+    pub(super) makers: Makers,
+    pub(super) collectives: Vec<Collective>,
+    pub(super) copies: Streams,
     pub(super) arrivals: Vec<u32>,
     /// Of the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
@@ -129,13 +132,15 @@ impl<'a, C: Conditions> Machine<'a, C> {
             now: 0,
             stages: (0..stages).map(|stage| new_stage(setup, stage)).collect(),
             devices,
-            progress: vec![Progress::default(); 2 * shape.cells() * steps],
+            progress: vec![Progress::default(); shape.value_cells() * steps],
+            makers: Makers::new(shape),
+            collectives: Vec::new(),
             channels: Vec::new(),
             channels_of: vec![Vec::new(); stages],
             transfers: Vec::new(),
             channel_of_transfer: Vec::new(),
             carried: Vec::new(),
-            copies: Copies::new(setup),
+            copies: Streams::new(setup),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -168,7 +173,9 @@ impl<'a, C: Conditions> Machine<'a, C> {
             Event::SlotEnd { stage } => self.end_slot(stage as usize),
             Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
+            Event::CopyEnd { copy } => self.end_copy(copy),
             Event::Release { stage } => self.release(stage as usize),
+            Event::Meet { collective } => self.meet(collective as usize),
         }
     }
 
@@ -185,9 +192,9 @@ impl<'a, C: Conditions> Machine<'a, C> {
         slot: Slot,
     ) -> impl Iterator<Item = Value> + use<'a, C> {
         let setup = self.setup;
-        let chunks = setup.schedule.shape().chunks();
-        let needs = slot.passes().flat_map(move |pass| pass.needs(chunks));
-        needs.filter(move |&value| maker(setup, value) != stage)
+        let shape = setup.schedule.shape();
+        let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
+        needs.filter(move |&value| maker(setup, value) != Some(stage))
     }
 
     pub(super) fn cell(&self, value: Value, step: u32) -> usize {
@@ -251,9 +258,10 @@ impl<'a, C: Conditions> Machine<'a, C> {
         let mut sending = 0;
         for pass in slot.passes() {
             sending += u32::from(self.send(stage, pass, step));
+            self.take_part(stage, pass, step);
             self.end_weight(stage, pass, step);
         }
-        self.copy_out(stage, slot, step);
+        self.count_slot(stage);
         if self.setup.communication.blocking && sending > 0 {
             self.stages[stage].state = State::Sending(sending);
         } else {
@@ -270,7 +278,6 @@ impl<'a, C: Conditions> Machine<'a, C> {
             self.end_step(stage);
         } else {
             self.ask(stage);
-            self.call_back(stage);
         }
         self.call_next(device);
         self.try_start(stage);
@@ -339,6 +346,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         (next.at, next.asked, next.slots_asked) = (0, 0, 0);
         next.state = State::Free;
         self.count_weights(stage);
+        self.begin_copies(stage);
         self.ask(stage);
         self.try_start(stage);
     }
@@ -364,10 +372,16 @@ fn weights_of(setup: &Setup<'_>, stage: usize, chunk: u16) -> usize {
     2 * usize::from(chunk) + usize::from(stage != first)
 }
 
-/// The stage that makes `value`.
-pub(super) fn maker(setup: &Setup<'_>, value: Value) -> usize {
+/// The stage that makes `value`; none if all do.
+pub(super) fn maker(setup: &Setup<'_>, value: Value) -> Option<usize> {
     let (shape, placement) = (setup.schedule.shape(), setup.schedule.placement());
-    placement.stage(shape, value.chunk(), value.microbatch())
+    placement.maker(shape, value)
+}
+
+/// The stage that sends `value` to the one that takes it; none if a collective hands it on.
+pub(super) fn sender(setup: &Setup<'_>, value: Value) -> Option<usize> {
+    let shape = setup.schedule.shape();
+    maker(setup, value).filter(|_| !value.is_collective(shape))
 }
 
 /// The stage that takes `value`, if the model has a chunk that needs it.

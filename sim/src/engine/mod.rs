@@ -3,6 +3,7 @@
 //! Where nothing is contended, nothing is random and memory suffices it agrees with
 //! [`crate::Replay`] to the nanosecond.
 
+mod collectives;
 mod copies;
 mod limits;
 mod machine;
@@ -17,7 +18,8 @@ use pipeline::{
 };
 use thiserror::Error;
 
-pub use copies::{HostCopy, Offload};
+pub use crate::copies::HostCopy;
+pub use copies::Offload;
 pub use limits::MAX_RUN;
 pub(crate) use limits::check_resident;
 
@@ -75,7 +77,8 @@ pub struct Room<'a> {
 pub struct Setup<'a> {
     /// The order of passes.
     pub schedule: &'a Schedule,
-    /// How long passes take; the hop is not looked at, the cluster says what a transfer takes.
+    /// How long passes take, and collectives of the vocabulary, which no wire slows; the hop is not
+    /// looked at, the cluster says what a transfer takes.
     pub costs: &'a Costs,
     /// Devices and wires.
     pub cluster: &'a Cluster,
@@ -100,8 +103,7 @@ impl Setup<'_> {
     /// Where `value` of `step` stands in a table by step, row and microbatch.
     pub(crate) fn cell(&self, value: Value, step: u32) -> usize {
         let shape = self.schedule.shape();
-        let row = step as usize * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
-        row * shape.microbatches() as usize + value.microbatch() as usize
+        step as usize * shape.value_cells() + shape.value_cell(value)
     }
 }
 
@@ -149,6 +151,21 @@ pub struct Transfer {
     pub end: Nanos,
 }
 
+/// A value that all stages take part in handing on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Collective {
+    /// What it is about.
+    pub value: Value,
+    /// In which step, from 0.
+    pub step: u32,
+    /// The stage whose pass ended last; of several at once the one handled last.
+    pub last: usize,
+    /// When that pass ended.
+    pub made: Nanos,
+    /// When the value is there for all.
+    pub end: Nanos,
+}
+
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -156,6 +173,8 @@ pub struct Run {
     pub timeline: Timeline,
     /// Every value that crossed between stages, by arrival.
     pub transfers: Vec<Transfer>,
+    /// Every collective, by the end of the last pass that takes part.
+    pub collectives: Vec<Collective>,
     /// Every activation that was copied to the host, by forward.
     pub copies: Vec<HostCopy>,
     /// For each step, when each stage could begin the next one.
@@ -230,6 +249,8 @@ pub enum Cause {
         /// Who makes it.
         on: usize,
     },
+    /// A collective has not ended, since not all have come to take part.
+    Collective,
     /// What it made cannot leave, because the receiver has not asked for it.
     Unreceived {
         /// The receiver.
@@ -272,6 +293,7 @@ impl fmt::Display for Standstill {
         write!(f, "stage {stage} stands before {pass}{of_step} since {since}: ")?;
         match cause {
             Cause::Value { on } => write!(f, "it needs a value from stage {on}"),
+            Cause::Collective => write!(f, "it waits for a collective of all stages"),
             Cause::Unreceived { by } => write!(f, "stage {by} has not asked for what it sends"),
             Cause::Memory { needs, limit } => {
                 write!(f, "its device would hold {needs}, but has {limit}")

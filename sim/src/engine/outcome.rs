@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Fault, Nanos, Timeline, Value};
 
-use super::machine::{Machine, Stage, State, maker};
+use super::machine::{Machine, Stage, State, sender};
 use super::{Cause, Conditions, EngineError, Run, Standstill};
 use crate::network::LAST;
 
@@ -20,6 +20,7 @@ impl<C: Conditions> Machine<'_, C> {
         Ok(Run {
             timeline: Timeline { stages: self.timeline },
             transfers: transfers.collect(),
+            collectives: self.collectives,
             copies: self.copies.into_all(),
             releases: self.releases,
             events: self.events,
@@ -51,7 +52,10 @@ impl<C: Conditions> Machine<'_, C> {
                 let slot = self.next_slot(stage);
                 let lacks = |value: &Value| !self.progress[self.cell(*value, step)].arrived;
                 match (self.remote_needs(stage, slot).find(lacks), self.setup.room) {
-                    (Some(value), _) => Cause::Value { on: maker(self.setup, value) },
+                    (Some(value), _) => match sender(self.setup, value) {
+                        Some(on) => Cause::Value { on },
+                        None => Cause::Collective,
+                    },
                     (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let limit = room.limits[device];

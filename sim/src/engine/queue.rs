@@ -13,8 +13,12 @@ pub(super) enum Event {
     LookAfter { flow: u32, generation: u32 },
     /// What a transfer carries is there.
     Arrival { transfer: u32 },
+    /// A copy that shares no link is there.
+    CopyEnd { copy: u32 },
     /// `stage` may begin its next step.
     Release { stage: u32 },
+    /// What a collective hands on is there.
+    Meet { collective: u32 },
 }
 
 /// Events to come. Pushing and popping take O(log n) of the events waiting, a few per stage.

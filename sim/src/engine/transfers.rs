@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pipeline::{Nanos, Pass};
 
-use super::machine::{Channel, Machine, Stage, State, maker, small, taker};
+use super::machine::{Channel, Machine, Stage, State, sender, small, taker};
 use super::queue::{Event, Queue};
 use super::{Conditions, Protocol, Transfer};
 use crate::network::LookAfter;
@@ -158,7 +158,8 @@ impl<C: Conditions> Machine<'_, C> {
             for value in self.remote_needs(stage, slot) {
                 let cell = self.cell(value, step);
                 self.progress[cell].asked = true;
-                let from = maker(self.setup, value);
+                // Nobody sends what a collective hands on.
+                let Some(from) = sender(self.setup, value) else { continue };
                 let channel = self.channel(from, stage);
                 self.move_on(channel);
             }

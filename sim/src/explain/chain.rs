@@ -1,6 +1,6 @@
 //! The runs whose differences are the causes: each leaves out one cause more than the one before.
 
-use pipeline::{Costs, Fault, Nanos, PassTimes, Span, Timeline};
+use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
 use super::causes::CAUSES;
 use crate::boundary::{Boundary, GradientReduction, Synchronisation};
@@ -58,10 +58,15 @@ pub(super) fn of_replay<T: Clone>(
     run: &mut impl FnMut(&Costs) -> Result<T, Fault>,
 ) -> Result<[T; CAUSES], Fault> {
     let nominal = run(costs)?;
-    let free = run(&Costs::new(costs.chunks().to_vec(), Nanos(0)))?;
+    // Copies that take no time are as good as none.
+    let kept = match costs.copies() {
+        [] => nominal.clone(),
+        _ => run(&costs.clone().with_copies(Vec::new()))?,
+    };
+    let free = run(&without_communication(costs))?;
     let equal = run(&averaged(costs))?;
     let alone = || nominal.clone();
-    Ok([actual, alone(), alone(), alone(), nominal.clone(), free, equal])
+    Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
 /// What `take` says of the last step of `actual`, and of runs of `setup` without noise that leave
@@ -93,6 +98,8 @@ pub(super) fn of_engine<T: Clone>(
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
     let at_once = Setup { communication, boundary: &reduced, ..unshared };
+    let silent = without_communication(setup.costs);
+    let at_once = Setup { costs: &silent, ..at_once };
     let free = alone(&at_once)?;
     let costs = averaged(setup.costs);
     let equal = alone(&Setup { costs: &costs, ..at_once })?;
@@ -131,9 +138,14 @@ fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2
     route.latency.0.saturating_add(u64::try_from(sending).unwrap_or(u64::MAX))
 }
 
-/// All chunks alike, as much work in all as before, and no hop.
+/// The same with no time for hops and collectives.
+fn without_communication(costs: &Costs) -> Costs {
+    costs.clone().with_hop(Nanos(0)).with_shards(costs.shards().to_vec(), Collectives::default())
+}
+
+/// All chunks and all shards alike, as much work in all as before, and no hop or collective.
 fn averaged(costs: &Costs) -> Costs {
-    let chunks = costs.chunks().len() as u64;
+    let (chunks, shards) = (costs.chunks().len() as u64, costs.shards().len() as u64);
     let total = |part: fn(&PassTimes) -> Nanos| -> Nanos { costs.chunks().iter().map(part).sum() };
     let totals = [
         total(|times| times.forward),
@@ -145,5 +157,12 @@ fn averaged(costs: &Costs) -> Costs {
             totals.map(|total| total.share(index, chunks));
         PassTimes { forward, backward_input, backward_weight }
     };
+    let before: Nanos = costs.shards().iter().map(|times| times.before).sum();
+    let after: Nanos = costs.shards().iter().map(|times| times.after).sum();
+    let shard = |index: u64| ShardTimes {
+        before: before.share(index, shards),
+        after: after.share(index, shards),
+    };
     Costs::new((0..chunks).map(chunk).collect(), Nanos(0))
+        .with_shards((0..shards).map(shard).collect(), Collectives::default())
 }

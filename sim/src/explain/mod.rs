@@ -10,17 +10,20 @@ mod gaps;
 mod path;
 mod waits;
 
-use pipeline::{Nanos, Schedule, Timeline, Value};
+use std::collections::BTreeMap;
+
+use pipeline::{Costs, Nanos, Pass, Schedule, Timeline, Value};
 
 pub use causes::{CAUSES, Cause, Causes};
 pub use gaps::Gaps;
 pub use path::{Path, Summary};
 pub use waits::{Link, Wait, Waits};
 
-use crate::engine::{Run, Transfer};
+use crate::engine::{Collective, Run, Transfer};
 
 /// The run that `timeline` shows, where links are never shared: what is made leaves at once and
 /// travels for `hop` of the value, its two stages and the time at which it was made, in nanoseconds.
+/// Collectives are added by [`with_collectives`].
 #[must_use]
 pub fn unshared(
     schedule: &Schedule,
@@ -30,9 +33,10 @@ pub fn unshared(
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let mut transfers = Vec::new();
     for (from, spans) in timeline.stages.iter().enumerate() {
-        let made = |span: &pipeline::Span| {
+        let made = move |span: &pipeline::Span| {
             let end = span.end;
-            span.slot.passes().filter_map(|pass| pass.makes()).map(move |value| (value, end))
+            let values = span.slot.passes().filter_map(Pass::makes);
+            values.map(move |value| (value, end))
         };
         for (value, made) in spans.iter().flat_map(made) {
             let taker = value.taken_by(shape.chunks());
@@ -44,5 +48,36 @@ pub fn unshared(
         }
     }
     transfers.sort_by_key(|one| one.end);
-    Run { timeline, transfers, copies: Vec::new(), releases: Vec::new(), events: 0 }
+    Run {
+        timeline,
+        transfers,
+        collectives: Vec::new(),
+        copies: Vec::new(),
+        releases: Vec::new(),
+        events: 0,
+    }
+}
+
+/// `run`, one step of `schedule`, with the collectives of the vocabulary, each as long as `costs`
+/// say.
+#[must_use]
+pub fn with_collectives(mut run: Run, schedule: &Schedule, costs: &Costs) -> Run {
+    let shape = schedule.shape();
+    let mut all: BTreeMap<usize, Collective> = BTreeMap::new();
+    for (stage, spans) in run.timeline.stages.iter().enumerate() {
+        for span in spans {
+            let values = span.slot.passes().filter_map(Pass::makes);
+            for value in values.filter(|value| value.is_collective(shape)) {
+                let end = Nanos(span.end.0.saturating_add(costs.arrival(value, shape).0));
+                let one = Collective { value, step: 0, last: stage, made: span.end, end };
+                let last = all.entry(shape.value_cell(value)).or_insert(one);
+                if last.made < one.made {
+                    *last = one;
+                }
+            }
+        }
+    }
+    run.collectives = all.into_values().collect();
+    run.collectives.sort_by_key(|one| one.made);
+    run
 }

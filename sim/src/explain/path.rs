@@ -20,10 +20,10 @@ pub struct Summary {
     /// When its last slot ends.
     pub end: Nanos,
     /// Time in passes, by kind in the order of [`Kind::ALL`].
-    pub passes: [Nanos; 4],
+    pub passes: [Nanos; Kind::ALL.len()],
     /// Time in pairs of passes.
     pub pairs: Nanos,
-    /// Time between a slot and the one it set off: transfers, copies.
+    /// Time between a slot and the one it set off: transfers, collectives, copies.
     pub transfers: Nanos,
     /// By stage, time in its slots.
     pub stages: Vec<Nanos>,

@@ -1,8 +1,8 @@
 //! What each slot of a run waited for.
 
-use pipeline::{Nanos, Schedule, Span, Value};
+use pipeline::{Nanos, Pass, Schedule, Span, Value};
 
-use crate::engine::{HostCopy, Run, Transfer};
+use crate::engine::{Collective, HostCopy, Run, Transfer};
 
 /// What let a slot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,8 @@ pub enum Wait {
     Order,
     /// A value from another stage.
     Value(Transfer),
+    /// A value that all stages take part in handing on: the last of them, and the collective.
+    Collective(Collective),
     /// Its device, or room on it: another stage of the device came first.
     Device,
     /// A value that a stage of its device was sending, where sending takes the device's time.
@@ -53,7 +55,7 @@ pub struct Waits<'a> {
     slots: Vec<usize>,
     /// By step, row and microbatch: position of the slot that makes the value, on its stage.
     made_at: Vec<u32>,
-    /// The same for the transfer that carries it.
+    /// The same for the transfer that carries it, or the collective.
     carried_by: Vec<u32>,
 }
 
@@ -63,12 +65,14 @@ impl<'a> Waits<'a> {
     pub fn new(schedule: &'a Schedule, run: &'a Run, devices: &'a [usize]) -> Self {
         let steps = run.releases.len().max(1);
         let slots = run.timeline.stages.iter().map(|spans| spans.len() / steps).collect();
-        let cells = vec![NONE; 2 * schedule.shape().cells() * steps];
+        let cells = vec![NONE; schedule.shape().value_cells() * steps];
         let (made_at, carried_by) = (cells.clone(), cells);
         let mut waits = Self { schedule, run, devices, slots, made_at, carried_by };
         for stage in 0..run.timeline.stages.len() {
             for (at, span) in run.timeline.stages[stage].iter().enumerate() {
-                for value in span.slot.passes().filter_map(|pass| pass.makes()) {
+                // What all stages make has no place of its own: the collective names the last.
+                let alone = |value: &Value| value.chunk().is_some();
+                for value in span.slot.passes().filter_map(Pass::makes).filter(alone) {
                     let cell = waits.cell(value, waits.step(stage, at));
                     waits.made_at[cell] = u32::try_from(at).unwrap_or(NONE);
                 }
@@ -76,6 +80,10 @@ impl<'a> Waits<'a> {
         }
         for (index, transfer) in run.transfers.iter().enumerate() {
             let cell = waits.cell(transfer.value, transfer.step as usize);
+            waits.carried_by[cell] = u32::try_from(index).unwrap_or(NONE);
+        }
+        for (index, collective) in run.collectives.iter().enumerate() {
+            let cell = waits.cell(collective.value, collective.step as usize);
             waits.carried_by[cell] = u32::try_from(index).unwrap_or(NONE);
         }
         waits
@@ -116,6 +124,9 @@ impl<'a> Waits<'a> {
         if let Some(transfer) = self.arrival(stage, step, span) {
             return (Wait::Value(transfer), self.maker(&transfer));
         }
+        if let Some(collective) = self.meeting(stage, step, span) {
+            return (Wait::Collective(collective), self.last_of(&collective));
+        }
         if first && step > 0 && self.run.releases[step - 1][stage] == span.start {
             return (Wait::Boundary, None);
         }
@@ -125,15 +136,44 @@ impl<'a> Waits<'a> {
 
     /// The transfer whose arrival let the slot begin, if one did.
     fn arrival(&self, stage: usize, step: usize, span: Span) -> Option<Transfer> {
-        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
-        let needs = span.slot.passes().flat_map(|pass| pass.needs(shape.chunks()));
-        let home = |value: &Value| placement.stage(shape, value.chunk(), value.microbatch());
-        let remote = needs.filter(|value| home(value) != stage);
-        let transfers = remote.filter_map(|value| {
+        let shape = self.schedule.shape();
+        let sent = self.remote(stage, span).filter(|value| !value.is_collective(shape));
+        let transfers = sent.filter_map(|value| {
             let index = self.carried_by[self.cell(value, step)];
             self.run.transfers.get(index as usize).copied()
         });
         transfers.into_iter().find(|transfer| transfer.end == span.start)
+    }
+
+    /// The collective whose end let the slot begin, if one did.
+    fn meeting(&self, stage: usize, step: usize, span: Span) -> Option<Collective> {
+        let shape = self.schedule.shape();
+        let handed_on = self.remote(stage, span).filter(|value| value.is_collective(shape));
+        let collectives = handed_on.filter_map(|value| {
+            let index = self.carried_by[self.cell(value, step)];
+            self.run.collectives.get(index as usize).copied()
+        });
+        collectives.into_iter().find(|collective| collective.end == span.start)
+    }
+
+    /// What the slot needs that its own stage does not make alone.
+    fn remote(&self, stage: usize, span: Span) -> impl Iterator<Item = Value> + use<> {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let needs = span.slot.passes().flat_map(move |pass| pass.needs(shape));
+        needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
+    }
+
+    /// Where the slot stands whose end set `collective` off.
+    fn last_of(&self, collective: &Collective) -> Option<(usize, usize)> {
+        let spans = &self.run.timeline.stages[collective.last];
+        let made = |pass: Pass| pass.makes() == Some(collective.value);
+        let first = spans.partition_point(|span| span.end < collective.made);
+        let ended = (first..spans.len()).take_while(|&at| spans[at].end == collective.made);
+        let mut ended = ended.filter(|&at| {
+            self.step(collective.last, at) == collective.step as usize
+                && spans[at].slot.passes().any(made)
+        });
+        Some((collective.last, ended.next()?))
     }
 
     /// What on its device the slot waited for.
@@ -188,8 +228,10 @@ impl<'a> Waits<'a> {
             if spans[at].start < moment {
                 return true;
             }
-            let arrived = self.arrival(stage, self.step(stage, at), spans[at]);
-            if arrived.is_some_and(|transfer| transfer.made < moment) {
+            let step = self.step(stage, at);
+            let arrived = self.arrival(stage, step, spans[at]).map(|transfer| transfer.made);
+            let met = || self.meeting(stage, step, spans[at]).map(|collective| collective.made);
+            if arrived.or_else(met).is_some_and(|made| made < moment) {
                 return true;
             }
         }
@@ -226,7 +268,6 @@ impl<'a> Waits<'a> {
 
     fn cell(&self, value: Value, step: usize) -> usize {
         let shape = self.schedule.shape();
-        let row = step * 2 * usize::from(shape.chunks()) + value.row(shape.chunks());
-        row * shape.microbatches() as usize + value.microbatch() as usize
+        step * shape.value_cells() + shape.value_cell(value)
     }
 }

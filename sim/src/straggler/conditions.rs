@@ -25,9 +25,8 @@ impl Stragglers {
 
 impl Conditions for WeatherConditions<'_> {
     fn pass(&self, _: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64 {
-        let times = self.costs.chunks()[usize::from(pass.chunk)];
         let weather = self.stragglers.weather(self.replica, u64::from(step));
-        weather.pass_duration(times, stage, pass, start)
+        weather.duration_under(self.costs, stage, pass, start)
     }
 
     fn hop(

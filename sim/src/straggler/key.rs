@@ -32,18 +32,22 @@ impl Key {
             Kind::B => 1,
             Kind::W => 2,
             Kind::BW => 3,
+            Kind::S => 4,
+            Kind::T => 5,
         };
         self.rng(stage as u64, word(purpose, kind, pass.chunk, pass.microbatch))
     }
 
     /// The random numbers of the transfer of `value` between two stages.
     pub(super) fn hop(self, from: usize, to: usize, value: Value) -> SplitMix64 {
-        let kind = match value {
-            Value::Output { .. } => 0,
-            Value::Gradient { .. } => 1,
+        let (kind, chunk) = match value {
+            Value::Output { chunk, .. } => (0, chunk),
+            Value::Gradient { chunk, .. } => (1, chunk),
+            Value::Statistics { .. } => (2, 0),
+            Value::HiddenGradient { .. } => (3, 0),
         };
         let place = (from as u64) << 32 | to as u64;
-        self.rng(place, word(Purpose::Hop, kind, value.chunk(), value.microbatch()))
+        self.rng(place, word(Purpose::Hop, kind, chunk, value.microbatch()))
     }
 
     /// The random numbers of the validation after a step.

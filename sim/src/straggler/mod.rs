@@ -250,7 +250,8 @@ pub struct Weather<'a> {
 
 impl<'a> Weather<'a> {
     /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
-    /// times of its chunk. BW takes as long as B and, right behind it, W.
+    /// times of its chunk. BW takes as long as B and, right behind it, W; S and T are no work of a
+    /// chunk and take nothing.
     ///
     /// At least 1 where the nominal time is not 0, and 0 where it is; saturates.
     #[must_use]
@@ -268,7 +269,21 @@ impl<'a> Weather<'a> {
                 let second = part(Kind::W, backward_weight, start.saturating_add(first));
                 first.saturating_add(second)
             }
+            Kind::S | Kind::T => 0,
         }
+    }
+
+    /// How long `pass` takes on `stage` under `costs` if it begins at `start`, as
+    /// [`Self::pass_duration`] says of the passes of a chunk.
+    ///
+    /// # Panics
+    /// If the costs have no such chunk or shard.
+    #[must_use]
+    pub fn duration_under(&self, costs: &Costs, stage: usize, pass: Pass, start: u64) -> u64 {
+        if pass.kind.is_of_vocabulary() {
+            return self.part_duration(costs.of(pass).0, stage, pass, start);
+        }
+        self.pass_duration(costs.chunks()[usize::from(pass.chunk)], stage, pass, start)
     }
 
     /// How long `value` travels from stage `from` to stage `to` if it leaves at `start`, in
@@ -321,12 +336,20 @@ pub struct WeatherTiming<'a> {
 
 impl Timing for WeatherTiming<'_> {
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
-        let nominal = self.costs.chunks()[usize::from(pass.chunk)];
-        self.weather.pass_duration(nominal, stage, pass, start)
+        self.weather.duration_under(self.costs, stage, pass, start)
     }
 
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
         self.weather.hop_duration(self.costs.hop().0, from, to, value, start)
+    }
+
+    fn copy(&self, chunk: u16, way: pipeline::Way) -> u64 {
+        self.costs.copy(chunk, way).0
+    }
+
+    /// Collectives are steady: links have noise, and no single one carries them.
+    fn collective(&self, value: Value, _: u64) -> u64 {
+        self.costs.collectives().of(value).0
     }
 }
 

@@ -361,7 +361,7 @@ impl Execute {
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }
-        let chart = |(title, timeline)| gantt::Chart { title, timeline, row: "stage" };
+        let chart = |(title, timeline)| gantt::Chart { title, timeline, row: "stage", copies: &[] };
         let charts: Vec<_> = drawn.iter().map(|(name, one)| chart((&name[..], one))).collect();
         files::write(path, gantt::svg(&charts)?)
     }
@@ -398,8 +398,10 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         let (transfers, releases, memory) = (&[], &[], &[]);
         let (steps, optimizer) = (1, Nanos(0));
         let trace = Trace {
+            copies: &[],
             name: &name,
             timeline: &timeline,
+            shape: one.outcome.case.schedule.shape(),
             steps,
             transfers,
             releases,

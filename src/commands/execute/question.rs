@@ -170,6 +170,14 @@ fn job(
         model = Some(trained);
     }
     let mut case = question::case(scenario, &own, rule)?;
+    if case.schedule.copies().is_some() {
+        let message = format!(
+            "{} keeps activations on the host, which the executor cannot: it runs orders without \
+             copies, such as gis",
+            case.name
+        );
+        return Err(Error::question(message));
+    }
     if case.steady.is_some() {
         let message = format!("{}: steps that are run end with a flush", rule.name());
         let cure = "run 1f1b: it is the same order, with a flush after every step";

@@ -75,7 +75,8 @@ pub(super) fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<
     };
     let drawn = ways.iter().map(timeline).collect::<Result<Vec<_>, _>>();
     let drawn = drawn.map_err(|fault| setting.error(&fault))?;
-    let charts = drawn.iter().map(|(title, timeline)| Chart { title, timeline, row: "device" });
+    let charts =
+        drawn.iter().map(|(title, timeline)| Chart { title, timeline, row: "device", copies: &[] });
     let charts: Vec<Chart<'_>> = charts.collect();
     Ok(gantt::svg(&charts)?)
 }

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::error::Error;
 
+/// The convention of a cell that stands beside a measured figure, and is not checked.
+pub(super) const BESIDE: &str = "measured, beside";
+
 /// One cell of a table.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Cell {

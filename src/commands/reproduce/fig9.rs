@@ -1,7 +1,7 @@
 //! Figure 9: bubble rate over the memory limit, for the heuristic on one chunk per stage and for
 //! ZB-V, in the settings of table 8.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pipeline::Limit;
 use rayon::prelude::*;
@@ -33,10 +33,7 @@ struct Point {
 
 pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Error> {
     let scenario = sources.scenario("table8.toml")?;
-    let (path, text) = sources.text(FIGURES)?;
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
-    let points = reader.deserialize().collect::<Result<Vec<Point>, _>>().map_err(unreadable)?;
+    let (path, points) = points(sources)?;
     let cells = points
         .par_iter()
         .flat_map(|point| {
@@ -48,6 +45,29 @@ pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Error> {
     let title = "Figure 9: bubble rate over the memory limit".to_owned();
     let text = summary(&scenario, &cells);
     Ok(Reproduced { table: Table::Fig9, title, cells, text })
+}
+
+/// The published points, and the path to name in errors about them.
+fn points(sources: &Sources) -> Result<(PathBuf, Vec<Point>), Error> {
+    let (path, text) = sources.text(FIGURES)?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
+    let points = reader.deserialize().collect::<Result<Vec<Point>, _>>().map_err(unreadable)?;
+    Ok((path, points))
+}
+
+/// The memory limits of the figure, in order of appearance.
+pub(super) fn limits(sources: &Sources) -> Result<Vec<Limit>, Error> {
+    let (path, points) = points(sources)?;
+    let mut limits: Vec<Limit> = Vec::new();
+    for point in points {
+        let limit = point.memory_limit.parse();
+        let limit = limit.map_err(|error| error_in(&path, None, &format!("{error}")))?;
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
+    Ok(limits)
 }
 
 pub(super) fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Error {

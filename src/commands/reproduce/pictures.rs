@@ -15,7 +15,9 @@ pub(super) fn of(reproduced: &Reproduced) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     Ok(match table {
-        Table::Table2 | Table::Vocabulary | Table::Odc | Table::Controllable => None,
+        Table::Table2 | Table::Vocabulary | Table::Odc | Table::Controllable | Table::Offload => {
+            None
+        }
         Table::Fig9 => Some(lines::svg(&curves(title, cells))?),
         Table::Table5 | Table::Table8 | Table::Interleave => Some(bars::svg(&bars(title, cells))?),
     })

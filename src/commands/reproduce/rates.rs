@@ -72,18 +72,22 @@ fn cell(
     }))
 }
 
-/// The case on a clock that ticks once more often per chunk of a stage, so that every chunk's
-/// share of the stage's times is whole. Rates do not depend on the clock.
+/// The case on a clock on which every chunk's share of the stage's times is whole.
 fn exact_case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
     let mut setting = setting.clone();
+    let chunks = setting.keys.chunks.unwrap_or(1);
+    tick(&mut setting, chunks);
+    question::case(scenario, &setting, rule)
+}
+
+/// Puts `setting` on a clock that ticks `chunks` times as often. Rates do not depend on the clock.
+pub(super) fn tick(setting: &mut Setting, chunks: u64) {
     let keys = &mut setting.keys;
-    let chunks = keys.chunks.unwrap_or(1);
     let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
     let times = times.into_iter().flatten().flatten().chain(&mut keys.hop);
     for time in times {
         *time = Nanos(time.0.saturating_mul(chunks));
     }
-    question::case(scenario, &setting, rule)
 }
 
 /// The bubble rate under `convention`, and the true one where that omits something.

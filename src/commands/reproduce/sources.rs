@@ -16,16 +16,19 @@ macro_rules! built_in {
 }
 
 /// The same files, for use away from the repository.
-const BUILT_IN: [(&str, &str); 9] = built_in![
+const BUILT_IN: [(&str, &str); 12] = built_in![
     "table2.toml",
     "table5.toml",
     "table8.toml",
     "interleave.toml",
     "fig9.csv",
     "vocabulary.csv",
+    "vocabulary-tables.csv",
     "odc.csv",
     "odc-lengths.csv",
-    "controllable.csv"
+    "controllable.csv",
+    "offload-fig1.csv",
+    "offload-fig15.csv"
 ];
 
 /// The largest file of figures.

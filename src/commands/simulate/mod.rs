@@ -43,6 +43,10 @@ Examples:
       --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
       --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
       --stall 0.001:50ms --seed 1 --replicas 1000
+  Half of the activations on the host between forward and backward, over PCIe:
+    debubble simulate --stages 8 --microbatches 32 --schedule gis-h,po-h,po-f --chunks 4 \\
+      --forward 30ms --backward-input 30ms --backward-weight 20ms --activation 1GiB \\
+      --host-bandwidth 15GB/s
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
   Why stages wait, and what changes would be worth:
@@ -208,9 +212,15 @@ impl Simulate {
     fn write_files(&self, outcomes: &[Outcome], drawn: &[Option<Timeline>]) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let titles: Vec<String> = outcomes.iter().map(title).collect();
-            let charts = titles.iter().zip(drawn.iter().flatten());
+            let copies = outcomes.iter().map(outcome::copies).collect::<Result<Vec<_>, _>>()?;
+            let charts = titles.iter().zip(drawn.iter().flatten()).zip(&copies);
             let charts: Vec<_> = charts
-                .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage" })
+                .map(|((title, timeline), copies)| gantt::Chart {
+                    title,
+                    timeline,
+                    row: "stage",
+                    copies,
+                })
                 .collect();
             files::write(path, gantt::svg(&charts)?)?;
         }

@@ -73,8 +73,8 @@ struct Data {
     /// By cause: name and colour.
     causes: Vec<[&'static str; 2]>,
     /// By kind: the colour of a first and of a later chunk.
-    colours: [[String; 2]; 4],
-    letters: [String; 4],
+    colours: [[String; 2]; Kind::ALL.len()],
+    letters: [String; Kind::ALL.len()],
     charts: Vec<ChartData>,
 }
 
@@ -133,6 +133,7 @@ fn slot(link: &Link) -> Vec<u64> {
         Wait::HostCopy(_) => (5, 0, 0),
         Wait::HostRoom(_) => (6, 0, 0),
         Wait::Boundary => (7, 0, 0),
+        Wait::Collective(one) => (8, one.last, (one.end - one.made).0),
     };
     let mut slot = vec![link.span.start.0, link.span.end.0, wait, by as u64, travel];
     for pass in link.span.slot.passes() {
@@ -144,7 +145,8 @@ fn slot(link: &Link) -> Vec<u64> {
 fn transfer(one: &Transfer) -> [u64; 7] {
     let Transfer { value, from, to, made, end, .. } = *one;
     let gradient = u64::from(matches!(value, Value::Gradient { .. }));
-    let (chunk, microbatch) = (u64::from(value.chunk()), u64::from(value.microbatch()));
+    let (chunk, microbatch) =
+        (u64::from(value.chunk().unwrap_or(0)), u64::from(value.microbatch()));
     [from as u64, to as u64, made.0, end.0, gradient, chunk, microbatch]
 }
 

@@ -2,7 +2,7 @@
 // A span is [start, end, wait, by, travel, kind, chunk, microbatch, (the same of a second pass)],
 // a transfer [from, to, made, end, gradient, chunk, microbatch]; all times are nanoseconds.
 const data = JSON.parse(document.getElementById("data").textContent);
-const KINDS = ["F", "B", "W", "BW"];
+const KINDS = ["F", "B", "W", "BW", "S", "T"];
 const LEFT = 96, TOP = 24, INK = "#222", IDLE = "#ececec";
 const el = (id) => document.getElementById(id);
 let view = [0, data.end || 1];
@@ -36,11 +36,13 @@ function waited(span, before) {
   const what = ["nothing", "the slot before it", "a value from stage " + by + ", " + text(travel) +
     " on its way", "the device, which stage " + by + " had", "what stage " + by + " was sending",
     "its activation on the way from the host", "room, until an activation was on the host",
-    "the end of the step before"];
+    "the end of the step before", "a collective of all stages, " + text(travel) +
+    " long, set off by stage " + by];
   lines.push("waited for: " + what[wait]);
   if (gap > 0) {
-    const sent = wait === 2 ? Math.min(gap, travel) : 0;
-    const causes = wait === 2
+    const carried = wait === 2 || wait === 8;
+    const sent = carried ? Math.min(gap, travel) : 0;
+    const causes = carried
       ? "on its way " + text(sent) + ", work of stage " + by + " " + text(gap - sent)
       : null;
     lines.push("idle before it: " + text(gap) + (causes ? " (" + causes + ")" : ""));
@@ -218,6 +220,7 @@ class Gantt extends Chart {
       const wide = Math.max(to - from, hit && wanted !== null ? 1.5 : 0.5);
       all.forEach(([kind, chunk], part) => {
         const colours = data.colours[kind];
+        // S and T have a shard in place of the chunk, and one colour.
         const later = chunk >= this.stages || chunk % this.stages !== row.stage ? 1 : 0;
         pen.globalAlpha = hit ? 1 : 0.15;
         pen.fillStyle = colours[later];
@@ -407,7 +410,10 @@ for (const chart of data.charts) {
   const links = linkRows(chart);
   if (links.length) new Links(links, links.length > 32 ? 7 : 12, "transfers, " + chart.name);
 }
+const used = new Set(data.charts.flatMap((chart) => chart.stages.flat())
+  .flatMap((span) => passes(span).map(([kind]) => kind)));
 KINDS.forEach((kind, at) => {
+  if (at > 3 && !used.has(at)) return;
   const key = document.createElement("span");
   key.className = "key";
   key.style.background = data.colours[at][0];

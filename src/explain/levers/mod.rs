@@ -2,9 +2,11 @@
 
 mod memory;
 
-use pipeline::{Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, Value};
+use pipeline::{
+    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value, Way,
+};
 use sim::engine::{Conditions, Steady};
-use sim::timed::{self, Timing};
+use sim::timed::{self, Nominal, Timing};
 
 use crate::error::Error;
 use crate::hardware::Hardware;
@@ -140,7 +142,7 @@ impl Bench<'_> {
             self.notes.push(note);
         }
         let name = format!("a layer from stage {slowest} to stage {fastest}");
-        self.try_costs(name, Costs::new(chunks, costs.hop()), Links::None)
+        self.try_costs(name, costs.clone().with_chunks(chunks), Links::None)
     }
 
     /// Each stage 5 % slower and 5 % faster.
@@ -161,7 +163,15 @@ impl Bench<'_> {
                     true => format!("stages {stage} and {twin} 5 % {word}"),
                     false => format!("stage {stage} 5 % {word}"),
                 };
-                self.try_costs(name, Costs::new(chunks, costs.hop()), Links::None)?;
+                let mut shards = costs.shards().to_vec();
+                if let Some(times) = shards.get_mut(stage) {
+                    let [before, after] =
+                        [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
+                    *times = ShardTimes { before, after };
+                }
+                let slower = costs.clone().with_chunks(chunks);
+                let slower = slower.with_shards(shards, costs.collectives());
+                self.try_costs(name, slower, Links::None)?;
             }
         }
         Ok(())
@@ -176,7 +186,7 @@ impl Bench<'_> {
         if links != Links::All {
             return self.add(name.to_owned(), self.case, links, false);
         }
-        let ordered = Costs::new(costs.chunks().to_vec(), Nanos(costs.hop().0.div_ceil(2)));
+        let ordered = costs.clone().with_hop(Nanos(costs.hop().0.div_ceil(2)));
         let rebuilt = rebuilt(self.case, &ordered)
             .map(|(_, schedule)| Case { schedule, ..self.case.clone() });
         self.add(name.to_owned(), rebuilt.as_ref().unwrap_or(self.case), links, rebuilt.is_some())
@@ -201,8 +211,7 @@ impl Bench<'_> {
 
 /// The problem of `case` with other costs and limits.
 fn problem(case: &Case, costs: Costs, limits: Option<&Limits>) -> Result<Problem, Fault> {
-    let problem = Problem::new(case.schedule.shape(), costs)?;
-    let problem = problem.with_footprints(case.problem.footprints().clone())?;
+    let problem = case.problem.clone().with_costs(costs)?;
     let Some(limits) = limits else { return Ok(problem) };
     let limits: Vec<Limit> = limits.by_stage().iter().copied().map(Limit::Bytes).collect();
     problem.with_limits(&limits)
@@ -213,7 +222,7 @@ fn problem(case: &Case, costs: Costs, limits: Option<&Limits>) -> Result<Problem
 fn rebuilt(case: &Case, costs: &Costs) -> Option<(Problem, pipeline::Schedule)> {
     let family = case.family.filter(|&family| question::depends_on_times(family))?;
     let problem = problem(case, costs.clone(), case.limits.as_ref()).ok()?;
-    let schedule = family.schedule(&problem).ok()?;
+    let schedule = question::offloaded(family.schedule(&problem).ok()?, &problem);
     Some((problem, schedule))
 }
 
@@ -267,6 +276,14 @@ impl<T: Timing> Timing for Faster<T> {
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
         self.links.shorten(self.inner.hop(value, from, to, start), from, to)
     }
+
+    fn copy(&self, chunk: u16, way: Way) -> u64 {
+        self.inner.copy(chunk, way)
+    }
+
+    fn collective(&self, value: Value, start: u64) -> u64 {
+        self.inner.collective(value, start)
+    }
 }
 
 impl<T: Conditions> Conditions for Faster<T> {
@@ -285,19 +302,6 @@ impl<T: Conditions> Conditions for Faster<T> {
     ) -> u64 {
         let time = self.inner.hop(nominal, value, from, to, step, start);
         self.links.shorten(time, from, to)
-    }
-}
-
-/// Everything takes what the costs say.
-struct Nominal<'a>(&'a Costs);
-
-impl Timing for Nominal<'_> {
-    fn duration(&self, _: usize, pass: Pass, _: u64) -> u64 {
-        self.0.of(pass).0
-    }
-
-    fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
-        self.0.hop().0
     }
 }
 

@@ -61,7 +61,7 @@ impl<T: Real> Stages<T> {
             stage.begin_step(step).unwrap();
             stage.clear().unwrap();
         }
-        let chunks = self.schedule.shape().chunks();
+        let shape = self.schedule.shape();
         let mut values: HashMap<Value, Vec<T>> = HashMap::new();
         let mut at = vec![0; self.stages.len()];
         for run in self.schedule.walk() {
@@ -69,7 +69,7 @@ impl<T: Real> Stages<T> {
             for _ in 0..run.passes {
                 let pass = self.schedule.orders()[stage].passes()[at[stage]];
                 at[stage] += 1;
-                let inputs = pass.needs(chunks).filter(|need| need.chunk() != pass.chunk);
+                let inputs = pass.needs(shape).filter(|need| need.chunk() != Some(pass.chunk));
                 let input = inputs.map(|need| values.remove(&need).unwrap()).next();
                 let made = self.stages[stage].run(pass, input).unwrap();
                 self.ledgers[stage].run(pass, &self.footprints);

@@ -51,6 +51,11 @@ fn number<T: PartialEq>(all: &[T], one: &T) -> u8 {
     (0..).zip(all).find(|(_, other)| *other == one).map_or(0, |(at, _)| at)
 }
 
+/// The chunk that made `value`; no value of all stages is ever sent.
+fn number_of(value: Value) -> u16 {
+    value.chunk().unwrap_or(0)
+}
+
 impl Head {
     /// The header and a payload behind it.
     pub(super) fn frame(self, payload: &[u8]) -> Vec<u8> {
@@ -58,7 +63,7 @@ impl Head {
         let kind: u8 = match self {
             Self::Value(name) => {
                 (step, attempt) = (name.step, name.attempt);
-                (chunk, microbatch) = (name.value.chunk(), name.value.microbatch());
+                (chunk, microbatch) = (number_of(name.value), name.value.microbatch());
                 detail = u8::from(matches!(name.value, Value::Gradient { .. }));
                 0
             }
@@ -226,7 +231,7 @@ pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
     bytes.extend((from as u64).to_le_bytes());
     bytes.extend(number.to_le_bytes());
     bytes.push(u8::from(matches!(value, Value::Gradient { .. })));
-    bytes.extend(value.chunk().to_le_bytes());
+    bytes.extend(number_of(value).to_le_bytes());
     bytes.extend(value.microbatch().to_le_bytes());
     bytes.resize(SIGHTING, 0);
     bytes

@@ -49,17 +49,30 @@ pub(in crate::family) const ABOUT_HALF: About = About {
 };
 
 pub(in crate::family) fn v_min(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_MIN.name, super::MAX_STAGES)?;
-    Schedule::new(shape, Placement::Vee, generate(shape, v_min_block).orders(shape))
+    schedule(problem, ABOUT_MIN.name, v_min_block)
 }
 
 pub(in crate::family) fn v_half(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = super::check(problem, ABOUT_HALF.name, super::MAX_STAGES)?;
-    Schedule::new(shape, Placement::Vee, generate(shape, v_half_block).orders(shape))
+    schedule(problem, ABOUT_HALF.name, v_half_block)
 }
 
-/// The cells of stage `i` of `p` for the first microbatch, in the order of [`Work::CHAIN`].
-pub(super) type Block = fn(usize, usize) -> [usize; 4];
+/// The cells of stage `i` of `p` for the first microbatch, in the order of [`Work::CHAIN`]: before
+/// every pass its input, and no two passes of a stage in cells that are alike modulo six.
+pub(in crate::family) trait Block: Fn(usize, usize) -> [usize; 4] {}
+impl<T: Fn(usize, usize) -> [usize; 4]> Block for T {}
+
+/// `block` repeated, reordered and squeezed, for the family called `name`.
+///
+/// # Errors
+/// For more stages than can be reordered in reasonable time.
+pub(in crate::family) fn schedule(
+    problem: &Problem,
+    name: &'static str,
+    block: impl Block,
+) -> Result<Schedule, Fault> {
+    let shape = super::check(problem, name, super::MAX_STAGES)?;
+    Schedule::new(shape, Placement::Vee, generate(shape, block).orders(shape))
+}
 
 pub(super) fn v_min_block(p: usize, i: usize) -> [usize; 4] {
     let shift = if p.is_multiple_of(3) { 2 } else { 0 };
@@ -71,14 +84,14 @@ pub(super) fn v_half_block(p: usize, i: usize) -> [usize; 4] {
     [2 * i, 3 * p - i - 2, 3 * p + shift + 2 * i - 1, 6 * p + shift - i - 2]
 }
 
-pub(super) fn generate(shape: Shape, block: Block) -> Grid {
-    let make = |microbatches| Ok(make(shape.stages(), microbatches, block));
+pub(super) fn generate(shape: Shape, block: impl Block) -> Grid {
+    let make = |microbatches| Ok(make(shape.stages(), microbatches, &block));
     let made: Result<Grid, Infallible> =
         Grid::by_repetition(shape.stages(), shape.microbatches() as usize, make);
     made.unwrap_or_else(|never| match never {})
 }
 
-fn make(stages: usize, microbatches: usize, block: Block) -> Grid {
+fn make(stages: usize, microbatches: usize, block: &impl Block) -> Grid {
     let starts: Vec<[usize; 4]> = (0..stages).map(|i| block(stages, i)).collect();
     let grid = Grid::repeat(&starts, Work::CHAIN, microbatches);
     let squeeze = |grid: Grid| {
@@ -128,11 +141,12 @@ mod tests {
 
     #[test]
     fn repeating_the_steady_state_is_the_same_as_making_all_of_it() {
+        type Block = fn(usize, usize) -> [usize; 4];
         for (stages, block) in (1..=24).flat_map(|p| [(p, v_min_block as Block), (p, v_half_block)])
         {
             let microbatches = 4 * stages + 8 + [1, 7, stages][stages % 3];
             let shape = Shape::new(stages as u64, 2, microbatches as u64).unwrap();
-            let whole = make(stages, microbatches, block);
+            let whole = make(stages, microbatches, &block);
             assert!(generate(shape, block).orders(shape) == whole.orders(shape), "p = {stages}");
         }
     }

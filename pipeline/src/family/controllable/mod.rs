@@ -7,11 +7,12 @@
 //! block sets the memory.
 
 mod adaptive;
-mod greedy;
+pub(super) mod greedy;
 mod grid;
 mod one_f_one_b_v;
 mod reorder;
 mod timed;
+mod vocabulary;
 mod work;
 
 pub(super) use adaptive::{ABOUT as ABOUT_ADAPTIVE, schedule as adaptive};
@@ -20,6 +21,11 @@ pub(super) use one_f_one_b_v::{ABOUT as ABOUT_1F1B, schedule as one_f_one_b_v};
 pub(super) use timed::{
     ABOUT_HALF as ABOUT_HALF_TIMED, ABOUT_MIN as ABOUT_MIN_TIMED, v_half as v_half_timed,
     v_min as v_min_timed,
+};
+
+pub(super) use vocabulary::{
+    ABOUT_1 as ABOUT_VOCAB_1, ABOUT_2 as ABOUT_VOCAB_2, schedule_1 as v_half_vocab_1,
+    schedule_2 as v_half_vocab_2,
 };
 
 use crate::fault::Fault;

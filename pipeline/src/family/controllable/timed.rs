@@ -50,7 +50,7 @@ pub(in crate::family) fn v_half(problem: &Problem) -> Result<Schedule, Fault> {
     schedule(problem, ABOUT_HALF.name, greedy::v_half_block)
 }
 
-fn schedule(problem: &Problem, name: &'static str, block: Block) -> Result<Schedule, Fault> {
+fn schedule(problem: &Problem, name: &'static str, block: impl Block) -> Result<Schedule, Fault> {
     let shape = super::check(problem, name, super::MAX_STAGES)?;
     let published = greedy::generate(shape, block);
     let grid = match faster(&published, shape, problem.costs()) {

@@ -29,7 +29,7 @@ impl Build<'_> {
     /// Whether there is a next pass, and all it needs has been made.
     pub(super) fn is_ready(&self, stage: usize, kind: Kind, way: Way) -> bool {
         let made = |value: Value| self.made[self.cell(value)] != NOT_MADE;
-        let mut needs = self.next(stage, kind, way).needs(self.shape.chunks());
+        let mut needs = self.next(stage, kind, way).needs(self.shape);
         self.has_left(stage, kind, way) && needs.all(made)
     }
 
@@ -47,8 +47,7 @@ impl Build<'_> {
     }
 
     fn cell(&self, value: Value) -> usize {
-        let columns = self.shape.microbatches() as usize;
-        value.row(self.shape.chunks()) * columns + value.microbatch() as usize
+        self.shape.value_cell(value)
     }
 
     /// Runs waiting W passes while they end before the next pass can begin; then, if `fill`, one

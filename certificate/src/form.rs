@@ -1,0 +1,237 @@
+//! The file form of a certificate: TOML with whole numbers.
+
+use std::fmt;
+
+use pipeline::{
+    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Schedule,
+    Shape,
+};
+use serde::Deserialize;
+
+use crate::{Argument, Refusal};
+
+/// The version of the form.
+pub const VERSION: u32 = 1;
+
+/// A longer text is refused unread.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// What the cost is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// The longest time from the first to the last pass of a stage.
+    Span,
+    /// The end of the last pass of any stage.
+    Makespan,
+}
+
+impl Objective {
+    /// The name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Span => "span",
+            Self::Makespan => "makespan",
+        }
+    }
+}
+
+/// What is claimed: this schedule fits, costs this, and no schedule costs less than the bound.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certificate {
+    /// The order of passes.
+    pub schedule: Schedule,
+    /// How long passes and hops take.
+    pub costs: Costs,
+    /// What each microbatch holds in each chunk.
+    pub footprints: Footprints,
+    /// What each stage may hold, if that is limited.
+    pub limits: Option<Limits>,
+    /// What the cost is.
+    pub objective: Objective,
+    /// The cost of the schedule.
+    pub cost: Nanos,
+    /// No schedule costs less.
+    pub bound: Nanos,
+    /// Why, with the stages at which to look.
+    pub argument: Argument,
+}
+
+/// The keys of the file.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Form {
+    version: u32,
+    placement: String,
+    objective: Objective,
+    hop_ns: u64,
+    forward_ns: Vec<u64>,
+    backward_input_ns: Vec<u64>,
+    backward_weight_ns: Vec<u64>,
+    until_backward_bytes: Vec<u64>,
+    until_weight_bytes: Vec<u64>,
+    memory_limit_bytes: Option<Vec<u64>>,
+    cost_ns: u64,
+    bound_ns: u64,
+    gap_ns: u64,
+    argument: String,
+    stages: Vec<usize>,
+    schedule: String,
+}
+
+impl Certificate {
+    /// Reads the form; nothing that it claims is checked but that the schedule is one.
+    ///
+    /// # Errors
+    /// The first thing that is not as the form wants it.
+    pub fn read(text: &str) -> Result<Self, Refusal> {
+        if text.len() > MAX_BYTES {
+            return Err(Refusal::TooLarge { bytes: text.len() });
+        }
+        let form: Form = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
+        if form.version != VERSION {
+            return Err(Refusal::Version { given: form.version });
+        }
+        if form.cost_ns.checked_sub(form.bound_ns) != Some(form.gap_ns) {
+            let Form { cost_ns, bound_ns, gap_ns, .. } = form;
+            let [cost, bound, gap] = [cost_ns, bound_ns, gap_ns].map(Nanos);
+            return Err(Refusal::Gap { cost, bound, gap });
+        }
+        let schedule = form.schedule()?;
+        let shape = schedule.shape();
+        let (costs, footprints) = (form.costs(shape)?, form.footprints(shape)?);
+        let limits = form.limits(shape)?;
+        let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
+        Ok(Self {
+            schedule,
+            costs,
+            footprints,
+            limits,
+            objective: form.objective,
+            cost: Nanos(form.cost_ns),
+            bound: Nanos(form.bound_ns),
+            argument,
+        })
+    }
+}
+
+impl Form {
+    fn schedule(&self) -> Result<Schedule, Refusal> {
+        let placement = match self.placement.as_str() {
+            "looped" => Placement::Looped,
+            "vee" => Placement::Vee,
+            other => return Err(Refusal::Placement { given: other.chars().take(40).collect() }),
+        };
+        let read: Schedule = self.schedule.parse()?;
+        if read.copies().is_some() || read.shape().has_shards() {
+            return Err(Refusal::Beyond);
+        }
+        if read.placement() == placement {
+            return Ok(read);
+        }
+        // The text does not say the placement; what fits another may fit this one too.
+        Ok(Schedule::new(read.shape(), placement, read.orders().to_vec())?)
+    }
+
+    fn costs(&self, shape: Shape) -> Result<Costs, Refusal> {
+        let Self { forward_ns, backward_input_ns, backward_weight_ns, hop_ns, .. } = self;
+        let chunks = usize::from(shape.chunks());
+        for (key, list) in [
+            ("forward-ns", forward_ns),
+            ("backward-input-ns", backward_input_ns),
+            ("backward-weight-ns", backward_weight_ns),
+        ] {
+            check_count(key, list.len(), chunks)?;
+        }
+        let times = |chunk: usize| PassTimes {
+            forward: Nanos(forward_ns[chunk]),
+            backward_input: Nanos(backward_input_ns[chunk]),
+            backward_weight: Nanos(backward_weight_ns[chunk]),
+        };
+        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(*hop_ns));
+        costs.check(shape)?;
+        Ok(costs)
+    }
+
+    fn footprints(&self, shape: Shape) -> Result<Footprints, Refusal> {
+        let Self { until_backward_bytes, until_weight_bytes, .. } = self;
+        let chunks = usize::from(shape.chunks());
+        check_count("until-backward-bytes", until_backward_bytes.len(), chunks)?;
+        check_count("until-weight-bytes", until_weight_bytes.len(), chunks)?;
+        let held = |chunk: usize| Footprint {
+            until_backward: Bytes(until_backward_bytes[chunk]),
+            until_weight: Bytes(until_weight_bytes[chunk]),
+        };
+        let footprints = Footprints::new((0..chunks).map(held).collect());
+        footprints.check(shape)?;
+        Ok(footprints)
+    }
+
+    fn limits(&self, shape: Shape) -> Result<Option<Limits>, Refusal> {
+        let Some(limits) = &self.memory_limit_bytes else { return Ok(None) };
+        check_count("memory-limit-bytes", limits.len(), shape.stages())?;
+        let limits: Vec<Bytes> = limits.iter().copied().map(Bytes).collect();
+        Ok(Some(Limits::new(shape, &limits)?))
+    }
+}
+
+/// What is wrong, and where, in few words: the line itself may be as long as the whole text.
+fn unreadable(text: &str, error: &toml::de::Error) -> Refusal {
+    let message: String = error.message().chars().take(200).collect();
+    let before = error.span().and_then(|span| text.as_bytes().get(..span.start));
+    let line = before.map_or(1, |before| before.iter().filter(|&&byte| byte == b'\n').count() + 1);
+    Refusal::Form(format!("line {line}: {message}"))
+}
+
+fn check_count(key: &'static str, given: usize, needed: usize) -> Result<(), Refusal> {
+    if given == needed { Ok(()) } else { Err(Refusal::Count { key, given, needed }) }
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument } = self;
+        let placement = match schedule.placement() {
+            Placement::Looped => "looped",
+            Placement::Vee => "vee",
+            Placement::Mirrored => "mirrored",
+        };
+        let chunks = costs.chunks();
+        let held = |pick: fn(Footprint) -> Bytes| {
+            (0..schedule.shape().chunks()).map(move |chunk| pick(footprints.of(chunk)).0)
+        };
+        writeln!(
+            f,
+            "# How far this order of passes can be from the best. `debubble verify` checks it."
+        )?;
+        writeln!(f, "version = {VERSION}")?;
+        writeln!(f, "placement = \"{placement}\"")?;
+        writeln!(f, "objective = \"{}\"", objective.name())?;
+        writeln!(f, "hop-ns = {}", costs.hop().0)?;
+        list(f, "forward-ns", chunks.iter().map(|one| one.forward.0))?;
+        list(f, "backward-input-ns", chunks.iter().map(|one| one.backward_input.0))?;
+        list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;
+        list(f, "until-backward-bytes", held(|one| one.until_backward))?;
+        list(f, "until-weight-bytes", held(|one| one.until_weight))?;
+        if let Some(limits) = limits {
+            list(f, "memory-limit-bytes", limits.by_stage().iter().map(|one| one.0))?;
+        }
+        writeln!(f, "cost-ns = {}", cost.0)?;
+        writeln!(f, "bound-ns = {}", bound.0)?;
+        writeln!(f, "gap-ns = {}", cost.0.saturating_sub(bound.0))?;
+        writeln!(f, "argument = \"{}\"", argument.name())?;
+        list(f, "stages", argument.stages().into_iter().map(|stage| stage as u64))?;
+        write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, key: &str, numbers: impl Iterator<Item = u64>) -> fmt::Result {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    writeln!(f, "{key} = [{}]", numbers.join(", "))
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Schedule(fault.into())
+    }
+}

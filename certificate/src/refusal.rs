@@ -1,0 +1,113 @@
+//! Why a certificate does not hold.
+
+use pipeline::{Bytes, Nanos, Pass, Slot, TextError};
+use thiserror::Error;
+
+use crate::{Argument, MAX_BYTES, VERSION};
+
+/// The first thing in a certificate that is not so.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Refusal {
+    /// A text that is not read at all.
+    #[error("the certificate has {bytes} bytes: at most {MAX_BYTES} are read")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// No TOML, or not these keys.
+    #[error("the certificate cannot be read: {0}")]
+    Form(String),
+    /// Another version of the form.
+    #[error("the certificate has version {given}, but only version {VERSION} can be checked")]
+    Version {
+        /// Its version.
+        given: u32,
+    },
+    /// A placement for which there are no bounds.
+    #[error("the placement is `{given}`: only `looped` and `vee` can be checked")]
+    Placement {
+        /// What is written.
+        given: String,
+    },
+    /// A list of the wrong length.
+    #[error("`{key}` has {given} numbers, but the schedule needs {needed}")]
+    Count {
+        /// Which list.
+        key: &'static str,
+        /// Its length.
+        given: usize,
+        /// One for each chunk or stage.
+        needed: usize,
+    },
+    /// An argument that is not known, or looks at stages it cannot look at.
+    #[error("the argument {given} cannot be checked: {why}")]
+    Argument {
+        /// Name and stages.
+        given: String,
+        /// What is wrong with them.
+        why: &'static str,
+    },
+    /// Not a schedule, or costs or footprints of another.
+    #[error("the schedule does not hold: {0}")]
+    Schedule(#[from] TextError),
+    /// Copies to the host, or a vocabulary in shards: bounds know neither.
+    #[error(
+        "the schedule copies to the host or cuts the output layer over all stages, and bounds are of \
+         schedules without either"
+    )]
+    Beyond,
+    /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
+    #[error("{slot} on stage {stage} is not one F, B or W, and only of such is the bound")]
+    Unsplit {
+        /// What stands there.
+        slot: Slot,
+        /// Where.
+        stage: usize,
+    },
+    /// More held than allowed.
+    #[error("stage {stage} holds {held} at {pass}, but its limit is {limit}")]
+    Memory {
+        /// Which stage.
+        stage: usize,
+        /// The first pass with which it holds too much.
+        pass: Pass,
+        /// How much.
+        held: Bytes,
+        /// How much it may.
+        limit: Bytes,
+    },
+    /// Another cost than claimed.
+    #[error("the schedule costs {found}, not {claimed}")]
+    Cost {
+        /// What is written.
+        claimed: Nanos,
+        /// What the schedule takes.
+        found: Nanos,
+    },
+    /// A gap that is not cost less bound.
+    #[error("the gap is {gap}, but the cost is {cost} and the bound {bound}")]
+    Gap {
+        /// What is written.
+        cost: Nanos,
+        /// What is written.
+        bound: Nanos,
+        /// What is written.
+        gap: Nanos,
+    },
+    /// A bound that the argument does not show.
+    #[error("the argument {argument} does not show that every schedule costs {claimed} or more")]
+    Bound {
+        /// The argument.
+        argument: Argument,
+        /// What is written.
+        claimed: Nanos,
+    },
+}
+
+impl Refusal {
+    /// Whether the text is no certificate that this version reads, rather than one that is wrong.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Form(_) | Self::Version { .. })
+    }
+}

@@ -1,0 +1,67 @@
+//! Checking a certificate from scratch.
+
+use pipeline::{Bytes, Nanos};
+
+use crate::trip::Pipe;
+use crate::{Argument, Certificate, Objective, Refusal, recount};
+
+/// What was checked and holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// Passes of the schedule.
+    pub passes: usize,
+    /// The most that each stage holds.
+    pub peaks: Vec<Bytes>,
+    /// What each stage may hold, if that is limited.
+    pub limits: Option<Vec<Bytes>>,
+    /// What the cost is.
+    pub objective: Objective,
+    /// The cost of the schedule.
+    pub cost: Nanos,
+    /// No schedule costs less.
+    pub bound: Nanos,
+    /// What shows that.
+    pub argument: Argument,
+}
+
+impl Verdict {
+    /// No schedule is cheaper by more than this.
+    #[must_use]
+    pub fn gap(&self) -> Nanos {
+        self.cost - self.bound
+    }
+
+    /// No schedule is cheaper.
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.cost == self.bound
+    }
+}
+
+/// Reads a certificate and checks all that it claims, trusting nothing: the order is complete,
+/// well placed and free of deadlock; it fits the limits; it costs what is claimed; and the argument
+/// shows that none costs less than the bound.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn verify(text: &str) -> Result<Verdict, Refusal> {
+    let certificate = Certificate::read(text)?;
+    let peaks = recount::peaks(&certificate)?;
+    let Certificate { schedule, objective, cost, bound, argument, limits, .. } = &certificate;
+    let found = recount::cost(&certificate);
+    if found != *cost {
+        return Err(Refusal::Cost { claimed: *cost, found });
+    }
+    if !argument.shows(&Pipe::new(&certificate), bound.0)? {
+        return Err(Refusal::Bound { argument: *argument, claimed: *bound });
+    }
+    Ok(Verdict {
+        passes: schedule.passes(),
+        peaks,
+        limits: limits.as_ref().map(|limits| limits.by_stage().to_vec()),
+        objective: *objective,
+        cost: *cost,
+        bound: *bound,
+        argument: *argument,
+    })
+}

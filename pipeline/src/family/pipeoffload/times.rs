@@ -1,0 +1,32 @@
+//! When the slots of an order run as long as no copy holds them up: what copies are planned by.
+
+use crate::costs::Costs;
+use crate::schedule::Schedule;
+
+/// By stage, start and end of each slot in nanoseconds, along the schedule's walk.
+pub(super) fn spans(schedule: &Schedule, costs: &Costs) -> Vec<Vec<[u64; 2]>> {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let mut made = vec![0u64; shape.value_cells()];
+    let mut spans: Vec<Vec<[u64; 2]>> = vec![Vec::new(); shape.stages()];
+    let mut at = vec![0usize; shape.stages()];
+    for run in schedule.walk() {
+        let stage = run.stage as usize;
+        let end = at[stage] + run.passes as usize;
+        while at[stage] < end {
+            let slot = schedule.orders()[stage].slot_at(at[stage]);
+            let mut start = spans[stage].last().map_or(0, |&[_, end]| end);
+            for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
+                let is_own = placement.maker(shape, value) == Some(stage);
+                let hop = if is_own { 0 } else { costs.hop().0 };
+                start = start.max(made[shape.value_cell(value)] + hop);
+            }
+            let end = start + costs.of_slot(slot).0;
+            for value in slot.passes().filter_map(crate::pass::Pass::makes) {
+                made[shape.value_cell(value)] = end;
+            }
+            at[stage] += slot.passes().count();
+            spans[stage].push([start, end]);
+        }
+    }
+    spans
+}

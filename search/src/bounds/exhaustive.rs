@@ -1,0 +1,224 @@
+//! The bounds beside the best of all orders, where a pipeline is so small that all can be tried.
+
+use pipeline::{
+    Bytes, Costs, Footprint, Footprints, Kind, Ledger, Limits, Nanos, Order, Pass, PassTimes,
+    Placement, Schedule, Shape,
+};
+use proptest::prelude::*;
+use sim::Replay;
+
+use super::{all, check_limits, smallest_limit};
+use crate::{Instance, Objective};
+
+/// As many orders of the whole pipeline are tried, at most.
+const TRIED: usize = 30_000;
+
+/// All orders of `stage` that keep the microbatches of each kind in order, put each pass behind
+/// those of its own microbatch on the stage, and fit the limit; `None` if they are too many.
+fn orders(instance: &Instance, stage: usize) -> Option<Vec<Order>> {
+    let chunks: Vec<u16> = instance.placement.chunks_of(instance.shape, stage).collect();
+    let mut found = Vec::new();
+    let mut search = Words {
+        instance,
+        stage,
+        done: vec![[0; 3]; chunks.len()],
+        chunks,
+        passes: Vec::new(),
+        ledger: Ledger::default(),
+    };
+    search.extend(&mut found).then_some(found)
+}
+
+struct Words<'a> {
+    instance: &'a Instance,
+    stage: usize,
+    chunks: Vec<u16>,
+    /// F, B and W run so far, by chunk.
+    done: Vec<[u32; 3]>,
+    passes: Vec<Pass>,
+    ledger: Ledger,
+}
+
+impl Words<'_> {
+    /// Whether not too many were found.
+    fn extend(&mut self, found: &mut Vec<Order>) -> bool {
+        let microbatches = self.instance.shape.microbatches();
+        if self.done.iter().all(|done| *done == [microbatches; 3]) {
+            found.push(self.passes.iter().copied().collect());
+            return found.len() <= TRIED;
+        }
+        for place in 0..self.chunks.len() {
+            for kind in [Kind::F, Kind::B, Kind::W] {
+                let microbatch = self.done[place][kind as usize];
+                if microbatch == microbatches || !self.may(place, kind) {
+                    continue;
+                }
+                let pass = Pass { kind, chunk: self.chunks[place], microbatch };
+                let before = self.ledger;
+                self.ledger.run(pass, &self.instance.footprints);
+                let limits = self.instance.limits.as_ref();
+                if limits.is_none_or(|limits| self.ledger.peak <= limits.of(self.stage)) {
+                    self.done[place][kind as usize] += 1;
+                    self.passes.push(pass);
+                    if !self.extend(found) {
+                        return false;
+                    }
+                    self.passes.pop();
+                    self.done[place][kind as usize] -= 1;
+                }
+                self.ledger = before;
+            }
+        }
+        true
+    }
+
+    /// Whether the next pass of `kind` has what it needs of this stage.
+    fn may(&self, place: usize, kind: Kind) -> bool {
+        let [f, b, w] = self.done[place];
+        match kind {
+            Kind::F => place == 0 || self.done[place - 1][0] > f,
+            Kind::B => {
+                let above = self.done.get(place + 1).is_none_or(|above| above[1] > b);
+                f > b && above
+            }
+            Kind::W | Kind::BW => b > w,
+            Kind::S | Kind::T => false,
+        }
+    }
+}
+
+/// The least cost of all orders, or `None` if they are too many.
+fn optimum(instance: &Instance) -> Option<Option<Nanos>> {
+    let stages = 0..instance.shape.stages();
+    let orders: Vec<Vec<Order>> =
+        stages.map(|stage| orders(instance, stage)).collect::<Option<_>>()?;
+    let count = orders.iter().try_fold(1usize, |count, one| count.checked_mul(one.len()))?;
+    if count > TRIED {
+        return None;
+    }
+    let mut replay = Replay::new();
+    let costs = (0..count).filter_map(|mut number| {
+        let pick = |choice: &Vec<Order>| {
+            let order = choice[number % choice.len()].clone();
+            number /= choice.len();
+            order
+        };
+        let orders = orders.iter().map(pick).collect();
+        let schedule = Schedule::new(instance.shape, instance.placement, orders).ok()?;
+        let metrics = replay.metrics(&schedule, &instance.costs).unwrap();
+        Some(instance.objective.of(&metrics))
+    });
+    Some(costs.min())
+}
+
+/// What a small instance is drawn from.
+#[derive(Clone, Debug)]
+struct Drawn {
+    layout: (Placement, [u64; 3]),
+    times: Vec<[u64; 3]>,
+    held: Vec<[u64; 2]>,
+    hop: u64,
+    /// Room beyond the smallest limit, by stage.
+    room: Option<Vec<u64>>,
+    alike: bool,
+    makespan: bool,
+}
+
+impl Drawn {
+    fn instance(&self) -> Instance {
+        let (placement, [p, v, m]) = self.layout;
+        let shape = Shape::new(p, v, m).unwrap();
+        let chunks = usize::from(shape.chunks());
+        let of = |chunk: usize| if self.alike { 0 } else { chunk };
+        let times = |chunk: usize| {
+            let [forward, backward_input, backward_weight] = self.times[of(chunk)].map(Nanos);
+            PassTimes { forward, backward_input, backward_weight }
+        };
+        let held = |chunk: usize| {
+            let [until_backward, until_weight] = self.held[of(chunk)].map(Bytes);
+            Footprint { until_backward, until_weight }
+        };
+        let footprints = Footprints::new((0..chunks).map(held).collect());
+        let smallest = footprints.least_peaks(shape, placement);
+        let limits = self.room.as_ref().map(|room| {
+            let rooms = smallest.iter().enumerate();
+            let limits: Vec<Bytes> =
+                rooms.map(|(stage, least)| *least + Bytes(room[of(stage)])).collect();
+            Limits::new(shape, &limits).unwrap()
+        });
+        let objective = if self.makespan { Objective::Makespan } else { Objective::Span };
+        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(self.hop));
+        Instance::new(shape, placement, costs, footprints, limits, objective).unwrap()
+    }
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    use Placement::{Looped, Vee};
+    let layout = prop::sample::select(vec![
+        (Looped, [1, 1, 4]),
+        (Looped, [2, 1, 2]),
+        (Looped, [2, 1, 3]),
+        (Looped, [2, 1, 4]),
+        (Looped, [2, 1, 5]),
+        (Looped, [3, 1, 2]),
+        (Looped, [3, 1, 3]),
+        (Looped, [3, 1, 4]),
+        (Vee, [1, 2, 3]),
+        (Vee, [2, 2, 1]),
+        (Vee, [2, 2, 2]),
+        (Vee, [3, 2, 1]),
+        (Looped, [2, 2, 1]),
+        (Looped, [2, 2, 2]),
+        (Looped, [1, 3, 2]),
+        (Vee, [1, 4, 1]),
+    ]);
+    let times = prop::collection::vec([0..9u64, 0..9u64, 0..7u64], 6);
+    let held = prop::collection::vec([0..7u64, 0..5u64], 6);
+    let room = prop::option::weighted(0.9, prop::collection::vec(0..16u64, 3));
+    let rest = (0..5u64, any::<bool>(), prop::bool::weighted(0.3));
+    (layout, times, held, room, rest).prop_map(
+        |(layout, times, held, room, (hop, alike, makespan))| Drawn {
+            layout,
+            times,
+            held,
+            hop,
+            room,
+            alike,
+            makespan,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 600,
+        max_global_rejects: 100_000,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_order_is_cheaper_than_a_bound(drawn in drawn()) {
+        let instance = drawn.instance();
+        let optimum = optimum(&instance);
+        prop_assume!(optimum.is_some());
+        let optimum = optimum.flatten().expect("there is an order under any feasible limit");
+        for bound in all(&instance) {
+            prop_assert!(bound.cost <= optimum, "{bound:?} is above {optimum}");
+        }
+    }
+
+    #[test]
+    fn under_less_than_the_smallest_limit_there_is_no_order(drawn in drawn(), stage in 0..3usize) {
+        let instance = Drawn { room: Some(vec![0; 3]), ..drawn }.instance();
+        prop_assert_eq!(check_limits(&instance), Ok(()));
+        let stage = stage % instance.shape.stages();
+        let mut less = smallest_limit(&instance);
+        prop_assume!(less[stage] > Bytes(0));
+        prop_assert!(orders(&instance, stage).is_none_or(|orders| !orders.is_empty()));
+        less[stage] = less[stage] - Bytes(1);
+        let limits = Some(Limits::new(instance.shape, &less).unwrap());
+        let instance = Instance { limits, ..instance };
+        prop_assert_eq!(check_limits(&instance).unwrap_err().stage, stage);
+        prop_assert_eq!(orders(&instance, stage), Some(Vec::new()));
+    }
+}

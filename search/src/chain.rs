@@ -1,0 +1,147 @@
+//! One of several searches beside each other: list schedules whose parameters climb, and local
+//! search from the best order.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::chance::Chance;
+use crate::list::{Offsets, State};
+use crate::local::{Local, Plan};
+use crate::net::Net;
+use crate::timing::{Clock, Score};
+use crate::tune::Parameters;
+
+/// Says when a chain is to end before its time.
+pub(crate) struct Halt<'a> {
+    /// Whether somebody wants the search to stop.
+    pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
+    /// The lowest number of a chain that has reached the goal: chains behind it are of no use.
+    pub(crate) solved: &'a AtomicUsize,
+    /// The number of this chain.
+    pub(crate) number: usize,
+}
+
+impl Halt<'_> {
+    pub(crate) fn now(&self) -> bool {
+        self.solved.load(Ordering::Relaxed) < self.number || (self.stop)()
+    }
+
+    pub(crate) fn solved(&self) {
+        self.solved.fetch_min(self.number, Ordering::Relaxed);
+    }
+}
+
+/// A search with chance of its own.
+pub(crate) struct Chain {
+    chance: Chance,
+    /// The best order it has met.
+    pub(crate) best: (Score, Vec<u16>),
+    parameters: (Score, Parameters),
+    /// The cost that list schedules aim at.
+    target: i64,
+    state: State,
+    tables: Offsets,
+    clock: Clock,
+    /// List schedules since the parameters have become better.
+    idle: u32,
+}
+
+/// List schedules that aim at the same cost.
+const SAME_TARGET: usize = 16;
+/// Where that lies between the bound and the best cost known.
+const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
+/// List schedules with drawn parameters before those that change the best.
+const DRAWS: usize = 60;
+/// List schedules without gain after which parameters are drawn anew.
+const PATIENCE: u32 = 4_000;
+
+impl Chain {
+    pub(crate) fn new(net: &Net, seed: u64, number: u64) -> Self {
+        Self {
+            chance: Chance::new(seed, number),
+            best: (Score::WORST, Vec::new()),
+            parameters: (Score::WORST, Parameters::plain(net)),
+            target: 0,
+            state: State::default(),
+            tables: Offsets::default(),
+            clock: Clock::default(),
+            idle: 0,
+        }
+    }
+
+    /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
+    /// the bound. They aim at costs between that and the best `known`.
+    pub(crate) fn climb(
+        &mut self,
+        net: &Net,
+        (goal, known): (i64, i64),
+        mut steps: u64,
+        halt: &Halt<'_>,
+    ) -> u64 {
+        let fresh = self.parameters.0 == Score::WORST;
+        let mut made = 0usize;
+        let mut done = 0;
+        while steps > 0 && !halt.now() {
+            let parameters = match made {
+                0 if fresh => Parameters::usual(net, halt.number),
+                _ if self.parameters.0 == Score::WORST
+                    || self.idle > PATIENCE
+                    || (fresh && made < DRAWS) =>
+                {
+                    Parameters::draw(net, halt.number, &mut self.chance)
+                }
+                _ => self.parameters.1.near(net, &mut self.chance),
+            };
+            if made.is_multiple_of(SAME_TARGET) {
+                let part = PARTS[self.chance.below(PARTS.len())];
+                self.target = goal + ((known.min(2 * goal) - goal).max(0) as f64 * part) as i64;
+            }
+            made += 1;
+            parameters.tables(net, self.target, &mut self.tables);
+            let score = self.state.run(net, &self.tables);
+            let cost = self.state.placed().max(1);
+            done += cost;
+            steps = steps.saturating_sub(cost);
+            let Some(score) = score else { continue };
+            self.idle += 1;
+            if score <= self.parameters.0 || self.idle > PATIENCE + 40 {
+                if score < self.parameters.0 {
+                    self.idle = 0;
+                }
+                self.parameters = (score, parameters);
+            }
+            if score < self.best.0
+                && let Some(timed) = self.clock.time(net, &self.state.sequence)
+            {
+                self.best.0 = timed;
+                self.best.1.clone_from(&self.state.sequence);
+            }
+            if self.best.0.cost <= goal {
+                halt.solved();
+                return done;
+            }
+        }
+        done
+    }
+
+    /// Anneals from `start`, or from the best order of this chain.
+    pub(crate) fn anneal(
+        &mut self,
+        net: &Net,
+        start: Option<&[u16]>,
+        plan: Plan,
+        halt: &Halt<'_>,
+    ) -> u64 {
+        let start = start.unwrap_or(&self.best.1).to_vec();
+        if start.is_empty() || self.clock.time(net, &start).is_none() {
+            return 0;
+        }
+        let mut local = Local::new(net, &start, &self.clock);
+        local.anneal(&mut self.chance, plan, &mut self.best, halt);
+        if self.best.0.cost <= plan.goal {
+            halt.solved();
+        }
+        local.steps
+    }
+}

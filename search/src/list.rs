@@ -1,0 +1,266 @@
+//! List scheduling in time order: whenever a stage is free it takes the best of the passes that are
+//! known to arrive.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+use crate::net::{NONE, Net};
+use crate::timing::Score;
+
+/// A pass that a stage could do next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) lane: usize,
+    pub(crate) start: i64,
+}
+
+/// How far every stage is.
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    /// End of each pass: lane by lane, one column per microbatch.
+    pub(crate) ends: Vec<i64>,
+    /// How many passes of each lane are placed.
+    pub(crate) next: Vec<u32>,
+    /// When each stage is free.
+    pub(crate) free: Vec<i64>,
+    /// What each stage holds.
+    pub(crate) held: Vec<i64>,
+    /// How long each stage has waited since its first pass.
+    pub(crate) idle: Vec<i64>,
+    /// Start of the first pass of each stage.
+    pub(crate) first: Vec<i64>,
+    /// How many passes of each stage are placed.
+    pub(crate) placed: Vec<usize>,
+    /// The lanes of each stage in the order in which they are placed.
+    pub(crate) sequence: Vec<u16>,
+    calls: Calls,
+}
+
+/// Which stage decides next: a tournament over the times of their decisions.
+#[derive(Clone, Default)]
+struct Calls {
+    /// Leaves from `leaves` on; each node has the smaller of its children.
+    nodes: Vec<(i64, u32)>,
+    leaves: usize,
+}
+
+/// Not before it is woken.
+const ASLEEP: i64 = i64::MAX;
+
+impl Calls {
+    fn reset(&mut self, stages: usize) {
+        self.leaves = stages.next_power_of_two();
+        self.nodes.clear();
+        self.nodes.resize(2 * self.leaves, (ASLEEP, 0));
+        for stage in 0..stages {
+            self.nodes[self.leaves + stage] = (0, u32::try_from(stage).unwrap_or(0));
+        }
+        for at in (1..self.leaves).rev() {
+            self.nodes[at] = self.nodes[2 * at].min(self.nodes[2 * at + 1]);
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, stage: usize, time: i64) {
+        let mut at = self.leaves + stage;
+        self.nodes[at].0 = time;
+        self.nodes[at].1 = stage as u32;
+        while at > 1 {
+            let winner = self.nodes[at].min(self.nodes[at ^ 1]);
+            at /= 2;
+            if self.nodes[at] == winner {
+                return;
+            }
+            self.nodes[at] = winner;
+        }
+    }
+}
+
+impl State {
+    /// Places every pass; `None` if the stages block each other.
+    pub(crate) fn run(&mut self, net: &Net, offsets: &Offsets) -> Option<Score> {
+        self.reset(net);
+        let each = net.passes_per_stage();
+        let mut left = net.passes();
+        while left > 0 {
+            let (now, stage) = self.calls.nodes[1];
+            if now == ASLEEP {
+                return None;
+            }
+            let stage = stage as usize;
+            let Some(next) = offsets.choose(net, self, stage, now) else {
+                self.calls.set(stage, ASLEEP);
+                continue;
+            };
+            // Until it starts, news of something better may come.
+            if next.start > now && !offsets.commits {
+                self.calls.set(stage, next.start);
+                continue;
+            }
+            self.place(net, stage, next);
+            left -= 1;
+            let wakes = net.lanes[next.lane].wakes;
+            if wakes != NONE && self.placed[wakes as usize] < each {
+                self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
+            }
+            let done = self.placed[stage] == each;
+            self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
+        }
+        Some(self.score(net))
+    }
+
+    #[inline]
+    fn place(&mut self, net: &Net, stage: usize, next: Next) {
+        let Next { lane, start } = next;
+        let one = &net.lanes[lane];
+        let number = self.next[lane];
+        let end = start + one.duration;
+        self.ends[lane * net.microbatches as usize + number as usize] = end;
+        self.next[lane] = number + 1;
+        self.held[stage] += one.take + one.leave;
+        match self.placed[stage] {
+            0 => self.first[stage] = start,
+            _ => self.idle[stage] += start - self.free[stage],
+        }
+        self.free[stage] = end;
+        let at = stage * net.passes_per_stage() + self.placed[stage];
+        self.sequence[at] = (lane - stage * net.width) as u16;
+        self.placed[stage] += 1;
+    }
+
+    /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
+    #[inline]
+    fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
+        let one = &net.lanes[lane];
+        let number = self.next[lane];
+        if number == net.microbatches
+            || (one.local != NONE && self.next[one.local as usize] <= number)
+        {
+            return None;
+        }
+        let mut start = now;
+        if one.remote != NONE {
+            if self.next[one.remote as usize] <= number {
+                return None;
+            }
+            let column = one.remote as usize * net.microbatches as usize + number as usize;
+            start = start.max(self.ends[column] + one.hop);
+        }
+        Some(start)
+    }
+
+    /// How many passes are placed.
+    pub(crate) fn placed(&self) -> u64 {
+        self.placed.iter().map(|&count| count as u64).sum()
+    }
+
+    fn score(&self, net: &Net) -> Score {
+        let of = |stage: usize| match net.makespan {
+            true => self.free[stage],
+            false => self.free[stage] - self.first[stage],
+        };
+        let stages = (0..net.stages).map(of);
+        stages.fold(Score { cost: 0, sum: 0 }, |score, one| Score {
+            cost: score.cost.max(one),
+            sum: score.sum + one,
+        })
+    }
+
+    fn reset(&mut self, net: &Net) {
+        self.ends.resize(net.passes(), 0);
+        self.sequence.resize(net.passes(), 0);
+        self.next.clear();
+        self.next.resize(net.lanes.len(), 0);
+        for per_stage in [&mut self.free, &mut self.held, &mut self.idle, &mut self.first] {
+            per_stage.clear();
+            per_stage.resize(net.stages, 0);
+        }
+        self.placed.clear();
+        self.placed.resize(net.stages, 0);
+        self.calls.reset(net.stages);
+    }
+}
+
+/// Tables of a rule with offsets: the pass with the smallest start plus offset comes first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Offsets {
+    /// By lane of the net.
+    pub(crate) offset: Vec<i64>,
+    /// By stage: what is taken off the offset of W where memory blocks a pass.
+    pub(crate) relief: Vec<i64>,
+    /// By lane: the most passes in flight before the first pass of the next kind.
+    pub(crate) warm: Vec<u32>,
+    /// By lane: the most passes in flight at any time.
+    pub(crate) cap: Vec<u32>,
+    /// By stage: how long it may wait in all.
+    pub(crate) budget: Vec<i64>,
+    /// Whether memory is filled to the last, rather than room left for microbatches on their way.
+    pub(crate) greedy: bool,
+    /// The least time between the starts of the passes of the first lane.
+    pub(crate) pace: i64,
+    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    pub(crate) commits: bool,
+    /// Those passes start at multiples of this; 0: at any time.
+    pub(crate) grid: i64,
+}
+
+impl Offsets {
+    /// When the next pass of the first lane may start, if it could at `start`.
+    fn paced(&self, state: &State, mut start: i64, duration: i64) -> i64 {
+        if self.pace > 0 && state.next[0] > 0 {
+            start = start.max(state.ends[state.next[0] as usize - 1] - duration + self.pace);
+        }
+        if self.grid > 0 {
+            start = (start + self.grid - 1) / self.grid * self.grid;
+        }
+        start
+    }
+
+    /// The pass of `stage` to do next; `None` to wait for news.
+    #[inline]
+    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next> {
+        let (begin, chunks) = (stage * net.width, net.chunks);
+        let patience = (self.budget[stage] - state.idle[stage]).max(0);
+        let latest = match state.placed[stage] {
+            0 => i64::MAX,
+            _ => state.free[stage].saturating_add(patience),
+        };
+        let room = net.limit[stage] - state.held[stage];
+        let mut best: Option<(bool, i64, Next)> = None;
+        let mut blocked = false;
+        for lane in begin..begin + net.width {
+            let Some(mut start) = state.start(net, now, lane) else { continue };
+            let one = &net.lanes[lane];
+            let reserve = if self.greedy { 0 } else { one.reserve };
+            let taken = one.take.max(one.take + one.leave);
+            if taken > 0 && taken + reserve > room {
+                blocked = true;
+                continue;
+            }
+            let mut offset = self.offset[lane];
+            if lane < begin + chunks && self.is_enough(state, lane, chunks) {
+                continue;
+            }
+            if lane >= begin + 2 * chunks && blocked {
+                offset -= self.relief[stage];
+            }
+            if lane == 0 {
+                start = self.paced(state, start, one.duration);
+            }
+            let key = (start > latest, start + offset);
+            if best.is_none_or(|(late, other, _)| key < (late, other)) {
+                best = Some((key.0, key.1, Next { lane, start }));
+            }
+        }
+        best.map(|(_, _, next)| next)
+    }
+
+    /// Whether as many forwards of `lane` are in flight as may be.
+    fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
+        let back = state.next[lane + chunks];
+        let most = match back {
+            0 => self.warm[lane].min(self.cap[lane]),
+            _ => self.cap[lane],
+        };
+        state.next[lane] - back >= most
+    }
+}

@@ -1,0 +1,260 @@
+//! An instance packed for speed: lanes of passes, what each waits for, what it takes and leaves.
+//!
+//! The passes of one kind and chunk make a lane, done in microbatch order. An order of a stage is
+//! then only the sequence of its lanes.
+
+use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
+
+use crate::instance::{Instance, Objective};
+
+/// No such lane, no such stage.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The kinds of passes, in the order of the lanes of a stage.
+const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
+
+/// All passes of one kind and chunk. Times in nanoseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    pub(crate) duration: i64,
+    /// The lane whose pass of the same microbatch must have ended a hop before.
+    pub(crate) remote: u32,
+    pub(crate) hop: i64,
+    /// The lane of the same stage whose pass of the same microbatch must stand before.
+    pub(crate) local: u32,
+    /// The stage that waits for this lane's passes, if another one does.
+    pub(crate) wakes: u32,
+    /// The lane whose passes wait for those of this one, a hop later.
+    pub(crate) feeds: u32,
+    /// What a pass takes when it starts.
+    pub(crate) take: i64,
+    /// What is held more, or less, once it has ended.
+    pub(crate) leave: i64,
+    /// Room to be left behind a pass that takes memory, so that its microbatch can go on.
+    pub(crate) reserve: i64,
+}
+
+/// The lanes of all stages, and the limits.
+#[derive(Clone, Debug)]
+pub(crate) struct Net {
+    pub(crate) stages: usize,
+    /// Lanes of one stage: kinds times chunks, kind by kind.
+    pub(crate) width: usize,
+    /// Chunks of one stage.
+    pub(crate) chunks: usize,
+    pub(crate) microbatches: u32,
+    /// Stage by stage.
+    pub(crate) lanes: Vec<Lane>,
+    /// What each stage may hold.
+    pub(crate) limit: Vec<i64>,
+    /// The sum of the passes of each stage.
+    pub(crate) work: Vec<i64>,
+    /// Whether the cost is the end of the last pass, rather than the longest span.
+    pub(crate) makespan: bool,
+}
+
+/// Turns a number that [`Instance::new`] has checked into a signed one.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX / 4)
+}
+
+impl Net {
+    /// The net of `instance`.
+    pub(crate) fn of(instance: &Instance) -> Self {
+        let Instance { shape, placement, costs, footprints, limits, objective } = instance;
+        let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
+        let width = KINDS.len() * chunks;
+        let places = Places::of(*shape, *placement);
+        let mut lanes = Vec::with_capacity(stages * width);
+        for stage in 0..stages {
+            for kind in KINDS {
+                for &chunk in &places.chunks[stage] {
+                    lanes.push(lane(&places, costs, footprints, kind, chunk));
+                }
+            }
+        }
+        let mut net = Self {
+            stages,
+            width,
+            chunks,
+            microbatches: shape.microbatches(),
+            lanes,
+            limit: limits_of(limits.as_ref(), stages),
+            work: Vec::new(),
+            makespan: *objective == Objective::Makespan,
+        };
+        net.work = (0..stages).map(|stage| net.work_of(stage)).collect();
+        net.reserve();
+        net.find_wakes();
+        net
+    }
+
+    /// Lanes that wait for a pass of another stage tell that stage whom to wake.
+    fn find_wakes(&mut self) {
+        for lane in &mut self.lanes {
+            (lane.wakes, lane.feeds) = (NONE, NONE);
+        }
+        for at in 0..self.lanes.len() {
+            let remote = self.lanes[at].remote;
+            if remote != NONE {
+                self.lanes[remote as usize].feeds = narrow(at);
+            }
+            if remote != NONE && remote as usize / self.width != at / self.width {
+                self.lanes[remote as usize].wakes = narrow(at / self.width);
+            }
+        }
+    }
+
+    fn work_of(&self, stage: usize) -> i64 {
+        let lanes = &self.lanes[stage * self.width..(stage + 1) * self.width];
+        lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)
+    }
+
+    /// The room that a forward leaves behind it: the most that the forward of a later chunk of the
+    /// stage takes, so that a microbatch on its way can come back.
+    fn reserve(&mut self) {
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
+            let mut room = 0;
+            for forward in lanes[..self.chunks].iter_mut().rev() {
+                forward.reserve = room;
+                room = room.max(forward.take + forward.leave.max(0));
+            }
+        }
+    }
+
+    /// Number of passes of one stage.
+    pub(crate) fn passes_per_stage(&self) -> usize {
+        self.width * self.microbatches as usize
+    }
+
+    /// Number of passes of all stages.
+    pub(crate) fn passes(&self) -> usize {
+        self.stages * self.passes_per_stage()
+    }
+
+    /// The order of lanes that `schedule` has, if each of its lanes is in microbatch order and each
+    /// slot is one pass. A whole backward counts as B and W.
+    pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
+        let places = Places::of(schedule.shape(), schedule.placement());
+        let mut sequence = Vec::with_capacity(self.passes());
+        for (stage, order) in schedule.orders().iter().enumerate() {
+            let mut next = vec![0; self.width];
+            if !order.is_unpaired() {
+                return None;
+            }
+            for pass in order.passes() {
+                let chunk = places.chunks[stage].iter().position(|&one| one == pass.chunk)?;
+                let kinds: &[usize] = match pass.kind {
+                    Kind::F => &[0],
+                    Kind::B => &[1],
+                    Kind::W => &[2],
+                    Kind::BW => &[1, 2],
+                    Kind::S | Kind::T => return None,
+                };
+                for kind in kinds {
+                    let lane = kind * self.chunks + chunk;
+                    if next[lane] != pass.microbatch {
+                        return None;
+                    }
+                    next[lane] += 1;
+                    sequence.push(u16::try_from(lane).ok()?);
+                }
+            }
+        }
+        (sequence.len() == self.passes()).then_some(sequence)
+    }
+
+    /// The orders that `sequence` stands for.
+    pub(crate) fn orders(
+        &self,
+        sequence: &[u16],
+        shape: Shape,
+        placement: Placement,
+    ) -> Vec<Order> {
+        let places = Places::of(shape, placement);
+        let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
+        let order = |(stage, lanes): (usize, &[u16])| {
+            let mut next = vec![0u32; self.width];
+            let pass = |&lane: &u16| {
+                let lane = usize::from(lane);
+                let microbatch = next[lane];
+                next[lane] += 1;
+                let chunk = places.chunks[stage][lane % self.chunks];
+                Pass { kind: KINDS[lane / self.chunks], chunk, microbatch }
+            };
+            lanes.iter().map(pass).collect()
+        };
+        stages.map(order).collect()
+    }
+}
+
+/// The limits as signed numbers; without one, more than is ever held.
+fn limits_of(limits: Option<&Limits>, stages: usize) -> Vec<i64> {
+    match limits {
+        Some(limits) => limits.by_stage().iter().map(|limit| signed(limit.0)).collect(),
+        None => vec![i64::MAX / 2; stages],
+    }
+}
+
+fn narrow(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(NONE)
+}
+
+/// Which chunks lie where.
+struct Places {
+    shape: Shape,
+    /// By stage, in model order.
+    chunks: Vec<Vec<u16>>,
+    /// By chunk: its stage, and its place among the chunks there.
+    at: Vec<(usize, usize)>,
+}
+
+impl Places {
+    fn of(shape: Shape, placement: Placement) -> Self {
+        let mut chunks = vec![Vec::new(); shape.stages()];
+        let mut at = Vec::new();
+        for chunk in 0..shape.chunks() {
+            let stage = placement.stage(shape, chunk, 0);
+            at.push((stage, chunks[stage].len()));
+            chunks[stage].push(chunk);
+        }
+        Self { shape, chunks, at }
+    }
+
+    /// The lane of `kind` and `chunk`.
+    fn lane(&self, kind: usize, chunk: u16) -> u32 {
+        let (stage, place) = self.at[usize::from(chunk)];
+        let each = usize::from(self.shape.chunks_per_stage());
+        narrow((stage * KINDS.len() + kind) * each + place)
+    }
+}
+
+fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chunk: u16) -> Lane {
+    let (last, pass) = (places.shape.chunks() - 1, Pass { kind, chunk, microbatch: 0 });
+    let neighbour = match kind {
+        Kind::F => chunk.checked_sub(1),
+        Kind::B if chunk < last => Some(chunk + 1),
+        _ => None,
+    };
+    let row = usize::from(kind == Kind::B);
+    let remote = neighbour.map_or(NONE, |other| places.lane(row, other));
+    let here = places.at[usize::from(chunk)].0;
+    let crosses = neighbour.is_some_and(|other| places.at[usize::from(other)].0 != here);
+    let local = match kind {
+        Kind::F => NONE,
+        Kind::B => places.lane(0, chunk),
+        _ => places.lane(1, chunk),
+    };
+    let change = footprints.change(pass);
+    Lane {
+        duration: signed(costs.of(pass).0),
+        remote,
+        hop: if crosses { signed(costs.hop().0) } else { 0 },
+        local,
+        wakes: NONE,
+        feeds: NONE,
+        take: signed(change.taken_at_start.0),
+        leave: signed(change.taken_at_end.0) - signed(change.freed_at_end.0),
+        reserve: 0,
+    }
+}

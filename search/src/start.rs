@@ -1,0 +1,64 @@
+//! Orders to begin with: every family that fits, and one microbatch after the other.
+
+use pipeline::{Choice, Chunks, Family, Limit, Nanos, Problem, Semantics};
+
+use crate::instance::Instance;
+use crate::net::Net;
+use crate::timing::{Clock, Score};
+
+/// A schedule that was published, on the same costs and under the same limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Published {
+    /// The family.
+    pub family: Family,
+    /// What its order costs, each backward split in B and W where they stand.
+    pub cost: Nanos,
+}
+
+/// Every family with the placement and the chunks of `instance` that fits its limits, with the
+/// sequence of its order. None of them cuts microbatches.
+pub(crate) fn published(
+    instance: &Instance,
+    net: &Net,
+    clock: &mut Clock,
+) -> Vec<(Published, Score, Vec<u16>)> {
+    let Some(problem) = problem(instance) else { return Vec::new() };
+    let fits = |family: &Family| {
+        let about = family.about();
+        let chunks = u64::from(instance.shape.chunks_per_stage());
+        let cuts = matches!(about.choice, Choice::Segments { .. });
+        let can = match about.chunks {
+            Chunks::Exactly(exactly) => u64::from(exactly) == chunks,
+            Chunks::Any { .. } => true,
+        };
+        let alike = about.semantics == Semantics::Synchronous && about.choice != Choice::Offload;
+        about.placement == instance.placement && can && !cuts && alike
+    };
+    let families = Family::ALL.into_iter().filter(fits);
+    let timed = families.filter_map(|family| {
+        let schedule = family.schedule(&problem).ok()?;
+        let sequence = net.sequence(&schedule)?;
+        let score = clock.time(net, &sequence)?;
+        let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
+        Some((Published { family, cost }, score, sequence))
+    });
+    timed.collect()
+}
+
+/// What families are asked to find an order for `instance`.
+fn problem(instance: &Instance) -> Option<Problem> {
+    let problem = Problem::new(instance.shape, instance.costs.clone()).ok()?;
+    let problem = problem.with_footprints(instance.footprints.clone()).ok()?;
+    let Some(limits) = &instance.limits else { return Some(problem) };
+    let limits: Vec<Limit> = limits.by_stage().iter().map(|&limit| Limit::Bytes(limit)).collect();
+    problem.with_limits(&limits).ok()
+}
+
+/// One microbatch after the other, each W behind its B: it needs the least memory of all orders.
+pub(crate) fn one_by_one(net: &Net) -> Vec<u16> {
+    let chunks = net.chunks;
+    let back = (0..chunks).rev().flat_map(|chunk| [chunks + chunk, 2 * chunks + chunk]);
+    let once: Vec<u16> =
+        (0..chunks).chain(back).filter_map(|lane| u16::try_from(lane).ok()).collect();
+    once.repeat(net.microbatches as usize * net.stages)
+}

@@ -1,0 +1,108 @@
+//! When the passes of a sequence run, each as early as it can.
+
+use crate::net::{NONE, Net};
+
+/// What a sequence comes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Score {
+    /// What is to be small.
+    pub(crate) cost: i64,
+    /// The sum over the stages: what decides between equal costs.
+    pub(crate) sum: i64,
+}
+
+impl Score {
+    /// Worse than any.
+    pub(crate) const WORST: Self = Self { cost: i64::MAX, sum: i64::MAX };
+}
+
+/// Tables for timing, kept so that memory is asked for once.
+#[derive(Clone, Default)]
+pub(crate) struct Clock {
+    /// End of each pass: lane by lane, one column per microbatch.
+    pub(crate) ends: Vec<i64>,
+    next: Vec<u32>,
+    at: Vec<usize>,
+    free: Vec<i64>,
+    held: Vec<i64>,
+    /// Start of the first pass of each stage.
+    pub(crate) first: Vec<i64>,
+    ready: Vec<usize>,
+}
+
+impl Clock {
+    /// Times `sequence`; `None` if passes wait for each other, or a stage goes over its limit.
+    pub(crate) fn time(&mut self, net: &Net, sequence: &[u16]) -> Option<Score> {
+        self.prepare(net);
+        let each = net.passes_per_stage();
+        while let Some(stage) = self.ready.pop() {
+            while self.at[stage] < each {
+                let lane = usize::from(sequence[stage * each + self.at[stage]]);
+                if !self.place(net, stage, stage * net.width + lane)? {
+                    break;
+                }
+                self.at[stage] += 1;
+            }
+        }
+        self.at.iter().all(|&at| at == each).then(|| self.score(net))
+    }
+
+    /// Does the next pass of `lane`, unless what it needs is not made: then `false`.
+    fn place(&mut self, net: &Net, stage: usize, lane: usize) -> Option<bool> {
+        let columns = net.microbatches as usize;
+        let (one, number) = (net.lanes[lane], self.next[lane]);
+        let mut start = self.free[stage];
+        if one.local != NONE && self.next[one.local as usize] <= number {
+            return None;
+        }
+        if one.remote != NONE {
+            let remote = one.remote as usize;
+            if self.next[remote] <= number {
+                return Some(false);
+            }
+            start = start.max(self.ends[remote * columns + number as usize] + one.hop);
+        }
+        self.held[stage] += one.take;
+        let after = self.held[stage] + one.leave;
+        if self.held[stage].max(after) > net.limit[stage] {
+            return None;
+        }
+        self.held[stage] = after;
+        if self.at[stage] == 0 {
+            self.first[stage] = start;
+        }
+        self.free[stage] = start + one.duration;
+        self.ends[lane * columns + number as usize] = self.free[stage];
+        self.next[lane] = number + 1;
+        if one.wakes != NONE {
+            self.ready.push(one.wakes as usize);
+        }
+        Some(true)
+    }
+
+    fn score(&self, net: &Net) -> Score {
+        let of = |stage: usize| match net.makespan {
+            true => self.free[stage],
+            false => self.free[stage] - self.first[stage],
+        };
+        let stages = (0..net.stages).map(of);
+        stages.fold(Score { cost: 0, sum: 0 }, |score, one| Score {
+            cost: score.cost.max(one),
+            sum: score.sum + one,
+        })
+    }
+
+    fn prepare(&mut self, net: &Net) {
+        self.ends.resize(net.passes(), 0);
+        self.next.clear();
+        self.next.resize(net.lanes.len(), 0);
+        for per_stage in [&mut self.free, &mut self.held, &mut self.first] {
+            per_stage.clear();
+            per_stage.resize(net.stages, 0);
+        }
+        self.at.clear();
+        self.at.resize(net.stages, 0);
+        self.ready.clear();
+        self.ready.extend((0..net.stages).rev());
+    }
+}

@@ -1,0 +1,188 @@
+//! The few numbers behind a list schedule, and how they are drawn and changed.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+use crate::chance::Chance;
+use crate::head;
+use crate::list::Offsets;
+use crate::net::Net;
+
+/// A parameter: lower end, upper end, value that changes nothing.
+type Range = (f64, f64, f64);
+
+/// Parameters of the whole net.
+const COMMON: [Range; 11] =
+    [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
+/// By how many average passes W is put forward where memory blocks a pass.
+const RELIEF: Range = (0.0, 4.0, 1.0);
+/// How long a stage may wait, over what the target leaves it; nothing below 0.
+const BUDGET: Range = (-1.0, 3.0, 1.0);
+/// Part of that for the time before the first B.
+const HEAD: Range = (0.0, 1.0, 1.0);
+/// Forwards before the first B more than the head asks for.
+const WARM: Range = (-2.0, 2.0, 0.0);
+/// Forwards in flight more than that, later; 7 and more: any number.
+const FLIGHT: Range = (-1.0, 8.0, 8.0);
+/// Forwards of the first of several chunks in flight on the first stage, over p times chunks.
+const CAP: Range = (0.3, 1.2, 1.0);
+/// How many fewer on each following stage.
+const FALL: Range = (0.0, 1.6, 1.0);
+/// Above 0.8: memory is filled to the last.
+const GREEDY: Range = (0.0, 1.0, 0.0);
+/// The least time between the forwards of the first chunk on the first stage, in average passes.
+const PACE: Range = (-2.0, 4.0, 0.0);
+/// The grid on which forwards begin on the first stage, in round trips to the next stage: on that
+/// grid the forwards on their way down and the backwards on their way up meet nowhere.
+const GRID: Range = (-1.0, 2.0, 0.0);
+/// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
+const COMMIT: Range = (0.0, 1.0, 0.0);
+/// The place of [`COMMIT`].
+const COMMIT_AT: usize = 10;
+/// The place of [`GRID`].
+const GRID_AT: usize = 9;
+/// The offset of a kind and chunk on the first stage, in average passes.
+const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
+/// What it is more on the last stage.
+const SLOPE: Range = (-3.0, 3.0, 0.0);
+
+/// What a lane of one stage has beside that.
+const OWN: Range = (-3.0, 3.0, 0.0);
+
+/// The parameters of a list schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameters(Vec<f64>);
+
+/// The ranges of the parameters for `net`: those of all, then offset and slope lane by lane.
+fn ranges(net: &Net) -> Vec<Range> {
+    let lanes = (0..net.width).flat_map(|lane| [OFFSET[lane / net.chunks], SLOPE]);
+    let own = std::iter::repeat_n(OWN, net.lanes.len());
+    COMMON.into_iter().chain(lanes).chain(own).collect()
+}
+
+impl Parameters {
+    pub(crate) fn plain(net: &Net) -> Self {
+        Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
+    }
+
+    /// The usual ones, for chain `number`: on a grid or not, committing or not.
+    pub(crate) fn usual(net: &Net, number: usize) -> Self {
+        let mut parameters = Self::plain(net);
+        parameters.belong(number);
+        parameters
+    }
+
+    pub(crate) fn draw(net: &Net, number: usize, chance: &mut Chance) -> Self {
+        let few = COMMON.len() + 2 * net.width;
+        let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
+            _ if at >= few => plain,
+            0 => plain,
+            _ => chance.between(low, high),
+        };
+        let drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
+        let mut drawn = Self(drawn);
+        drawn.belong(number);
+        drawn
+    }
+
+    /// Whether forwards lie on a grid, and whether stages commit, is settled by the chain: two of
+    /// four do the one, two the other.
+    fn belong(&mut self, number: usize) {
+        self.0[COMMIT_AT] = [1.0, 0.0][number / 2 % 2];
+        self.0[GRID_AT] = [0.0, 1.0][number % 2];
+    }
+
+    /// These with one or a few changed a little.
+    pub(crate) fn near(&self, net: &Net, chance: &mut Chance) -> Self {
+        let mut changed = self.clone();
+        let ranges = ranges(net);
+        let few = COMMON.len() + 2 * net.width;
+        if chance.below(2) == 0 {
+            changed.bend(net, chance);
+            return changed;
+        }
+        for _ in 0..1 + chance.below(3) {
+            let at = chance.below(few);
+            let (low, high, plain) = ranges[at];
+            changed.0[at] = match chance.below(8) {
+                _ if at == COMMIT_AT || (at == GRID_AT && self.0[at] == 0.0) => self.0[at],
+                0 => chance.between(low, high),
+                1 if at == GRID_AT => 1.0,
+                1 => plain,
+                _ => {
+                    let wide = (high - low) * [0.2, 0.05, 0.01][chance.below(3)];
+                    (self.0[at] + chance.between(-wide, wide)).clamp(low, high)
+                }
+            };
+        }
+        changed
+    }
+
+    /// Changes one lane of a few neighbouring stages.
+    fn bend(&mut self, net: &Net, chance: &mut Chance) {
+        let few = COMMON.len() + 2 * net.width;
+        let (lane, first) = (chance.below(net.width), chance.below(net.stages));
+        let count = 1 + if chance.below(2) == 0 { 0 } else { chance.below(net.stages) };
+        let wide = [2.0, 0.5, 0.1][chance.below(3)];
+        let more = if chance.below(6) == 0 { None } else { Some(chance.between(-wide, wide)) };
+        for stage in first..(first + count).min(net.stages) {
+            let own = &mut self.0[few + stage * net.width + lane];
+            *own = more.map_or(0.0, |more| (*own + more).clamp(OWN.0, OWN.1));
+        }
+    }
+
+    /// The tables of these parameters for `net`, where the cost is to be `target`.
+    pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
+        let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] =
+            std::array::from_fn(|at| self.0[at]);
+        let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
+        let (width, chunks) = (net.width, net.chunks);
+        let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
+        let unit = total as f64 / net.lanes.len() as f64;
+        let idle = |stage: usize| (target - net.work[stage]).max(0) as f64;
+        let share =
+            |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
+        let heads: Vec<i64> = share(head).collect();
+        offsets.budget.clear();
+        offsets.budget.extend(share(budget));
+        offsets.warm = head::warm_ups(net, &heads);
+        offsets.offset.clear();
+        offsets.relief.clear();
+        offsets.cap.clear();
+        offsets.greedy = greedy > 0.8;
+        offsets.commits = commit > 0.7;
+        offsets.pace = (pace.max(0.0) * unit) as i64;
+        offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(net) as f64) as i64 };
+        for stage in 0..net.stages {
+            let x = stage as f64 / (net.stages.max(2) - 1) as f64;
+            offsets.relief.push((relief * unit) as i64);
+            for lane in 0..width {
+                let offset =
+                    by_lane[2 * lane] + by_lane[2 * lane + 1] * x + own[stage * width + lane];
+                offsets.offset.push((offset * unit) as i64);
+                let at = stage * width + lane;
+                let more =
+                    |count: u32, more: f64| count.saturating_add_signed(more.round() as i32).max(1);
+                let most = match lane {
+                    0 if chunks == 1 => {
+                        offsets.warm[at] = more(offsets.warm[at], warm);
+                        if flight >= 7.0 { u32::MAX } else { more(offsets.warm[at], flight) }
+                    }
+                    0 => {
+                        let first = (chunks * net.stages) as f64 * cap;
+                        (first - fall * stage as f64).round().max(1.0) as u32
+                    }
+                    _ => u32::MAX,
+                };
+                offsets.cap.push(most);
+            }
+        }
+    }
+}
+
+/// The longest way from a stage to the next and back: F and B of the first chunk, and two hops.
+fn trip(net: &Net) -> i64 {
+    let of = |lanes: &[crate::net::Lane]| {
+        lanes[0].duration + lanes[net.chunks].duration + 2 * lanes[0].hop.max(lanes[net.chunks].hop)
+    };
+    net.lanes.chunks_exact(net.width).map(of).max().unwrap_or(0)
+}

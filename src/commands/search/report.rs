@@ -1,0 +1,264 @@
+//! What searches came to, for people and for machines.
+
+use std::io::Write;
+
+use certificate::{Argument, Certificate};
+use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
+use search::{Objective, Published};
+use serde::Serialize;
+use sim::Replay;
+
+use crate::error::Error;
+use crate::format;
+use crate::outcome::named;
+use crate::question::Searched;
+use crate::scenario::Setting;
+
+/// One search.
+pub(super) struct Row {
+    pub(super) searched: Searched,
+    /// The limit as it was told, if there is one.
+    limit: Option<String>,
+    metrics: Metrics,
+    peak: Bytes,
+    /// What it costs: its own, or less where a smaller limit does it.
+    cost: Nanos,
+}
+
+impl Row {
+    pub(super) fn of(searched: Searched, setting: &Setting) -> Result<Self, Error> {
+        let case = &searched.case;
+        let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
+        let metrics = metrics.map_err(|fault| named(case, &fault))?;
+        let memory = Memory::of(&case.schedule, case.problem.footprints());
+        let memory = memory.map_err(|fault| named(case, &fault))?;
+        let peak = memory.peak.into_iter().max().unwrap_or_default();
+        let limits = setting.keys.memory_limit.as_ref();
+        let limit =
+            limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
+        let cost = searched.found.cost;
+        Ok(Self { searched, limit, metrics, peak, cost })
+    }
+
+    /// What to write over a drawing of it.
+    pub(super) fn title(&self) -> String {
+        let parts = [self.searched.case.setting.as_ref(), self.limit.as_ref()];
+        let parts = parts.into_iter().flatten().map(String::as_str);
+        [self.searched.case.name.as_str()].into_iter().chain(parts).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The part of `cost` in which the average stage waits.
+    pub(super) fn rate(&self, cost: Nanos) -> f64 {
+        self.metrics.bubble_rate_of(cost)
+    }
+
+    /// That of the order found.
+    pub(super) fn bubble(&self) -> f64 {
+        self.rate(self.cost)
+    }
+
+    /// The peak of the stage that holds most, in microbatches of the stage that holds most.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn peak(&self) -> f64 {
+        self.peak.0 as f64 / self.searched.case.microbatch_bytes().0.max(1) as f64
+    }
+
+    /// Stages of the pipeline.
+    pub(super) fn stages(&self) -> usize {
+        self.searched.instance.shape.stages()
+    }
+
+    /// The setting that is searched, whatever the limit.
+    pub(super) fn setting(&self) -> Option<&str> {
+        self.searched.case.setting.as_deref()
+    }
+
+    /// The published schedule that costs least of those that fit.
+    pub(super) fn published(&self) -> Option<Published> {
+        self.searched.found.best_published()
+    }
+
+    fn gap(&self) -> Nanos {
+        self.cost - self.searched.found.bound.cost
+    }
+}
+
+/// Lets every row be as good as one of the same setting whose limits are no larger: what fits
+/// those fits the larger ones too.
+pub(super) fn keep_smaller(rows: &mut [Row]) {
+    for at in 0..rows.len() {
+        for other in 0..rows.len() {
+            if other != at && rows[other].cost < rows[at].cost && fits(&rows[other], &rows[at]) {
+                let (cost, peak) = (rows[other].cost, rows[other].peak);
+                let schedule = rows[other].searched.found.schedule.clone();
+                let metrics = rows[other].metrics.clone();
+                let row = &mut rows[at];
+                (row.cost, row.peak, row.metrics) = (cost, peak, metrics);
+                (row.searched.found.cost, row.searched.found.schedule) = (cost, schedule);
+            }
+        }
+    }
+}
+
+/// Whether what was found for `small` does for `large`.
+fn fits(small: &Row, large: &Row) -> bool {
+    let [a, b] = [&small.searched.instance, &large.searched.instance];
+    let alike = a.shape == b.shape && a.placement == b.placement && a.objective == b.objective;
+    if !alike || a.costs != b.costs || a.footprints != b.footprints {
+        return false;
+    }
+    match (&a.limits, &b.limits) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(a), Some(b)) => a.by_stage().iter().zip(b.by_stage()).all(|(a, b)| a <= b),
+    }
+}
+
+/// What proves the result to a third party.
+pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Error> {
+    let (instance, found) = (&searched.instance, &searched.found);
+    let argument = found.bound.argument;
+    let stages = instance.shape.stages();
+    let argument = Argument::new(argument.name(), &argument.stages(), stages);
+    Ok(Certificate {
+        schedule: found.schedule.clone(),
+        costs: instance.costs.clone(),
+        footprints: instance.footprints.clone(),
+        limits: instance.limits.clone(),
+        objective: match instance.objective {
+            Objective::Span => certificate::Objective::Span,
+            Objective::Makespan => certificate::Objective::Makespan,
+        },
+        cost: found.cost,
+        bound: found.bound.cost,
+        argument: argument.map_err(|refusal| named(&searched.case, &refusal))?,
+    })
+}
+
+/// Prints one line for each search.
+pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
+    let mut header = vec!["p", "m", "v", "limit"];
+    header.extend(["cost", "bubble", "bound", "gap", "argument"]);
+    header.extend(["published", "its bubble", "peak/M_B"]);
+    let settings = rows.iter().any(|row| row.setting().is_some());
+    if settings {
+        header.insert(0, "setting");
+    }
+    let lines = rows.iter().map(|row| {
+        let name = row.setting().unwrap_or_default().to_owned();
+        settings.then_some(name).into_iter().chain(line(row)).collect()
+    });
+    write!(out, "{}", format::table(&header, lines))?;
+    writeln!(
+        out,
+        "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
+         stages at which it looks\n\
+         published: the best of the published schedules that fit, each backward split where it stands"
+    )?;
+    Ok(())
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let (instance, found) = (&row.searched.instance, &row.searched.found);
+    let shape = instance.shape;
+    let chunks = match (shape.chunks_per_stage(), instance.placement) {
+        (1, _) => "1".to_owned(),
+        (chunks, Placement::Vee) => format!("{chunks} in a V"),
+        (chunks, _) => format!("{chunks} looped"),
+    };
+    let gap = match row.gap() {
+        Nanos(0) => "0: optimal".to_owned(),
+        gap => format::percent(gap.0 as f64 / row.cost.0.max(1) as f64),
+    };
+    let published = row.published();
+    vec![
+        shape.stages().to_string(),
+        shape.microbatches().to_string(),
+        chunks,
+        row.limit.clone().unwrap_or_else(|| "-".to_owned()),
+        format::time(row.cost),
+        format::percent(row.bubble()),
+        format::percent(row.rate(found.bound.cost)),
+        gap,
+        found.bound.argument.to_string(),
+        published.map_or("-", |one| one.family.name()).to_owned(),
+        published.map_or("-".to_owned(), |one| format::percent(row.rate(one.cost))),
+        format!("{:.2}", row.peak()),
+    ]
+}
+
+/// What machines read of a search.
+#[derive(Serialize)]
+struct Entry {
+    setting: Option<String>,
+    stages: usize,
+    microbatches: u32,
+    chunks: u16,
+    placement: &'static str,
+    objective: &'static str,
+    memory_limit: Option<String>,
+    cost_ns: u64,
+    bubble_rate: f64,
+    bound_ns: u64,
+    bound_rate: f64,
+    gap_ns: u64,
+    argument: String,
+    published: Option<&'static str>,
+    published_ns: Option<u64>,
+    published_rate: Option<f64>,
+    peak_microbatches: f64,
+}
+
+impl From<&Row> for Entry {
+    fn from(row: &Row) -> Self {
+        let (instance, found) = (&row.searched.instance, &row.searched.found);
+        let (shape, published) = (instance.shape, row.published());
+        Self {
+            setting: row.setting().map(str::to_owned),
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            placement: match instance.placement {
+                Placement::Vee => "v",
+                _ => "looped",
+            },
+            objective: match instance.objective {
+                Objective::Span => "span",
+                Objective::Makespan => "makespan",
+            },
+            memory_limit: row.limit.clone(),
+            cost_ns: row.cost.0,
+            bubble_rate: row.bubble(),
+            bound_ns: found.bound.cost.0,
+            bound_rate: row.rate(found.bound.cost),
+            gap_ns: row.gap().0,
+            argument: found.bound.argument.to_string(),
+            published: published.map(|one| one.family.name()),
+            published_ns: published.map(|one| one.cost.0),
+            published_rate: published.map(|one| row.rate(one.cost)),
+            peak_microbatches: row.peak(),
+        }
+    }
+}
+
+/// One JSON object.
+#[derive(Serialize)]
+pub(super) struct Json {
+    results: Vec<Entry>,
+}
+
+impl Json {
+    pub(super) fn of(rows: &[Row]) -> Self {
+        Self { results: rows.iter().map(Entry::from).collect() }
+    }
+}
+
+/// The same as CSV, one line for each search.
+pub(super) fn csv(rows: &[Row]) -> Result<Vec<u8>, Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let io = |error: csv::Error| Error::Output(error.into());
+    for row in rows {
+        writer.serialize(Entry::from(row)).map_err(io)?;
+    }
+    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
+}

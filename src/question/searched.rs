@@ -1,0 +1,87 @@
+//! The best order that is found for a question.
+
+use pipeline::{Placement, Schedule};
+use search::{Effort, Found, Instance, Objective, Progress, SearchError};
+
+use super::{Case, Ground, Rule, case_of, ground};
+use crate::error::Error;
+use crate::scenario::{Scenario, Setting};
+
+/// How a question is searched.
+pub struct Search<'a> {
+    /// Where chunks lie, if that was told.
+    pub placement: Option<Placement>,
+    /// What is to be small.
+    pub objective: Objective,
+    /// For how long.
+    pub effort: Effort,
+    /// Whether to stop before that.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// A question and the best order that was found for it.
+pub struct Searched {
+    /// The order with what it was made for.
+    pub case: Case,
+    /// What was searched.
+    pub instance: Instance,
+    /// What the search came to.
+    pub found: Found,
+}
+
+/// Searches the best order for `setting`.
+///
+/// # Errors
+/// If the question is wrong, or has no order under its limit.
+pub fn search(
+    scenario: &Scenario,
+    setting: &Setting,
+    search: &Search<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<Searched, Error> {
+    let rule = Rule::Searched(search.placement);
+    let ground = ground(scenario, setting, &rule)?;
+    let instance = instance(scenario, setting, &rule, &ground, search.objective)?;
+    let found = search::search(&instance, search.effort, progress, search.stop);
+    let found = found.map_err(|error| explain(scenario, setting, &error))?;
+    let case = case_of(scenario, setting, &rule, ground, found.schedule.clone())?;
+    Ok(Searched { case, instance, found })
+}
+
+/// The order that a search of default effort finds where a schedule is named.
+pub(super) fn schedule(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: &Ground,
+) -> Result<Schedule, Error> {
+    let instance = instance(scenario, setting, rule, ground, Objective::Span)?;
+    let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
+    let found = search::search(&instance, effort, |_| {}, &|| false);
+    Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
+}
+
+fn instance(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: &Ground,
+    objective: Objective,
+) -> Result<Instance, Error> {
+    let (shape, placement) = super::shape(scenario, setting, rule)?;
+    let (costs, footprints) = (ground.problem.costs(), ground.problem.footprints());
+    let limits = ground.limits.clone();
+    let instance =
+        Instance::new(shape, placement, costs.clone(), footprints.clone(), limits, objective);
+    instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))
+}
+
+fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Error {
+    let key = match error {
+        SearchError::Infeasible(_) => Some("memory-limit"),
+        SearchError::TooLarge(_) => Some("microbatches"),
+        SearchError::TooManyChunks(_) => Some("chunks"),
+        SearchError::Mirrored | SearchError::Fault(_) => None,
+    };
+    scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
+}
