@@ -318,6 +318,8 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("[noise]", "[search]\nschedule = [\"1f1b2\"]\n[noise]", "schedule has `1f1b2`"),
         ("[noise]", "[search]\nschedule = [\"pipedream\"]\n[noise]", "one that flushes"),
         ("[noise]", "[search]\nschedule = [\"seq1f1b\"]\n[noise]", "one that flushes"),
+        ("[noise]", "[search]\nschedule = [\"po-h\"]\n[noise]", "one without copies"),
+        ("[noise]", "[search]\nschedule = [\"vocab-1\"]\n[noise]", "shards of the vocabulary"),
         ("[noise]", "[search]\ntensor = [0]\n[noise]", "tensor has 0"),
         ("[noise]", "[training]\nreserved = \"4 parsec\"\n[noise]", "unknown unit"),
     ] {

@@ -4,7 +4,7 @@ mod document;
 
 use std::path::Path;
 
-use pipeline::{Bytes, Choice, Family, Semantics};
+use pipeline::{Bytes, Choice, Family, Semantics, Vocabulary};
 use plan::{
     Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
     Transformer, Unrest, Zero,
@@ -364,8 +364,11 @@ impl Reader<'_> {
             let family = Family::named(name).ok_or("a schedule of `debubble schedules`")?;
             let about = family.about();
             let segments = matches!(about.choice, Choice::Segments { .. });
-            match segments || about.semantics == Semantics::Asynchronous {
-                true => Err("one that flushes and leaves microbatches whole"),
+            if segments || about.semantics == Semantics::Asynchronous {
+                return Err("one that flushes and leaves microbatches whole");
+            }
+            match about.choice == Choice::Offload || family.vocabulary() != Vocabulary::Whole {
+                true => Err("one without copies to the host and without shards of the vocabulary"),
                 false => Ok(family),
             }
         })?;
