@@ -7,7 +7,9 @@
 #             fails if the median of five rounds is off by more than 5 %; takes three minutes, likewise
 # make gpu    tests, a profile and five schedules on a GPU, beside their simulation; says so and ends
 #             well where there is none
-# make test   the tests, those of SLURM too where it runs or can be started
+# make test   the tests, those of SLURM too where it runs or can be started, and those of the solver
+#             where Rust is new enough for it
+# make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
 # make bench  the benches (criterion)
@@ -15,7 +17,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu test slurm lint check bench cargo
+.PHONY: all build reproduce beyond measure agree gpu test slurm exact lint check bench cargo
 
 all: reproduce
 
@@ -51,8 +53,9 @@ gpu: build
 
 # NCCL is in no default build: its tests come with it here, in one build of everything.
 test: cargo
-	cargo test --workspace --exclude benches --features nccl --locked
+	cargo test --workspace --exclude benches --exclude exact --features nccl --locked
 	$(MAKE) --no-print-directory slurm
+	$(MAKE) --no-print-directory exact
 
 # With the program that the tests have built.
 slurm: cargo
@@ -60,11 +63,15 @@ slurm: cargo
 	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
 
+# The room `exact` is left to its own target: it needs a newer Rust than everything else.
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features nccl --locked -- -D warnings
+	cargo clippy --workspace --exclude exact --all-targets --features nccl --locked -- -D warnings
 	cargo clippy --no-default-features --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude exact --no-deps --features nccl --locked
+
+exact: cargo
+	bash tests/exact.sh
 
 check: lint test
 

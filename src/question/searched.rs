@@ -61,7 +61,7 @@ pub(super) fn schedule(
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
-/// Keys of noise and of copies that change what every order costs or holds.
+/// Keys of noise, which change what every order costs.
 const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", "replicas"];
 
 /// Keys of copies to the host, which change nothing where nothing is copied.
@@ -76,7 +76,8 @@ const COPYING: [&str; 5] =
 pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Error> {
     let keys = &setting.keys;
     let changing = keys.given().filter(|key| CHANGING.contains(key));
-    let hardware = keys.hardware.given().filter(|key| *key != "vocabulary");
+    let of_shards = keys.vocab_tflops.is_some();
+    let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
     let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
     let message = format!(
         "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \
