@@ -449,7 +449,7 @@ fn the_solver_proves_what_is_best_and_certificates_leave_that_out() {
 #[cfg(feature = "exact")]
 #[test]
 fn what_the_solver_does_not_model_is_refused_and_what_is_settled_is_not_asked() {
-    let large = format!("search {QUESTION} --microbatches 300 --memory-limit 1.2p --effort 0");
+    let large = format!("search {QUESTION} --microbatches 300 --memory-limit 0.6p --effort 0");
     let large = large.replace("--microbatches 12 ", "");
     refused(&run(&format!("{large} --exact")), &["--exact: 3600 passes: at most 3000"]);
     let settled = json(&format!("search {QUESTION} --memory-limit 1p --effort 0 --exact"));

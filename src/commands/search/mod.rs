@@ -2,10 +2,7 @@
 
 mod front;
 mod report;
-#[cfg(not(feature = "exact"))]
-#[path = "no_solver.rs"]
-mod solver;
-#[cfg(feature = "exact")]
+#[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
 mod solver;
 
 use std::io::Write;
