@@ -12,6 +12,7 @@ mod files;
 mod format;
 mod gpus;
 mod hardware;
+mod interrupt;
 mod keys;
 mod noise;
 mod outcome;

@@ -67,7 +67,8 @@ pub enum Unsuitable {
 }
 
 /// Looks for the best order of `instance` for about `time`, and proves how good an order can be.
-/// `known` is an order to begin with, if there is one.
+/// `known` is an order to begin with, if there is one. `stop` is asked often: once it says so, what
+/// is known by then is the answer.
 ///
 /// The question put to the solver is "is there an order of this cost or less?". The first is for
 /// the cost that [`best`] shows to be a bound: a yes settles it. Then the room between what is
@@ -80,6 +81,7 @@ pub fn solve(
     instance: &Instance,
     known: Option<Schedule>,
     time: Duration,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Answer, Unsuitable> {
     let passes = 3 * instance.shape.cells();
     if instance.placement == Placement::Mirrored {
@@ -97,9 +99,11 @@ pub fn solve(
     }
     let mut asked = scaled.ticks_down(answer.proved);
     let mut hardest = scaled.longest();
-    while !answer.is_optimal() && asked <= hardest && Instant::now() < deadline {
-        let left = deadline - Instant::now();
-        match decide(instance, &scaled, asked, left.min(time / 4)) {
+    let over = || stop() || Instant::now() >= deadline;
+    while !answer.is_optimal() && asked <= hardest && !over() {
+        let until = deadline.min(Instant::now() + time / 4);
+        let late = || stop() || Instant::now() >= until;
+        match decide(instance, &scaled, asked, &late) {
             Decision::Order(order) => {
                 if !keep(instance, &mut answer, order)? {
                     // Sizes or times were rounded, and the order does not hold without that.
@@ -235,7 +239,7 @@ mod tests {
             let times = times.map(|one| one.map(|time| time * unit));
             let asked =
                 instance((false, [2, m]), &times, &held, hop * unit, room, objective);
-            let answer = solve(&asked, None, Duration::from_secs(60)).unwrap();
+            let answer = solve(&asked, None, Duration::from_secs(60), &|| false).unwrap();
             prop_assert!(answer.is_optimal(), "{answer:?}");
             prop_assert_eq!(answer.proved, exhaustive(&asked));
         }
@@ -254,7 +258,7 @@ mod tests {
             (hop, room, objective) in (0..4u64, 0..24u64, objective()),
         ) {
             let asked = instance(layout, &times, &held, hop, room, objective);
-            let answer = solve(&asked, None, Duration::from_secs(2)).unwrap();
+            let answer = solve(&asked, None, Duration::from_secs(2), &|| false).unwrap();
             // What is found is an order, so its cost is no less than any bound, optimal or not.
             if let Some((_, cost)) = &answer.found {
                 for bound in all(&asked) {
@@ -270,7 +274,7 @@ mod tests {
         // Times without a common divisor, too long to be counted one by one.
         let times = [[1_000_000_007, 1_500_000_001, 700_000_001]];
         let asked = instance((false, [2, 3]), &times, &[[3, 1]], 100_000_007, 3, Objective::Span);
-        let answer = solve(&asked, None, Duration::from_secs(20)).unwrap();
+        let answer = solve(&asked, None, Duration::from_secs(20), &|| false).unwrap();
         let optimum = exhaustive(&asked);
         let (_, cost) = answer.found.unwrap();
         assert!(answer.proved <= optimum && optimum <= cost);
@@ -278,15 +282,29 @@ mod tests {
     }
 
     #[test]
+    fn a_solver_that_is_stopped_knows_what_it_was_told() {
+        let asked = instance((false, [3, 6]), &[[3, 2, 2]], &[[3, 1]], 1, 6, Objective::Span);
+        let hour = Duration::from_secs(3600);
+        let known = solve(&asked, None, Duration::from_secs(2), &|| false).unwrap().found;
+        let (order, cost) = known.unwrap();
+        let answer = solve(&asked, Some(order.clone()), hour, &|| true).unwrap();
+        assert_eq!(answer.found, Some((order, cost)));
+        assert_eq!(answer.proved, best(&asked).cost);
+    }
+
+    #[test]
     fn what_cannot_be_modelled_is_said() {
         let second = Duration::from_secs(1);
         let zero = instance((false, [2, 2]), &[[0, 1, 1]], &[[1, 1]], 0, 9, Objective::Span);
-        assert_eq!(solve(&zero, None, second), Err(Unsuitable::Instant));
+        assert_eq!(solve(&zero, None, second, &|| false), Err(Unsuitable::Instant));
         let large = instance((false, [8, 200]), &[[1, 1, 1]], &[[1, 1]], 0, 9, Objective::Span);
-        assert_eq!(solve(&large, None, second), Err(Unsuitable::TooLarge { passes: 4_800 }));
+        assert_eq!(
+            solve(&large, None, second, &|| false),
+            Err(Unsuitable::TooLarge { passes: 4_800 })
+        );
         let one = instance((false, [2, 2]), &[[1, 1, 1]], &[[2, 1]], 0, 0, Objective::Span);
         let limits = Some(Limits::new(one.shape, &[Bytes(1)]).unwrap());
-        let refused = solve(&Instance { limits, ..one }, None, second);
+        let refused = solve(&Instance { limits, ..one }, None, second, &|| false);
         assert!(matches!(refused, Err(Unsuitable::Infeasible(_))), "{refused:?}");
     }
 }

@@ -5,14 +5,12 @@
 //! pair of passes of a stage that memory cares about there is a literal that says which is first;
 //! along the order of a stage memory is a sum over these.
 
-use std::time::Duration;
-
 use pipeline::{Kind, Order, Pass, Placement, Schedule, Shape};
 use pumpkin_conflict_resolvers::resolvers::ResolutionResolver;
 use pumpkin_constraints::{binary_less_than_or_equals, disjunctive_strict, less_than_or_equals};
 use pumpkin_core::Solver;
 use pumpkin_core::results::{ProblemSolution, SatisfactionResult};
-use pumpkin_core::termination::TimeBudget;
+use pumpkin_core::termination::TerminationCondition;
 use pumpkin_core::variables::{AffineView, DomainId, Literal, TransformableVariable};
 use pumpkin_propagators::disjunctive::ArgDisjunctiveTask;
 use search::{Instance, Objective};
@@ -31,8 +29,22 @@ pub(crate) enum Decision {
     Unknown,
 }
 
-/// Asks for an order that costs `most` ticks or less.
-pub(crate) fn decide(instance: &Instance, scaled: &Scaled, most: i32, time: Duration) -> Decision {
+/// Ends the solver when asked to.
+struct Until<'a>(&'a dyn Fn() -> bool);
+
+impl TerminationCondition for Until<'_> {
+    fn should_stop(&mut self) -> bool {
+        (self.0)()
+    }
+}
+
+/// Asks for an order that costs `most` ticks or less, until `late` says that it takes too long.
+pub(crate) fn decide(
+    instance: &Instance,
+    scaled: &Scaled,
+    most: i32,
+    late: &dyn Fn() -> bool,
+) -> Decision {
     let mut model = Model::new(instance, scaled);
     if !model.add_starts(most) {
         return Decision::None;
@@ -42,7 +54,7 @@ pub(crate) fn decide(instance: &Instance, scaled: &Scaled, most: i32, time: Dura
         model.add_stage(stage, most);
     }
     let mut brancher = model.solver.default_brancher();
-    let mut budget = TimeBudget::starting_now(time);
+    let mut budget = Until(late);
     let mut resolver = ResolutionResolver::default();
     let starts = &model.starts;
     match model.solver.satisfy(&mut brancher, &mut budget, &mut resolver) {

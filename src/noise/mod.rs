@@ -13,7 +13,7 @@ use sim::timed;
 
 use crate::error::Error;
 use crate::keys::Keys;
-use crate::question::Case;
+use crate::question::{Case, SEARCHED};
 use crate::scenario::{Scenario, Setting};
 use syntax::{Jittered, Law};
 use tables::Profiles;
@@ -186,7 +186,8 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = Vec::new();
     if keys.jitter.is_none() && keys.stall.is_none() {
-        if keys.seed.is_some() {
+        let searched = |names: &Vec<String>| names.iter().any(|name| name == SEARCHED);
+        if keys.seed.is_some() && !keys.schedule.as_ref().is_some_and(searched) {
             notes.push("nothing is random (--jitter, --stall): the seed is ignored".to_owned());
         }
         if keys.replicas.is_some() {

@@ -15,7 +15,7 @@ use pipeline::{
 pub use copies::{Ratio, offloaded};
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
-pub use searched::{Search, Searched, search};
+pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};

@@ -15,7 +15,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
     let family = match rule {
         Rule::Family(family) => family,
         Rule::Written(..) => return Vec::new(),
-        Rule::Searched(_) => return ignored_by_search(keys),
+        Rule::Searched(_) => return ignored_by_search(setting),
     };
     let about = family.about();
     let mut notes = Vec::new();
@@ -75,11 +75,8 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
 /// What is to be said of the keys of the output layer in shards.
 fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     let keys = &setting.keys;
-    let given: Vec<&str> = keys.of_vocabulary().collect();
     if family.vocabulary() == Vocabulary::Whole {
-        let given = given.join(", ");
-        let note = || format!("the output layer is a part of the last chunk, {given} is ignored");
-        return (!given.is_empty()).then(note);
+        return without_shards(keys);
     }
     let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
     let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
@@ -89,14 +86,23 @@ fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     Some(note)
 }
 
-/// What of `keys` has no influence on the search.
-fn ignored_by_search(keys: &Keys) -> Vec<String> {
+/// What is to be said of them where there are no shards.
+fn without_shards(keys: &Keys) -> Option<String> {
+    let given: Vec<&str> = keys.of_vocabulary().collect();
+    let given = given.join(", ");
+    let note = || format!("the output layer is a part of the last chunk, {given} is ignored");
+    (!given.is_empty()).then(note)
+}
+
+/// What of `setting` has no influence on the search.
+fn ignored_by_search(setting: &Setting) -> Vec<String> {
+    let keys = &setting.keys;
     let segments = keys.segments.filter(|&told| told != 1);
     let segments =
         segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
     let group =
         keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
-    segments.into_iter().chain(group).collect()
+    segments.into_iter().chain(group).chain(without_shards(keys)).collect()
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.

@@ -61,6 +61,49 @@ pub(super) fn schedule(
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
+/// Keys of noise, which change what every order costs.
+const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", "replicas"];
+
+/// Keys of copies to the host, which change nothing where nothing is copied.
+const COPYING: [&str; 5] =
+    ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
+
+/// Checks that `setting` says nothing that would change what orders cost or hold, but that a search
+/// does not know: clusters, step boundaries, offloading and noise.
+///
+/// # Errors
+/// At the first key that does.
+pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Error> {
+    let keys = &setting.keys;
+    let changing = keys.given().filter(|key| CHANGING.contains(key));
+    let of_shards = keys.vocab_tflops.is_some();
+    let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
+    let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
+    let message = format!(
+        "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \
+         taken into account"
+    );
+    let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                `debubble simulate --schedule best.txt`; unequal stages have a time each, as in \
+                --forward 10ms,12ms";
+    Err(scenario.error(setting, Some(key), message).with_help(cure))
+}
+
+/// What of `setting` has no influence on a search that is asked for by itself, in words.
+pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
+    let keys = &setting.keys;
+    let mut notes = super::ignored(setting, &Rule::Searched(placement));
+    let copying: Vec<&str> = keys.given().filter(|key| COPYING.contains(key)).collect();
+    if !copying.is_empty() {
+        notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
+    }
+    // A scenario file may name schedules for other commands.
+    if keys.schedule.is_some() && !setting.says("schedule") {
+        notes.push("makes an order of its own, schedule is ignored".to_owned());
+    }
+    notes
+}
+
 fn instance(
     scenario: &Scenario,
     setting: &Setting,

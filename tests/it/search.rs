@@ -317,3 +317,141 @@ fn a_wrong_search_says_what_is_wrong() {
         refused(&run(&line), &[says]);
     }
 }
+
+#[test]
+fn what_a_search_does_not_know_is_refused_or_said() {
+    for rest in [
+        "--jitter pass=lognormal:0.05",
+        "--slowdown stage:3=1.2",
+        "--replicas 10",
+        "--cluster dgx-a100",
+        "--steps 3",
+        "--offload 0.5 --offload-ratio 1",
+        "--vocabulary 50000",
+    ] {
+        let key = rest.split_whitespace().next().unwrap().trim_start_matches("--");
+        refused(&run(&format!("search {QUESTION} {rest}")), &[key, "cannot be taken into account"]);
+    }
+    for (rest, says) in [
+        ("--vocab-s 1ms --vocab-t 1ms", "vocab-s, vocab-t is ignored"),
+        ("--offload-ratio 0.5", "offload-ratio is ignored"),
+        ("--schedule 1f1b", "schedule is ignored"),
+        ("--segments 2", "segments = 2 is ignored"),
+        ("--group 2", "group = 2 is ignored"),
+    ] {
+        let output = run(&format!("search {QUESTION} --effort 0 {rest}"));
+        assert!(stdout(&output).contains("bubble"));
+        let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(notes.contains(says), "{notes}");
+    }
+    let seeded = run(&format!("search {QUESTION} --effort 0 --seed 3"));
+    assert!(seeded.stderr.is_empty() && !stdout(&seeded).is_empty());
+    let named = run(&format!("simulate {QUESTION} --schedule zb-auto --memory-limit 1p --seed 3"));
+    assert!(named.stderr.is_empty() && !stdout(&named).is_empty());
+}
+
+#[test]
+fn settings_of_a_file_are_searched_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.toml");
+    let keys = "schedule = \"1f1b\"\nstages = 4\nforward = \"20ms\"\nbackward-input = \"21ms\"\n\
+                backward-weight = \"15ms\"\nmemory-limit = \"1p\"\n";
+    let settings = "[[setting]]\nname = \"few\"\nmicrobatches = 6\n\
+                    [[setting]]\nname = \"many\"\nmicrobatches = 12\n";
+    fs::write(&file, format!("{keys}{settings}")).unwrap();
+    let file = file.display();
+    let rows = json(&format!("search {file} --effort 0"));
+    let names: Vec<&str> = rows.iter().map(|row| row["setting"].as_str().unwrap()).collect();
+    assert_eq!(names, ["few", "many"]);
+    assert!(rows[0]["cost_ns"].as_u64() < rows[1]["cost_ns"].as_u64());
+    refused(&run(&format!("search {file} --export x.txt")), &["one search"]);
+    let slow = folder.path().join("slow.toml");
+    fs::write(&slow, format!("{keys}{settings}slowdown = \"stage:1=1.5\"\n")).unwrap();
+    let refusal = run(&format!("search {}", slow.display()));
+    refused(&refusal, &["slowdown cannot be taken into account", "slow.toml", "here"]);
+}
+
+/// The signals of a mask in what Linux says of a process.
+#[cfg(target_os = "linux")]
+fn signals(process: u32, mask: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(mask));
+    line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_keeps_the_best() {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    const SIGINT: u64 = 1 << 1;
+    let long = "search --stages 8 --microbatches 24 --forward 20ms --backward-input 21ms \
+                --backward-weight 15ms --hop 5ms --memory-limit 1.3p --effort 1000000";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    if signals(child.id(), "SigIgn:") & SIGINT != 0 {
+        eprintln!("skipped: Ctrl-C is ignored here");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    }
+    while signals(child.id(), "SigCgt:") & SIGINT == 0 {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(stdout(&output).contains("published"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));
+}
+
+/// A small question whose best order the bounds do not prove.
+const OPEN: &str = "--stages 3 --microbatches 6 --forward 4ms --backward-input 4ms \
+                    --backward-weight 4ms --hop 1ms --memory-limit 0.7p";
+
+#[cfg(not(feature = "exact"))]
+#[test]
+fn a_program_without_the_solver_says_how_to_build_it() {
+    let output = run(&format!("search {OPEN} --exact"));
+    refused(&output, &["built without the solver", "--features exact"]);
+}
+
+#[cfg(feature = "exact")]
+#[test]
+fn the_solver_proves_what_is_best_and_certificates_leave_that_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, text) = (at("best.toml"), at("best.txt"));
+    let searched = &json(&format!("search {OPEN}"))[0];
+    assert_ne!(searched["gap_ns"], 0);
+    let files = format!("--certificate {certificate} --export {text}");
+    let exact = format!("search {OPEN} --effort 0 --exact --time-limit 120s {files}");
+    let output = run(&exact);
+    let table = stdout(&output);
+    assert!(table.contains("0: optimal") && table.contains("solver: a constraint"), "{table}");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("the solver found an order of"), "{notes}");
+    assert!(notes.contains("nobody can check what the solver proves"), "{notes}");
+    // The certificate holds, but not the bound of the solver.
+    let verdict = certificate::verify(&fs::read_to_string(certificate).unwrap()).unwrap();
+    assert!(!verdict.is_optimal());
+    let proved = &json(&exact)[0];
+    assert_eq!((&proved["argument"], &proved["gap_ns"]), (&"solver".into(), &0.into()));
+    assert!(proved["bound_ns"].as_u64() > searched["bound_ns"].as_u64());
+    assert!(proved["cost_ns"].as_u64() <= searched["cost_ns"].as_u64());
+    let replayed = json(&format!("simulate --schedule {text} {OPEN}"));
+    assert_eq!(replayed[0]["span_ns"], proved["cost_ns"]);
+}
+
+#[cfg(feature = "exact")]
+#[test]
+fn what_the_solver_does_not_model_is_refused_and_what_is_settled_is_not_asked() {
+    let large = format!("search {QUESTION} --microbatches 300 --memory-limit 0.6p --effort 0");
+    let large = large.replace("--microbatches 12 ", "");
+    refused(&run(&format!("{large} --exact")), &["--exact: 3600 passes: at most 3000"]);
+    let settled = json(&format!("search {QUESTION} --memory-limit 1p --effort 0 --exact"));
+    assert_eq!((&settled[0]["gap_ns"], &settled[0]["argument"]), (&0.into(), &"cycles 0 0".into()));
+}

@@ -29,7 +29,7 @@ pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Error> {
         if let Some(published) = row.published() {
             panel.series[1].push((memory, row.rate(published.cost)));
         }
-        panel.series[2].push((memory, row.rate(row.searched.found.bound.cost)));
+        panel.series[2].push((memory, row.rate(row.bound())));
     }
     if panels.len() > MOST_PANELS {
         let message = format!("--pareto: more than {MOST_PANELS} panels, one for each setting");

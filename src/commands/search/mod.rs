@@ -2,10 +2,12 @@
 
 mod front;
 mod report;
+#[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
+mod solver;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use pipeline::{Limit, Nanos, Placement};
@@ -17,10 +19,11 @@ use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::gantt;
 use crate::error::Error;
 use crate::files;
+use crate::interrupt;
 use crate::keys::Keys;
 use crate::outcome::named;
 use crate::progress;
-use crate::question::{self, Rule, Searched};
+use crate::question::{self, SEARCHED, Searched};
 use crate::scenario::{Scenario, Setting};
 
 const EXAMPLES: &str = "\
@@ -36,10 +39,18 @@ Examples:
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --pareto front.svg --csv front.csv
 
+  A small pipeline, proved:
+    debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
+      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms
+
 The search is never worse than any published schedule that fits. It ends when its cost is the bound:
 then no schedule is better. The same question, effort and seed give the same schedule on any number
 of threads; under --time-limit only where the clock did not cut the search short, and a note says
-where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.";
+where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.
+Ctrl-C ends the search with the best so far; a second one ends the program.
+
+--exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
+`solver`. Nobody can check that without a solver: certificates hold the bound of the search.";
 
 /// Search the best schedule under a memory limit, and say how far any other can be from it
 #[derive(Args)]
@@ -59,10 +70,14 @@ pub struct Search {
     #[arg(long, value_enum, default_value_t = Small::Span, help_heading = SEARCH)]
     objective: Small,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
-    /// --time-limit as long as that lasts]
+    /// --time-limit without --exact as long as that lasts]
     #[arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     effort: Option<u64>,
+    /// Then ask a constraint solver, for --time-limit at most [default: 30s], for a better order,
+    /// and for a proof that there is none
+    #[arg(long, help_heading = SEARCH)]
+    exact: bool,
     /// Stop each search after that time, with the best so far
     #[arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
@@ -89,6 +104,9 @@ pub struct Search {
 /// Heading in the help of what concerns the search.
 const SEARCH: &str = "The search";
 
+/// How long the solver takes where nothing is said of it.
+const SOLVER_TIME: Duration = Duration::from_secs(30);
+
 /// Where chunks lie.
 #[derive(Clone, Copy, ValueEnum)]
 enum Lie {
@@ -110,7 +128,13 @@ enum Small {
 impl Search {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        if self.exact {
+            solver::check()?;
+        }
         let scenario = self.asked.read()?;
+        for setting in &scenario.settings {
+            question::check_known(&scenario, setting)?;
+        }
         let settings = self.settings(&scenario);
         let single = [("--certificate", &self.certificate), ("--export", &self.export)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
@@ -119,13 +143,18 @@ impl Search {
             return Err(Error::question(message));
         }
         self.note_ignored(&scenario);
+        interrupt::listen();
         let mut rows: Vec<Row> = Vec::new();
         for setting in &settings {
-            let searched = self.search(&scenario, setting)?;
-            rows.push(Row::of(searched, setting)?);
+            let mut searched = self.search(&scenario, setting)?;
+            let proved = self.prove(&mut searched)?;
+            rows.push(Row::of(searched, proved, setting)?);
         }
-        self.write_files(&rows)?;
+        if interrupt::asked() {
+            note("interrupted: the best so far, where a search had begun, else the best published");
+        }
         report::keep_smaller(&mut rows);
+        self.write_files(&rows)?;
         if let Some(path) = &self.csv {
             files::write(path, report::csv(&rows)?)?;
         }
@@ -159,8 +188,10 @@ impl Search {
     fn note_ignored(&self, scenario: &Scenario) {
         let mut notes = Notes::default();
         for setting in &scenario.settings {
-            notes.add_assumed(setting);
-            notes.add_ignored(setting, &Rule::Searched(self.placement()));
+            notes.of_settings.extend(question::assumed(setting));
+            for text in question::ignored_by_search(setting, self.placement()) {
+                notes.add(&text, SEARCHED);
+            }
         }
         notes.print();
     }
@@ -174,10 +205,11 @@ impl Search {
 
     fn search(&self, scenario: &Scenario, setting: &Setting) -> Result<Searched, Error> {
         let begin = Instant::now();
-        let limit = self.time_limit.map(|limit| std::time::Duration::from_nanos(limit.0));
-        let stop = || limit.is_some_and(|limit| begin.elapsed() >= limit);
-        let times = match (self.effort, self.time_limit) {
-            (None, Some(_)) => None,
+        let limit = self.time_limit();
+        let late = || limit.is_some_and(|limit| begin.elapsed() >= limit);
+        let stop = || interrupt::asked() || late();
+        let times = match (self.effort, limit) {
+            (None, Some(_)) if !self.exact => None,
             (told, _) => Some(told.unwrap_or(1)),
         };
         let search = question::Search {
@@ -199,10 +231,30 @@ impl Search {
             bar.set_message(format!("passes, best {best}, bound {bound}"));
         })?;
         bar.finish_and_clear();
-        if searched.found.interrupted && times.is_some() {
+        if searched.found.interrupted && times.is_some() && !interrupt::asked() {
             note("the clock cut the search short: another run may find another schedule");
         }
         Ok(searched)
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.time_limit.map(|limit| Duration::from_nanos(limit.0))
+    }
+
+    /// Asks the solver if that is wanted; gives its bound where that is better.
+    fn prove(&self, searched: &mut Searched) -> Result<Option<Nanos>, Error> {
+        if !self.exact {
+            return Ok(None);
+        }
+        let time = self.time_limit().unwrap_or(SOLVER_TIME);
+        let proved = solver::prove(searched, time, &interrupt::asked)?;
+        if proved.is_some() && self.certificate.is_some() {
+            note(
+                "nobody can check what the solver proves: the certificate holds the bound of the \
+                 search, which is lower",
+            );
+        }
+        Ok(proved)
     }
 
     /// What is written of the searches.

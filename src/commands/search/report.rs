@@ -23,10 +23,20 @@ pub(super) struct Row {
     peak: Bytes,
     /// What it costs: its own, or less where a smaller limit does it.
     cost: Nanos,
+    /// What a solver has proved that no order undercuts, if that is more than the search knows.
+    proved: Option<Nanos>,
 }
 
+/// The name of what a solver has proved, beside those of the arguments of bounds.
+const SOLVER: &str = "solver";
+
 impl Row {
-    pub(super) fn of(searched: Searched, setting: &Setting) -> Result<Self, Error> {
+    /// `proved` is what a solver adds to it.
+    pub(super) fn of(
+        searched: Searched,
+        proved: Option<Nanos>,
+        setting: &Setting,
+    ) -> Result<Self, Error> {
         let case = &searched.case;
         let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
         let metrics = metrics.map_err(|fault| named(case, &fault))?;
@@ -37,7 +47,7 @@ impl Row {
         let limit =
             limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
         let cost = searched.found.cost;
-        Ok(Self { searched, limit, metrics, peak, cost })
+        Ok(Self { searched, limit, metrics, peak, cost, proved })
     }
 
     /// What to write over a drawing of it.
@@ -78,8 +88,21 @@ impl Row {
         self.searched.found.best_published()
     }
 
+    /// What no order undercuts.
+    pub(super) fn bound(&self) -> Nanos {
+        self.proved.unwrap_or(self.searched.found.bound.cost)
+    }
+
+    /// Why.
+    fn argument(&self) -> String {
+        match self.proved {
+            Some(_) => SOLVER.to_owned(),
+            None => self.searched.found.bound.argument.to_string(),
+        }
+    }
+
     fn gap(&self) -> Nanos {
-        self.cost - self.searched.found.bound.cost
+        self.cost - self.bound()
     }
 }
 
@@ -94,6 +117,7 @@ pub(super) fn keep_smaller(rows: &mut [Row]) {
                 let metrics = rows[other].metrics.clone();
                 let row = &mut rows[at];
                 (row.cost, row.peak, row.metrics) = (cost, peak, metrics);
+                row.searched.case.schedule = schedule.clone();
                 (row.searched.found.cost, row.searched.found.schedule) = (cost, schedule);
             }
         }
@@ -149,6 +173,10 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
         settings.then_some(name).into_iter().chain(line(row)).collect()
     });
     write!(out, "{}", format::table(&header, lines))?;
+    if rows.iter().any(|row| row.proved.is_some()) {
+        let what = "a constraint solver found no order below the bound; no certificate shows that";
+        writeln!(out, "\n{SOLVER}: {what}")?;
+    }
     writeln!(
         out,
         "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
@@ -159,7 +187,7 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
 }
 
 fn line(row: &Row) -> Vec<String> {
-    let (instance, found) = (&row.searched.instance, &row.searched.found);
+    let instance = &row.searched.instance;
     let shape = instance.shape;
     let chunks = match (shape.chunks_per_stage(), instance.placement) {
         (1, _) => "1".to_owned(),
@@ -178,9 +206,9 @@ fn line(row: &Row) -> Vec<String> {
         row.limit.clone().unwrap_or_else(|| "-".to_owned()),
         format::time(row.cost),
         format::percent(row.bubble()),
-        format::percent(row.rate(found.bound.cost)),
+        format::percent(row.rate(row.bound())),
         gap,
-        found.bound.argument.to_string(),
+        row.argument(),
         published.map_or("-", |one| one.family.name()).to_owned(),
         published.map_or("-".to_owned(), |one| format::percent(row.rate(one.cost))),
         format!("{:.2}", row.peak()),
@@ -211,7 +239,7 @@ struct Entry {
 
 impl From<&Row> for Entry {
     fn from(row: &Row) -> Self {
-        let (instance, found) = (&row.searched.instance, &row.searched.found);
+        let instance = &row.searched.instance;
         let (shape, published) = (instance.shape, row.published());
         Self {
             setting: row.setting().map(str::to_owned),
@@ -229,10 +257,10 @@ impl From<&Row> for Entry {
             memory_limit: row.limit.clone(),
             cost_ns: row.cost.0,
             bubble_rate: row.bubble(),
-            bound_ns: found.bound.cost.0,
-            bound_rate: row.rate(found.bound.cost),
+            bound_ns: row.bound().0,
+            bound_rate: row.rate(row.bound()),
             gap_ns: row.gap().0,
-            argument: found.bound.argument.to_string(),
+            argument: row.argument(),
             published: published.map(|one| one.family.name()),
             published_ns: published.map(|one| one.cost.0),
             published_rate: published.map(|one| row.rate(one.cost)),

@@ -1,0 +1,15 @@
+#!/bin/bash
+# Clippy and the tests of the solver and of `search --exact`.
+# Says "skipped" and succeeds where Rust is too old for it.
+set -eu
+needs=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' exact/Cargo.toml)
+has=$(rustc --version | cut -d ' ' -f 2 | cut -d - -f 1)
+if [ "$(printf '%s\n' "$needs" "$has" | sort -V | head -n 1)" != "$needs" ]; then
+  echo "skipped: the solver needs Rust $needs, this is $has"
+  exit 0
+fi
+both=(--package exact --package debubble --features debubble/exact,debubble/nccl --locked)
+cargo clippy "${both[@]}" --all-targets -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --package exact --no-deps --locked
+cargo test --package exact --locked
+cargo test --package debubble --features exact,nccl --locked --test it -- search::
