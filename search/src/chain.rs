@@ -59,7 +59,7 @@ const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
 const DRAWS: usize = 60;
 /// List schedules without gain after which parameters are drawn anew.
 const PATIENCE: u32 = 1_000;
-/// Which chains echo their list schedules.
+/// Which chains echo their list schedules of one chunk per stage; all do where stages can hold 1p.
 const ECHOING: [bool; 4] = [false, true, false, true];
 
 impl Chain {
@@ -73,13 +73,14 @@ impl Chain {
             tables: Offsets::default(),
             clock: Clock::default(),
             echoes: Echoes::default(),
-            echoing: ECHOING[number as usize % ECHOING.len()],
+            echoing: net.chunks == 1 && (ECHOING[number as usize % ECHOING.len()] || is_roomy(net)),
             idle: 0,
         }
     }
 
     /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
-    /// the bound. `reversed` is the net with time running back. They aim at costs between that and the best `known`.
+    /// the bound. `reversed` is the net with time running back. They aim at costs between the bound
+    /// and the best `known`.
     pub(crate) fn climb(
         &mut self,
         (net, reversed): (&Net, &Net),
@@ -231,6 +232,12 @@ impl Chain {
         }
         local.steps
     }
+}
+
+/// Whether every stage can hold as many forwards of its first chunk as there are stages.
+fn is_roomy(net: &Net) -> bool {
+    let lanes = net.lanes.chunks_exact(net.width).zip(&net.limit);
+    lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1)).all(|held| held >= net.stages as i64)
 }
 
 /// Makes `sequence` the best if its score is.
