@@ -1,11 +1,12 @@
-//! One of several searches beside each other: list schedules whose parameters climb, and local
-//! search from the best order.
+//! One of several searches beside each other: list schedules whose parameters climb, echoes of
+//! them, and local search from the best order.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chance::Chance;
+use crate::echo::{Draw, Echoes, Way};
 use crate::list::{Offsets, State};
 use crate::local::{Local, Plan};
 use crate::net::Net;
@@ -43,6 +44,9 @@ pub(crate) struct Chain {
     state: State,
     tables: Offsets,
     clock: Clock,
+    echoes: Echoes,
+    /// Whether its list schedules are echoed.
+    echoing: bool,
     /// List schedules since the parameters have become better.
     idle: u32,
 }
@@ -54,7 +58,9 @@ const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
 /// List schedules with drawn parameters before those that change the best.
 const DRAWS: usize = 60;
 /// List schedules without gain after which parameters are drawn anew.
-const PATIENCE: u32 = 4_000;
+const PATIENCE: u32 = 1_000;
+/// Which chains echo their list schedules of one chunk per stage; all do where stages can hold 1p.
+const ECHOING: [bool; 4] = [false, true, false, true];
 
 impl Chain {
     pub(crate) fn new(net: &Net, seed: u64, number: u64) -> Self {
@@ -66,15 +72,18 @@ impl Chain {
             state: State::default(),
             tables: Offsets::default(),
             clock: Clock::default(),
+            echoes: Echoes::default(),
+            echoing: net.chunks == 1 && (ECHOING[number as usize % ECHOING.len()] || is_roomy(net)),
             idle: 0,
         }
     }
 
     /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
-    /// the bound. They aim at costs between that and the best `known`.
+    /// the bound. `reversed` is the net with time running back. They aim at costs between the bound
+    /// and the best `known`.
     pub(crate) fn climb(
         &mut self,
-        net: &Net,
+        (net, reversed): (&Net, &Net),
         (goal, known): (i64, i64),
         mut steps: u64,
         halt: &Halt<'_>,
@@ -103,7 +112,13 @@ impl Chain {
             let cost = self.state.placed().max(1);
             done += cost;
             steps = steps.saturating_sub(cost);
-            let Some(score) = score else { continue };
+            let Some(mut score) = score else { continue };
+            if self.echoing && score <= self.parameters.0 {
+                let cost;
+                (score, cost) = self.there_and_back((net, reversed), goal);
+                done += cost;
+                steps = steps.saturating_sub(cost);
+            }
             self.idle += 1;
             if score <= self.parameters.0 || self.idle > PATIENCE + 40 {
                 if score < self.parameters.0 {
@@ -114,13 +129,86 @@ impl Chain {
             if score < self.best.0
                 && let Some(timed) = self.clock.time(net, &self.state.sequence)
             {
-                self.best.0 = timed;
-                self.best.1.clone_from(&self.state.sequence);
+                keep(&mut self.best, timed, &self.state.sequence);
             }
             if self.best.0.cost <= goal {
                 halt.solved();
                 return done;
             }
+        }
+        done
+    }
+
+    /// Echoes the list schedule twice there and back: the best score met. Second, the passes placed
+    /// and timed.
+    fn there_and_back(&mut self, nets: (&Net, &Net), goal: i64) -> (Score, u64) {
+        let mut done = nets.0.passes() as u64;
+        let Some(mut best) = self.clock.time(nets.0, &self.state.sequence) else {
+            return (Score::WORST, done);
+        };
+        keep(&mut self.best, best, &self.state.sequence);
+        for (number, way) in [Way::Back, Way::Forth, Way::Back, Way::Forth].into_iter().enumerate()
+        {
+            let target = if number == 0 { self.target } else { goal };
+            let (score, cost) = self.echo_once(nets, way, (target, Draw::PLAIN));
+            done += cost;
+            let Some(score) = score else { break };
+            best = best.min(score);
+        }
+        (best, done)
+    }
+
+    /// Echoes what the clock has timed, and keeps it if it is the best.
+    fn echo_once(
+        &mut self,
+        nets: (&Net, &Net),
+        way: Way,
+        aim: (i64, Draw),
+    ) -> (Option<Score>, u64) {
+        let (score, cost) = self.echoes.run(nets, &mut self.clock, way, aim, &mut self.chance);
+        if let Some(score) = score {
+            keep(&mut self.best, score, &self.echoes.sequence);
+        }
+        (score, cost)
+    }
+
+    /// Echoes `start` back and forth in drawn ways until `steps` passes have been placed, and goes
+    /// on from what is not worse.
+    pub(crate) fn echo(
+        &mut self,
+        nets: (&Net, &Net),
+        (start, goal): (&[u16], i64),
+        steps: u64,
+        halt: &Halt<'_>,
+    ) -> u64 {
+        const WAYS: [[Way; 4]; 3] = [
+            [Way::Back, Way::Forth, Way::Back, Way::Forth],
+            [Way::Back, Way::Back, Way::Back, Way::Forth],
+            [Way::Forth, Way::Back, Way::Forth, Way::Back],
+        ];
+        let Some(mut now) = self.clock.time(nets.0, start) else { return 0 };
+        let mut kept = self.clock.clone();
+        let mut done = 0;
+        while done < steps && !halt.now() {
+            let draw = Draw::new(&mut self.chance);
+            let part = [0.0, 0.3, 0.7, 0.95, 1.0][self.chance.below(5)];
+            let target = goal + ((now.cost - goal) as f64 * part) as i64;
+            let ways = WAYS[self.chance.below(WAYS.len())];
+            let count = 1 + self.chance.below(ways.len());
+            for &way in &ways[..count] {
+                let (score, cost) = self.echo_once(nets, way, (target, draw));
+                done += cost;
+                let Some(score) = score else { break };
+                if score <= now {
+                    now = score;
+                    kept.clone_from(&self.clock);
+                }
+            }
+            if self.best.0.cost <= goal {
+                halt.solved();
+                return done;
+            }
+            self.clock.clone_from(&kept);
         }
         done
     }
@@ -143,5 +231,20 @@ impl Chain {
             halt.solved();
         }
         local.steps
+    }
+}
+
+/// Whether every stage can hold as many forwards of its first chunk as there are stages.
+fn is_roomy(net: &Net) -> bool {
+    let lanes = net.lanes.chunks_exact(net.width).zip(&net.limit);
+    lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1)).all(|held| held >= net.stages as i64)
+}
+
+/// Makes `sequence` the best if its score is.
+fn keep(best: &mut (Score, Vec<u16>), score: Score, sequence: &[u16]) {
+    if score < best.0 {
+        best.0 = score;
+        best.1.clear();
+        best.1.extend_from_slice(sequence);
     }
 }

@@ -6,6 +6,7 @@ pub mod bounds;
 
 mod chain;
 mod chance;
+mod echo;
 mod head;
 mod instance;
 mod list;

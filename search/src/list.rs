@@ -13,6 +13,15 @@ pub(crate) struct Next {
     pub(crate) start: i64,
 }
 
+/// What a stage does next.
+pub(crate) trait Rule {
+    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    fn commits(&self) -> bool;
+
+    /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
+    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next>;
+}
+
 /// How far every stage is.
 #[derive(Clone, Default)]
 pub(crate) struct State {
@@ -77,7 +86,7 @@ impl Calls {
 
 impl State {
     /// Places every pass; `None` if the stages block each other.
-    pub(crate) fn run(&mut self, net: &Net, offsets: &Offsets) -> Option<Score> {
+    pub(crate) fn run(&mut self, net: &Net, rule: &impl Rule) -> Option<Score> {
         self.reset(net);
         let each = net.passes_per_stage();
         let mut left = net.passes();
@@ -87,12 +96,12 @@ impl State {
                 return None;
             }
             let stage = stage as usize;
-            let Some(next) = offsets.choose(net, self, stage, now) else {
+            let Some(next) = rule.choose(net, self, stage, now) else {
                 self.calls.set(stage, ASLEEP);
                 continue;
             };
             // Until it starts, news of something better may come.
-            if next.start > now && !offsets.commits {
+            if next.start > now && !rule.commits() {
                 self.calls.set(stage, next.start);
                 continue;
             }
@@ -129,7 +138,7 @@ impl State {
 
     /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
     #[inline]
-    fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
+    pub(crate) fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
         let one = &net.lanes[lane];
         let number = self.next[lane];
         if number == net.microbatches
@@ -215,7 +224,22 @@ impl Offsets {
         start
     }
 
-    /// The pass of `stage` to do next; `None` to wait for news.
+    /// Whether as many forwards of `lane` are in flight as may be.
+    fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
+        let back = state.next[lane + chunks];
+        let most = match back {
+            0 => self.warm[lane].min(self.cap[lane]),
+            _ => self.cap[lane],
+        };
+        state.next[lane] - back >= most
+    }
+}
+
+impl Rule for Offsets {
+    fn commits(&self) -> bool {
+        self.commits
+    }
+
     #[inline]
     fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next> {
         let (begin, chunks) = (stage * net.width, net.chunks);
@@ -252,15 +276,5 @@ impl Offsets {
             }
         }
         best.map(|(_, _, next)| next)
-    }
-
-    /// Whether as many forwards of `lane` are in flight as may be.
-    fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
-        let back = state.next[lane + chunks];
-        let most = match back {
-            0 => self.warm[lane].min(self.cap[lane]),
-            _ => self.cap[lane],
-        };
-        state.next[lane] - back >= most
     }
 }

@@ -105,6 +105,42 @@ impl Net {
         }
     }
 
+    /// This net with time running back: what waited for a pass comes before it, what took memory
+    /// gives it. Slots and microbatches count from the end; lanes keep their places.
+    pub(crate) fn reversed(&self) -> Self {
+        let mut reversed = self.clone();
+        for (at, lane) in reversed.lanes.iter_mut().enumerate() {
+            let old = self.lanes[at];
+            (lane.take, lane.leave) = (-old.leave, -old.take);
+            (lane.remote, lane.local) = (old.feeds, NONE);
+            lane.hop = if old.feeds == NONE { 0 } else { self.lanes[old.feeds as usize].hop };
+        }
+        for (at, old) in self.lanes.iter().enumerate() {
+            if old.local != NONE {
+                reversed.lanes[old.local as usize].local = narrow(at);
+            }
+        }
+        reversed.reserve_back();
+        reversed.find_wakes();
+        reversed
+    }
+
+    /// The room that a W and a B of a reversed net leave behind them: what the rest of their
+    /// microbatch takes on the stage before its first F gives it back.
+    fn reserve_back(&mut self) {
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
+            let mut room = 0;
+            for chunk in (0..self.chunks).rev() {
+                for kind in [1, 2] {
+                    let lane = &mut lanes[kind * self.chunks + chunk];
+                    lane.reserve = room;
+                    room += lane.take + lane.leave.max(0);
+                }
+            }
+            lanes[..self.chunks].iter_mut().for_each(|lane| lane.reserve = 0);
+        }
+    }
+
     fn work_of(&self, stage: usize) -> i64 {
         let lanes = &self.lanes[stage * self.width..(stage + 1) * self.width];
         lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)

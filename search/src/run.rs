@@ -183,6 +183,8 @@ fn nanos(time: i64) -> Nanos {
 /// A search on its way.
 struct Search<'a> {
     net: &'a Net,
+    /// The net with time running back.
+    reversed: Net,
     goal: i64,
     best: (Score, Vec<u16>),
     published: Vec<Published>,
@@ -211,6 +213,7 @@ impl<'a> Search<'a> {
         let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number));
         Self {
             net,
+            reversed: net.reversed(),
             goal,
             best,
             published,
@@ -226,18 +229,23 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain go on: in even rounds by list schedules, in odd ones by local search.
+    /// Lets every chain go on: in even rounds by list schedules, in odd ones by echoes of the best
+    /// order and by local search in turn.
     /// Rounds become longer, for local search needs time to cool down.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
         let steps = first.saturating_mul(1 << (self.round / 2).min(30));
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
+        let reversed = &self.reversed;
         let (net, goal, best, round) = (self.net, self.goal, &self.best, self.round);
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             if round.is_multiple_of(2) {
-                return chain.climb(net, (goal, best.0.cost), steps, &halt);
+                return chain.climb((net, reversed), (goal, best.0.cost), steps, &halt);
+            }
+            if round % 4 == 1 {
+                return chain.echo((net, reversed), (&best.1, goal), steps, &halt);
             }
             let plan = plan(net, goal, steps, round, number);
             chain.anneal(net, Some(&best.1), plan, &halt)
