@@ -56,7 +56,7 @@ gpu: build
 test: cargo
 	cargo test --workspace --exclude benches --exclude exact --features nccl --locked
 	$(MAKE) --no-print-directory slurm
-	$(MAKE) --no-print-directory exact
+	bash tests/exact.sh
 
 # With the program that the tests have built.
 slurm: cargo
@@ -72,7 +72,7 @@ lint: cargo
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude exact --no-deps --features nccl --locked
 
 exact: cargo
-	bash tests/exact.sh
+	bash tests/exact.sh all
 
 check: lint test
 

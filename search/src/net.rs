@@ -294,3 +294,65 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
         reserve: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipeline::{Bytes, Family, Footprint, Nanos, PassTimes, Problem};
+
+    use super::*;
+    use crate::timing::Clock;
+
+    /// Unequal stages under `objective`, and the order that `family` makes for them.
+    fn case(family: Family, [p, m]: [u64; 2], objective: Objective) -> (Net, Vec<u16>) {
+        let about = family.about();
+        let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
+        let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
+            forward: Nanos(50 + 7 * chunk % 11),
+            backward_input: Nanos(60 + 5 * chunk % 13),
+            backward_weight: Nanos(30 + 3 * chunk % 7),
+        });
+        let costs = Costs::new(times.collect(), Nanos(9));
+        let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
+        let footprints = Footprints::uniform(shape, held);
+        let problem = Problem::new(shape, costs.clone()).unwrap();
+        let schedule = family.schedule(&problem).unwrap();
+        let instance = Instance::new(shape, about.placement, costs, footprints, None, objective);
+        let net = Net::of(&instance.unwrap());
+        let sequence = net.sequence(&schedule).unwrap();
+        (net, sequence)
+    }
+
+    const CASES: [(Family, [u64; 2]); 4] = [
+        (Family::ZbH1, [4, 9]),
+        (Family::ZbV, [5, 12]),
+        (Family::VHalf, [4, 8]),
+        (Family::Interleaved, [3, 6]),
+    ];
+
+    #[test]
+    fn a_net_reversed_twice_is_the_net() {
+        for (family, size) in CASES {
+            let (net, _) = case(family, size, Objective::Span);
+            let twice = net.reversed().reversed();
+            let parts = |lane: &Lane| {
+                let Lane { duration, remote, hop, local, feeds, take, leave, .. } = *lane;
+                (duration, remote, hop, local, feeds, take, leave)
+            };
+            assert!(net.lanes.iter().map(parts).eq(twice.lanes.iter().map(parts)), "{family:?}");
+        }
+    }
+
+    /// The longest chain of passes is as long from its end as from its beginning.
+    #[test]
+    fn an_order_takes_as_long_with_time_running_back() {
+        for (family, size) in CASES {
+            let (net, sequence) = case(family, size, Objective::Makespan);
+            let (reversed, length) = (net.reversed(), sequence.len() / net.stages);
+            let stages = sequence.chunks_exact(length);
+            let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();
+            let mut clock = Clock::default();
+            let forth = clock.time(&net, &sequence).unwrap().cost;
+            assert_eq!(clock.time(&reversed, &back).unwrap().cost, forth, "{family:?}");
+        }
+    }
+}
