@@ -114,7 +114,7 @@ impl State {
             let done = self.placed[stage] == each;
             self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
         }
-        Some(self.score(net))
+        Some(Score::of(net, &self.first, &self.free))
     }
 
     #[inline]
@@ -160,18 +160,6 @@ impl State {
     /// How many passes are placed.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.iter().map(|&count| count as u64).sum()
-    }
-
-    fn score(&self, net: &Net) -> Score {
-        let of = |stage: usize| match net.makespan {
-            true => self.free[stage],
-            false => self.free[stage] - self.first[stage],
-        };
-        let stages = (0..net.stages).map(of);
-        stages.fold(Score { cost: 0, sum: 0 }, |score, one| Score {
-            cost: score.cost.max(one),
-            sum: score.sum + one,
-        })
     }
 
     fn reset(&mut self, net: &Net) {

@@ -14,6 +14,16 @@ pub(crate) struct Score {
 impl Score {
     /// Worse than any.
     pub(crate) const WORST: Self = Self { cost: i64::MAX, sum: i64::MAX };
+
+    /// Of stages that start their first pass at `first` and end their last at `free`.
+    pub(crate) fn of(net: &Net, first: &[i64], free: &[i64]) -> Self {
+        let stages = first.iter().zip(free);
+        let stages = stages.map(|(first, free)| if net.makespan { *free } else { free - first });
+        stages.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
+            cost: score.cost.max(one),
+            sum: score.sum + one,
+        })
+    }
 }
 
 /// Tables for timing, kept so that memory is asked for once.
@@ -44,7 +54,7 @@ impl Clock {
                 self.at[stage] += 1;
             }
         }
-        self.at.iter().all(|&at| at == each).then(|| self.score(net))
+        self.at.iter().all(|&at| at == each).then(|| Score::of(net, &self.first, &self.free))
     }
 
     /// Does the next pass of `lane`, unless what it needs is not made: then `false`.
@@ -78,18 +88,6 @@ impl Clock {
             self.ready.push(one.wakes as usize);
         }
         Some(true)
-    }
-
-    fn score(&self, net: &Net) -> Score {
-        let of = |stage: usize| match net.makespan {
-            true => self.free[stage],
-            false => self.free[stage] - self.first[stage],
-        };
-        let stages = (0..net.stages).map(of);
-        stages.fold(Score { cost: 0, sum: 0 }, |score, one| Score {
-            cost: score.cost.max(one),
-            sum: score.sum + one,
-        })
     }
 
     fn prepare(&mut self, net: &Net) {
