@@ -75,17 +75,7 @@ pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
     let content = match built_in {
         Some((_, content)) => (*content).to_owned(),
         None if path.exists() || name.contains(['/', '.']) => files::read_text(path, MAX_FILE)?,
-        None => {
-            let names = BUILT_IN.map(|(name, _)| name);
-            let nearest = names.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
-            let message = format!(
-                "there is no cluster `{name}`: did you mean `{}`?",
-                nearest.copied().unwrap_or_default()
-            );
-            let cure =
-                format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
-            return Err(Error::question(message).with_help(cure));
-        }
+        None => return Err(files::not_built_in("cluster", name, &BUILT_IN.map(|(name, _)| name))),
     };
     let document: Document = toml::from_str(&content).map_err(|error| {
         Error::scenario(path, &content, error.span(), error.message().to_owned())

@@ -105,17 +105,7 @@ pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
                 path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
             parse(&stem, &path, &content)
         }
-        None => {
-            let names = BUILT_IN.map(|(name, _)| name);
-            let nearest = names.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
-            let message = format!(
-                "there is no machine `{name}`: did you mean `{}`?",
-                nearest.copied().unwrap_or_default()
-            );
-            let cure =
-                format!("built in are {}; a file name needs a `.` or a `/`", names.join(", "));
-            Err(Error::question(message).with_help(cure))
-        }
+        None => Err(files::not_built_in("machine", name, &BUILT_IN.map(|(name, _)| name))),
     }
 }
 
