@@ -59,6 +59,13 @@ const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
 const DRAWS: usize = 60;
 /// List schedules without gain after which parameters are drawn anew.
 const PATIENCE: u32 = 1_000;
+/// At which heats, in average passes, parameters are taken that make a worse list schedule.
+const STRAYING: [f64; 4] = [0.03, 0.1, 0.3, 1.0];
+/// List schedules at the same heat.
+const SAME_HEAT: usize = 256;
+/// The heat at which each chain begins to take worse echoes, in average passes, where stages have
+/// several chunks. With one chunk echoes that are worse lead nowhere.
+const ECHO_HEAT: [f64; 4] = [0.0, 2.0, 6.0, 20.0];
 /// Which chains echo their list schedules of one chunk per stage; all do where stages can hold 1p.
 const ECHOING: [bool; 4] = [false, true, false, true];
 
@@ -89,6 +96,7 @@ impl Chain {
         halt: &Halt<'_>,
     ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
+        let pass = net.mean_pass();
         let mut made = 0usize;
         let mut done = 0;
         while steps > 0 && !halt.now() {
@@ -120,7 +128,10 @@ impl Chain {
                 steps = steps.saturating_sub(cost);
             }
             self.idle += 1;
-            if score <= self.parameters.0 || self.idle > PATIENCE + 40 {
+            let heat = pass * STRAYING[(halt.number + made / SAME_HEAT) % STRAYING.len()];
+            let more = score.cost.saturating_sub(self.parameters.0.cost) as f64;
+            let taken = score <= self.parameters.0 || self.chance.takes(more, heat);
+            if taken || self.idle > PATIENCE + 40 {
                 if score < self.parameters.0 {
                     self.idle = 0;
                 }
@@ -172,12 +183,13 @@ impl Chain {
         (score, cost)
     }
 
-    /// Echoes `start` back and forth in drawn ways until `steps` passes have been placed, and goes
-    /// on from what is not worse.
+    /// Echoes `start`, or the best order of this chain, back and forth in drawn ways until `steps`
+    /// passes have been placed. It goes on from what is not worse, and from worse with a probability
+    /// that falls as it cools down.
     pub(crate) fn echo(
         &mut self,
         nets: (&Net, &Net),
-        (start, goal): (&[u16], i64),
+        (start, goal): (Option<&[u16]>, i64),
         steps: u64,
         halt: &Halt<'_>,
     ) -> u64 {
@@ -186,11 +198,20 @@ impl Chain {
             [Way::Back, Way::Back, Way::Back, Way::Forth],
             [Way::Forth, Way::Back, Way::Forth, Way::Back],
         ];
-        let Some(mut now) = self.clock.time(nets.0, start) else { return 0 };
+        let start = start.unwrap_or(&self.best.1).to_vec();
+        if start.is_empty() {
+            return 0;
+        }
+        let Some(mut now) = self.clock.time(nets.0, &start) else { return 0 };
         let mut kept = self.clock.clone();
+        let hot = match nets.0.chunks {
+            1 => 0.0,
+            _ => nets.0.mean_pass() * ECHO_HEAT[halt.number % ECHO_HEAT.len()],
+        };
+        let energy = |score: Score| score.cost as f64 + score.sum as f64 / nets.0.stages as f64;
         let mut done = 0;
         while done < steps && !halt.now() {
-            let draw = Draw::new(&mut self.chance);
+            let draw = Draw::new(nets.0, &mut self.chance);
             let part = [0.0, 0.3, 0.7, 0.95, 1.0][self.chance.below(5)];
             let target = goal + ((now.cost - goal) as f64 * part) as i64;
             let ways = WAYS[self.chance.below(WAYS.len())];
@@ -199,7 +220,9 @@ impl Chain {
                 let (score, cost) = self.echo_once(nets, way, (target, draw));
                 done += cost;
                 let Some(score) = score else { break };
-                if score <= now {
+                let heat = hot * (1.0 - done as f64 / steps as f64).max(0.0);
+                let more = energy(score) - energy(now);
+                if score <= now || self.chance.takes(more, heat) {
                     now = score;
                     kept.clone_from(&self.clock);
                 }

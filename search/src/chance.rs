@@ -25,4 +25,10 @@ impl Chance {
     pub(crate) fn below(&mut self, count: usize) -> usize {
         self.0.random_range(0..count.max(1))
     }
+
+    /// Whether something that is worse by `more` is taken at `heat`: with a probability that falls
+    /// with their ratio (Metropolis et al. 1953). What is no worse always is.
+    pub(crate) fn takes(&mut self, more: f64, heat: f64) -> bool {
+        more <= -heat * (1.0 - self.unit()).ln()
+    }
 }

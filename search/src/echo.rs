@@ -27,6 +27,10 @@ pub(crate) struct Echo {
 
 /// The weight of times that count alone.
 const WHOLE: i64 = 16;
+/// What an echo's times may weigh where stages have one chunk.
+const CLOSE: [i64; 6] = [16, 15, 14, 12, 8, 4];
+/// The same where they have several: there is more to choose from, and to be early counts for more.
+const LOOSE: [i64; 6] = [14, 8, 4, 4, 2, 1];
 
 impl Rule for Echo {
     fn commits(&self) -> bool {
@@ -73,6 +77,57 @@ impl Rule for Echo {
     }
 }
 
+impl Echo {
+    /// Wishes one lane of neighbouring stages sooner or later.
+    fn shift_lane(&mut self, net: &Net, wide: f64, chance: &mut Chance) {
+        let (lane, first) = (chance.below(net.width), chance.below(net.stages));
+        let count = 1 + chance.below(net.stages);
+        let by = chance.between(-wide, wide) as i64;
+        for stage in first..(first + count).min(net.stages) {
+            self.shift[stage * net.width + lane] = by;
+        }
+    }
+
+    /// Wishes some microbatches sooner or later, in all lanes or in one of each stage.
+    fn shift_band(&mut self, net: &Net, wide: f64, chance: &mut Chance) {
+        let (columns, lane) = (net.microbatches as usize, chance.below(net.width));
+        let by = chance.between(-wide, wide) as i64;
+        let all = chance.below(2) == 0;
+        let begin = chance.below(columns);
+        let count = 1 + chance.below(columns);
+        for (at, times) in self.at.chunks_exact_mut(columns).enumerate() {
+            if all || at % net.width == lane {
+                times[begin..(begin + count).min(columns)].iter_mut().for_each(|time| *time += by);
+            }
+        }
+    }
+
+    /// Wishes that what happens in one period happens again and again: as long as a stage starts as
+    /// many microbatches as it can hold.
+    fn repeat(&mut self, net: &Net, chance: &mut Chance) {
+        let columns = net.microbatches as usize;
+        let held = net.held(0).min(columns);
+        let period = if chance.below(2) == 0 { held } else { 1 + chance.below(held) };
+        if period >= columns {
+            return;
+        }
+        let begin = chance.below(columns - period);
+        let times = 1 + chance.below((columns - begin).div_ceil(period));
+        let (first, next) = (self.at[begin], self.at[begin + period]);
+        let end = (begin + (times + 1) * period).min(columns - 1);
+        let gain = next + times as i64 * (next - first) - self.at[end];
+        for lane in self.at.chunks_exact_mut(columns) {
+            let from = lane.partition_point(|&time| time < next).max(period);
+            for column in from..columns {
+                lane[column] = match column < from + times * period {
+                    true => lane[column - period] + next - first,
+                    false => lane[column] + gain,
+                };
+            }
+        }
+    }
+}
+
 /// What is drawn for an echo there and back.
 #[derive(Clone, Copy)]
 pub(crate) struct Draw {
@@ -86,9 +141,10 @@ impl Draw {
     /// The times alone, as they were.
     pub(crate) const PLAIN: Self = Self { weight: WHOLE, fills: true, budget: 1.0, wide: 0.0 };
 
-    pub(crate) fn new(chance: &mut Chance) -> Self {
+    pub(crate) fn new(net: &Net, chance: &mut Chance) -> Self {
+        let weights = if net.chunks == 1 { CLOSE } else { LOOSE };
         Self {
-            weight: [16, 15, 14, 12, 8, 4][chance.below(6)],
+            weight: weights[chance.below(weights.len())],
             fills: chance.below(2) == 0,
             budget: [1.0, 0.9, 0.5, 4.0][chance.below(4)],
             wide: [0.0, 0.1, 0.5, 1.5, 4.0][chance.below(5)],
@@ -161,8 +217,7 @@ impl Echoes {
     }
 
     fn vary(&mut self, net: &Net, target: i64, draw: Draw, chance: &mut Chance) {
-        let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
-        let wide = draw.wide * total as f64 / net.lanes.len() as f64;
+        let wide = draw.wide * net.mean_pass();
         let rule = &mut self.rule;
         (rule.weight, rule.fills) = (draw.weight, draw.fills);
         let idle = |&work: &i64| ((target - work).max(0) as f64 * draw.budget) as i64;
@@ -170,13 +225,13 @@ impl Echoes {
         rule.budget.extend(net.work.iter().map(idle));
         rule.shift.clear();
         rule.shift.resize(net.lanes.len(), 0);
-        if wide > 0.0 {
-            let (lane, first) = (chance.below(net.width), chance.below(net.stages));
-            let count = 1 + chance.below(net.stages);
-            let by = chance.between(-wide, wide) as i64;
-            for stage in first..(first + count).min(net.stages) {
-                rule.shift[stage * net.width + lane] = by;
-            }
+        if wide <= 0.0 {
+            return;
+        }
+        match chance.below(3) {
+            0 => rule.shift_lane(net, wide, chance),
+            1 => rule.shift_band(net, wide, chance),
+            _ => rule.repeat(net, chance),
         }
     }
 }

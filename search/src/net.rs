@@ -158,6 +158,23 @@ impl Net {
         }
     }
 
+    /// How many microbatches `stage` can hold in all of its chunks, at least 1.
+    #[allow(clippy::cast_possible_truncation)] // No more than there are microbatches.
+    pub(crate) fn held(&self, stage: usize) -> usize {
+        let lanes = &self.lanes[stage * self.width..stage * self.width + self.chunks];
+        let taken: i64 =
+            lanes.iter().map(|lane| lane.take.max(lane.take + lane.leave).max(0)).sum();
+        let held = self.limit[stage].checked_div(taken).unwrap_or(i64::MAX);
+        held.clamp(1, i64::from(self.microbatches)) as usize
+    }
+
+    /// How long a pass takes on average, in nanoseconds.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn mean_pass(&self) -> f64 {
+        let total: i64 = self.lanes.iter().map(|lane| lane.duration).sum();
+        total as f64 / self.lanes.len() as f64
+    }
+
     /// Number of passes of one stage.
     pub(crate) fn passes_per_stage(&self) -> usize {
         self.width * self.microbatches as usize

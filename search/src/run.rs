@@ -180,6 +180,35 @@ fn nanos(time: i64) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(0))
 }
 
+/// How many times a round is doubled: the more rounds, the more kinds of [`Step`] see the best.
+const LONGEST: u32 = 3;
+
+/// What the chains do in a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// List schedules.
+    Climb,
+    /// Echoes of the best order of all chains.
+    Echo,
+    /// Echoes of the best order of each chain.
+    OwnEcho,
+    /// Local search from the best order of all chains.
+    Anneal,
+}
+
+impl Step {
+    /// List schedules find good orders of one chunk per stage; with several the families are ahead
+    /// of them, and better orders come from echoes.
+    fn of(net: &Net, round: u32) -> Self {
+        let turn = match (net.chunks, round) {
+            (_, 0) => return Self::Climb,
+            (1, _) => [Self::Echo, Self::Anneal, Self::Climb],
+            _ => [Self::Echo, Self::Anneal, Self::OwnEcho],
+        };
+        turn[(round as usize - 1) % turn.len()]
+    }
+}
+
 /// A search on its way.
 struct Search<'a> {
     net: &'a Net,
@@ -229,26 +258,26 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain go on: in even rounds by list schedules, in odd ones by echoes of the best
-    /// order and by local search in turn.
-    /// Rounds become longer, for local search needs time to cool down.
+    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point, for local search
+    /// needs time to cool down.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
-        let steps = first.saturating_mul(1 << (self.round / 2).min(30));
+        let steps = first.saturating_mul(1 << (self.round / 2).min(LONGEST));
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
         let (net, goal, best, round) = (self.net, self.goal, &self.best, self.round);
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
-            if round.is_multiple_of(2) {
-                return chain.climb((net, reversed), (goal, best.0.cost), steps, &halt);
+            match Step::of(net, round) {
+                Step::Climb => chain.climb((net, reversed), (goal, best.0.cost), steps, &halt),
+                Step::Echo => chain.echo((net, reversed), (Some(&best.1), goal), steps, &halt),
+                Step::OwnEcho => chain.echo((net, reversed), (None, goal), steps, &halt),
+                Step::Anneal => {
+                    let plan = plan(net, goal, steps, round, number);
+                    chain.anneal(net, Some(&best.1), plan, &halt)
+                }
             }
-            if round % 4 == 1 {
-                return chain.echo((net, reversed), (&best.1, goal), steps, &halt);
-            }
-            let plan = plan(net, goal, steps, round, number);
-            chain.anneal(net, Some(&best.1), plan, &halt)
         };
         let chains = self.chains.par_iter_mut().enumerate();
         let steps: Vec<u64> = chains.map(one).collect();

@@ -136,8 +136,7 @@ impl Parameters {
             std::array::from_fn(|at| self.0[at]);
         let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
         let (width, chunks) = (net.width, net.chunks);
-        let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
-        let unit = total as f64 / net.lanes.len() as f64;
+        let unit = net.mean_pass();
         let idle = |stage: usize| (target - net.work[stage]).max(0) as f64;
         let share =
             |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
