@@ -306,10 +306,17 @@ impl Keys {
         self.given().filter(|name| name.starts_with("vocab-"))
     }
 
-    /// Reads the profiles from `folder`, unless their paths are absolute.
-    pub fn profiles_in(&mut self, folder: &Path) {
+    /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
+    /// a file there.
+    pub fn files_in(&mut self, folder: &Path) {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
+        }
+        if let Some(cluster) = &mut self.hardware.cluster {
+            let beside = folder.join(&*cluster);
+            if cluster.contains(['/', '.']) && beside.is_file() {
+                *cluster = beside.to_string_lossy().into_owned();
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use pipeline::{Costs, Footprints, Nanos, PassTimes, Placement, Shape};
 use crate::evaluate::{Costed, Ground, nanos};
 use crate::layer::{self, LayerTimes, Times};
 use crate::machine::{Machine, gathered};
-use crate::memory::{self, Parameters, Share};
+use crate::memory::{self, Parameters, Share, bytes};
 use crate::model::number;
 use crate::setup::{Setup, Unfit, Zero};
 use crate::split::Deal;
@@ -51,6 +51,7 @@ impl Costing<'_> {
         let layer = slowest.copied().unwrap_or_default();
         let hops = self.hops(&stages);
         let costs = self.costs(&passes, &shares, &stages, &hops);
+        let apart = self.costs(&passes, &shares, &stages, &vec![0.0; hops.len()]);
         let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
         let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
         let backward = self.last_backward(&stages, &passes);
@@ -58,6 +59,8 @@ impl Costing<'_> {
             setup: *self.setup,
             shape: self.shape,
             costs,
+            apart,
+            message: bytes(self.message()),
             footprints: Footprints::new(layers.iter().map(footprint).collect()),
             resident: shares.iter().map(held).collect(),
             capacities: self.machines.iter().map(|machine| machine.memory).collect(),
@@ -66,7 +69,7 @@ impl Costing<'_> {
             layers,
             layer,
             hops,
-            head: ends.last().copied().unwrap_or_default(),
+            ends,
         })
     }
 
@@ -105,15 +108,20 @@ impl Costing<'_> {
         shares
     }
 
-    /// What the transfers of each chunk take in one direction, in seconds: the longer of those with
-    /// its neighbours, for a stage takes part in both.
-    fn hops(&self, stages: &[usize]) -> Vec<f64> {
+    /// Bytes of what a device hands to the next stage for a microbatch.
+    fn message(&self) -> f64 {
         let Ground { model, recipe, .. } = self.ground;
         let tokens =
             number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
         let share = if cut { number(self.setup.tensor) } else { 1.0 };
-        let bytes = tokens * number(model.hidden) * HALF / share;
+        tokens * number(model.hidden) * HALF / share
+    }
+
+    /// What the transfers of each chunk take in one direction, in seconds: the longer of those with
+    /// its neighbours, for a stage takes part in both.
+    fn hops(&self, stages: &[usize]) -> Vec<f64> {
+        let bytes = self.message();
         let between = |chunk: usize| match (stages.get(chunk), stages.get(chunk + 1)) {
             (Some(&from), Some(&to)) => self.hop(bytes, from, to),
             _ => 0.0,

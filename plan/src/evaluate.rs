@@ -56,6 +56,10 @@ pub struct Costed {
     /// Time of the passes of each chunk; a stage takes part in transfers, so they are counted
     /// there.
     pub costs: Costs,
+    /// The same without transfers, for an engine that runs them.
+    pub apart: Costs,
+    /// Bytes that a device sends to the next stage for a microbatch.
+    pub message: Bytes,
     /// What a microbatch holds in each chunk.
     pub footprints: Footprints,
     /// What each stage holds without activations.
@@ -70,8 +74,8 @@ pub struct Costed {
     pub layer: LayerTimes,
     /// What the transfers of each chunk take in one direction, in seconds.
     pub hops: Vec<f64>,
-    /// The head, in seconds.
-    pub head: Times,
+    /// What each chunk does besides layers, in seconds.
+    pub ends: Vec<Times>,
 }
 
 /// A set-up that has been simulated.
@@ -192,18 +196,31 @@ impl Costed {
     /// # Errors
     /// If the times overflow.
     pub fn problem(&self) -> Result<Problem, Fault> {
-        let problem = Problem::new(self.shape, self.costs.clone())?;
+        self.problem_with(self.costs.clone())
+    }
+
+    /// The same where passes take `costs`.
+    ///
+    /// # Errors
+    /// If the times overflow.
+    pub fn problem_with(&self, costs: Costs) -> Result<Problem, Fault> {
+        let problem = Problem::new(self.shape, costs)?;
         let problem = problem.with_footprints(self.footprints.clone())?;
-        let left = self
-            .capacities
-            .iter()
-            .zip(&self.resident)
-            .map(|(has, held)| Limit::Bytes(Bytes(has.0.saturating_sub(held.sum().0))));
         let shapes = self.setup.family.about().limit;
         match shapes {
-            LimitUse::Shapes { .. } => problem.with_limits(&left.collect::<Vec<_>>()),
+            LimitUse::Shapes { .. } => {
+                let left: Vec<Limit> = self.left().into_iter().map(Limit::Bytes).collect();
+                problem.with_limits(&left)
+            }
             _ => Ok(problem),
         }
+    }
+
+    /// What each stage has left for activations.
+    #[must_use]
+    pub fn left(&self) -> Vec<Bytes> {
+        let stages = self.capacities.iter().zip(&self.resident);
+        stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
     }
 
     /// The order.
@@ -235,7 +252,10 @@ impl Evaluation {
 }
 
 /// The stage that lacks most, if any does.
-fn fits(needs: impl Iterator<Item = Bytes>, capacities: &[Bytes]) -> Result<(), Rejected> {
+pub(crate) fn fits(
+    needs: impl Iterator<Item = Bytes>,
+    capacities: &[Bytes],
+) -> Result<(), Rejected> {
     let over = needs.zip(capacities).enumerate().filter(|(_, (needs, has))| needs > has);
     let worst =
         over.max_by_key(|(stage, (needs, has))| (needs.0 - has.0, std::cmp::Reverse(*stage)));

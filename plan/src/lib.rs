@@ -8,8 +8,10 @@
 
 mod costing;
 mod evaluate;
+mod finalist;
 mod goodput;
 mod layer;
+mod layout;
 mod machine;
 mod memory;
 mod model;
@@ -20,8 +22,10 @@ mod split;
 mod weather;
 
 pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use layer::{Cut, LayerTimes, Times, head, layer};
+pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
@@ -30,7 +34,7 @@ pub use model::{
 pub use orders::Orders;
 pub use search::{Found, MAX_SETUPS, Space, search};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
-pub use weather::{Unrest, UnrestError, percentiles};
+pub use weather::{SlowDevice, Straggler, Unrest, UnrestError, percentiles};
 
 #[cfg(test)]
 mod tests;

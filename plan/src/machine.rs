@@ -165,13 +165,24 @@ impl Machine {
         self.network * number(self.node) * self.efficiency.tensor_network
     }
 
+    /// Bytes per second that a transfer between two stages of a node reaches.
+    #[must_use]
+    pub fn hop_inside(&self) -> f64 {
+        self.link * self.efficiency.link
+    }
+
+    /// Bytes per second that a transfer between two stages reaches over the network.
+    #[must_use]
+    pub fn hop_outside(&self) -> f64 {
+        self.network * self.efficiency.hop
+    }
+
     /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
     /// leaves the node.
     #[must_use]
     pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
-        let Efficiency { link, hop, hop_latency, .. } = self.efficiency;
-        let rate = if leaves { self.network * hop } else { self.link * link };
-        bytes / rate + hop_latency
+        let rate = if leaves { self.hop_outside() } else { self.hop_inside() };
+        bytes / rate + self.efficiency.hop_latency
     }
 }
 

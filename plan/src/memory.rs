@@ -195,6 +195,6 @@ fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
 
 /// Whole bytes, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
-fn bytes(size: f64) -> Bytes {
+pub(crate) fn bytes(size: f64) -> Bytes {
     Bytes(size.max(0.0).ceil() as u64)
 }

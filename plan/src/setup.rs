@@ -111,6 +111,13 @@ impl Setup {
     pub const fn stage_stride(&self) -> u64 {
         self.tensor * self.context * self.data
     }
+
+    /// The stage and the replica of device `device` of the cluster, from 0.
+    #[must_use]
+    pub const fn place_of(&self, device: u64) -> [u64; 2] {
+        let of_stage = device % self.stage_stride();
+        [device / self.stage_stride(), of_stage / (self.tensor * self.context)]
+    }
 }
 
 /// What holds for all set-ups of a question.

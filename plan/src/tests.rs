@@ -2,12 +2,15 @@
 
 use pipeline::{Bytes, Family};
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::SplitMix64;
 use sim::Replay;
+use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{
     Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Measured,
-    Norm, Price, Recipe, Recompute, Rejected, Reliability, Setup, Sizes, Space, Split, Times,
-    Transformer, Zero, footprint, number, search,
+    Norm, Price, Recipe, Recompute, Rejected, Reliability, Setup, Sizes, SlowDevice, Space, Split,
+    Straggler, Times, Transformer, Unrest, Zero, footprint, number, percentiles, search,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -392,5 +395,76 @@ proptest! {
             Err(Rejected::Memory(overflow)) => prop_assert!(overflow.needs > overflow.has),
             Err(_) => {}
         }
+    }
+}
+
+/// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
+/// done by P50 and by P95 are what their names say, within five standard deviations.
+#[test]
+fn percentiles_are_those_of_steps_drawn_one_by_one() {
+    const STEPS: u64 = 1000;
+    let model = model(gpt(8, 1024, 16));
+    let cluster = Cluster { parts: vec![(machine(), 8)] };
+    let recipe = recipe(16);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let costed = ground.cost(&setup([4, 1, 2])).unwrap();
+    let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+    let finalist = ground.finalist(evaluation).unwrap();
+    let straggler = Straggler { probability: 0.01, factor: 1.5 };
+    let slowdown = vec![SlowDevice { device: 5, factor: 1.1 }];
+    let unrest = Unrest {
+        jitter: 0.05,
+        stall: None,
+        straggler: Some(straggler),
+        slowdown,
+        replicas: 1000,
+        seed: 1,
+    };
+    let found = percentiles(&finalist, &unrest).unwrap();
+    let mut chance = SplitMix64::seed_from_u64(9);
+    let mut step = |at: u64| {
+        let of_replica = |replica: u64| {
+            let mut noise = Stragglers::new(2, 77);
+            noise.jitter_passes(Jitter::log_normal(0.05).unwrap());
+            for stage in 0..2 {
+                // Device 5 is stage 1 of replica 1.
+                if (stage, replica) == (1, 1) {
+                    noise.slow(Target::Device(1), 1.1).unwrap();
+                }
+                if chance.random_bool(straggler.probability) {
+                    noise.slow(Target::Stage(stage), straggler.factor).unwrap();
+                }
+            }
+            finalist.step_under(&noise.conditions(4 * at + replica, &finalist.costs)).unwrap()
+        };
+        (0..4).map(of_replica).max().unwrap()
+    };
+    let steps: Vec<_> = (0..STEPS).map(&mut step).collect();
+    for (found, share) in found.into_iter().zip([0.5, 0.95]) {
+        let done = steps.iter().filter(|step| **step <= found).count();
+        let margin = 5.0 * (share * (1.0 - share) / number(STEPS)).sqrt();
+        let done = number(done as u64) / number(STEPS);
+        assert!((done - share).abs() < margin, "{done} {share}");
+    }
+}
+
+/// Where transfers take no time, the engine has nothing that replay has not.
+#[test]
+fn without_transfers_the_engine_agrees_with_replay() {
+    let model = model(gpt(24, 2304, 24));
+    let mut ideal = machine();
+    ideal.efficiency.hop_latency = 0.0;
+    (ideal.link, ideal.network) = (1e15, 1e15);
+    ideal.efficiency.link = 1.0;
+    let cluster = Cluster { parts: vec![(ideal, 16)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    // ZB-V and its like are ordered by times, in which replay counts transfers.
+    for (family, chunks) in [(Family::OneFOneB, 1), (Family::Interleaved, 3), (Family::ZbH1, 1)] {
+        let costed = ground.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
+        let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let finalist = ground.finalist(evaluation).unwrap();
+        // A byte of 10^15 a second: 34 ns for each transfer.
+        assert!(finalist.over_replay().abs() < 1e-5, "{family:?} {}", finalist.over_replay());
     }
 }

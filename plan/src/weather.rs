@@ -1,66 +1,211 @@
-//! How long a step is where passes are not all alike.
+//! How long a step is where passes are not all alike, and devices straggle.
+//!
+//! Replicas of the model wait for each other, so of d replicas the slowest counts: with F the share
+//! of steps of one replica that are done by a time, all of them are with F^d. F is drawn by the
+//! event engine. Steps in which a device straggles may be rare, but among many replicas they decide,
+//! so they are drawn apart, as many as of the others, and weighed by how often they happen.
 
-use pipeline::{Fault, Nanos};
+use std::collections::BTreeMap;
+
+use pipeline::Nanos;
 use rayon::prelude::*;
-use sim::straggler::{Jitter, StragglerError, Stragglers};
-use sim::timed;
+use sim::engine::EngineError;
+use sim::straggler::{Jitter, StragglerError, Stragglers, Target, straggling};
 use thiserror::Error;
 
-use crate::evaluate::Evaluation;
+use crate::finalist::Finalist;
 use crate::model::number;
+use crate::setup::Setup;
 
 /// The most passes of all steps that are drawn for one set-up, but for [`FEWEST`] steps.
-const MOST_PASSES: u64 = 100_000_000;
+const MOST_PASSES: u64 = 2_000_000;
 /// As few steps as are drawn of however many passes, if as many are asked for.
 const FEWEST: u64 = 20;
 
 /// How durations differ from the nominal ones.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Unrest {
     /// Coefficient of variation of every pass, log-normal.
     pub jitter: f64,
-    /// How many steps are drawn; fewer of large pipelines, 100 million passes in all, but at least
-    /// 20.
+    /// That a pass now and then lasts longer: how likely, and by how much.
+    pub stall: Option<(f64, Nanos)>,
+    /// That a device is now and then slow for a step.
+    pub straggler: Option<Straggler>,
+    /// Devices that are slow all the time, each of them once.
+    pub slowdown: Vec<SlowDevice>,
+    /// How many steps are drawn of each kind; fewer of large pipelines, 2 million passes in all,
+    /// but at least 20.
     pub replicas: u64,
     /// Where chance begins.
     pub seed: u64,
 }
 
+/// Any device, slow for a step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Straggler {
+    /// How likely each device is in each step, by itself.
+    pub probability: f64,
+    /// How many times as long its passes take then, at least 1.
+    pub factor: f64,
+}
+
+/// A device that is slow all the time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlowDevice {
+    /// Which of the cluster, from 0: tensor, context, data and pipeline groups are dealt in this
+    /// order, the first with neighbours.
+    pub device: u64,
+    /// How many times as long its passes take, at least 1.
+    pub factor: f64,
+}
+
 /// Why nothing can be drawn.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum UnrestError {
-    /// Not a spread.
+    /// Not a spread, a probability or a factor.
     #[error(transparent)]
     Spread(#[from] StragglerError),
-    /// The order cannot be made again.
+    /// A step does not come to its end.
     #[error(transparent)]
-    Schedule(#[from] Fault),
+    Engine(#[from] EngineError),
 }
 
-/// The step that half of all and 95 % do not exceed. Replicas of the model wait for each other: of
-/// d replicas the slowest counts, whose quantile q is that of one at q^(1/d).
+/// The step that half of all and 95 % do not exceed.
 ///
 /// # Errors
-/// If the jitter is no coefficient of variation.
-pub fn percentiles(evaluation: &Evaluation, unrest: Unrest) -> Result<[Nanos; 2], UnrestError> {
-    let costed = &evaluation.costed;
-    let schedule = costed.schedule()?;
-    let mut stragglers = Stragglers::new(costed.shape.stages(), unrest.seed);
-    stragglers.jitter_passes(Jitter::log_normal(unrest.jitter)?);
-    let one = |replica: u64| {
-        let weather = stragglers.weather(replica, 0);
-        timed::metrics(&schedule, &weather.timing(&costed.costs)).makespan()
-    };
-    let most = (MOST_PASSES / schedule.passes().max(1) as u64).max(FEWEST);
-    let count = u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1);
-    let mut steps: Vec<Nanos> = (0..count).into_par_iter().map(|at| one(u64::from(at))).collect();
+/// If the unrest describes no noise there could be, or a step does not come to its end.
+pub fn percentiles(finalist: &Finalist, unrest: &Unrest) -> Result<[Nanos; 2], UnrestError> {
+    let setup = &finalist.costed().setup;
+    let mut kinds = Vec::new();
+    for (slow, replicas) in kinds_of_replicas(setup, &unrest.slowdown) {
+        let drawn = Drawn::of(finalist, unrest, &slow)?;
+        kinds.push((drawn, number(replicas)));
+    }
+    let mut steps: Vec<Nanos> = kinds
+        .iter()
+        .flat_map(|(drawn, _)| drawn.strata.iter().flat_map(|(_, all)| all))
+        .copied()
+        .collect();
     steps.sort_unstable();
-    let others = costed.exchange + costed.optimizer;
+    let done = |by: Nanos| -> f64 {
+        kinds.iter().map(|(drawn, replicas)| replicas * libm::log(drawn.done(by))).sum()
+    };
     let quantile = |q: f64| {
-        let q = libm::pow(q, 1.0 / number(costed.setup.data));
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let rank = (q * number(steps.len() as u64)).ceil() as usize;
-        steps[rank.clamp(1, steps.len()) - 1] + others
+        let at = steps.partition_point(|&step| done(step) < libm::log(q) - 1e-12);
+        steps[at.min(steps.len() - 1)]
     };
     Ok([quantile(0.5), quantile(0.95)])
+}
+
+/// The factor of each slow stage.
+type Slow = BTreeMap<usize, f64>;
+
+/// Which stages of a replica are slow for good, and how many replicas have the same.
+fn kinds_of_replicas(setup: &Setup, slow: &[SlowDevice]) -> Vec<(Slow, u64)> {
+    let mut touched: BTreeMap<u64, Slow> = BTreeMap::new();
+    for one in slow {
+        let [stage, replica] = setup.place_of(one.device);
+        let stages = touched.entry(replica).or_default();
+        let factor = stages.entry(usize::try_from(stage).unwrap_or(usize::MAX)).or_insert(1.0);
+        // Those that share each product wait for the slowest of them.
+        *factor = factor.max(one.factor);
+    }
+    let mut kinds: Vec<(Slow, u64)> = Vec::new();
+    let whole = setup.data - touched.len() as u64;
+    let touched = touched.into_values().map(|slow| (slow, 1));
+    for (slow, replicas) in touched.chain((whole > 0).then(|| (Slow::new(), whole))) {
+        match kinds.iter_mut().find(|(known, _)| *known == slow) {
+            Some((_, count)) => *count += replicas,
+            None => kinds.push((slow, replicas)),
+        }
+    }
+    kinds
+}
+
+/// Steps of a replica: how often they are of each kind, and those that were drawn, ascending.
+struct Drawn {
+    strata: Vec<(f64, Vec<Nanos>)>,
+}
+
+impl Drawn {
+    fn of(finalist: &Finalist, unrest: &Unrest, slow: &Slow) -> Result<Self, UnrestError> {
+        let setup = &finalist.costed().setup;
+        let most = (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST);
+        let count = u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1);
+        let stages = finalist.costed().shape.stages();
+        // A stage straggles when one of its devices does.
+        let of_stage = unrest
+            .straggler
+            .map_or(0.0, |one| any_of(one.probability, setup.tensor * setup.context));
+        let straggles = any_of(of_stage, stages as u64);
+        let mut strata = Vec::new();
+        for (weight, has) in [(1.0 - straggles, false), (straggles, true)] {
+            if weight <= 0.0 {
+                continue;
+            }
+            let one = |replica: u32| {
+                let replica = u64::from(replica);
+                let mut stragglers = steady(stages, unrest, slow)?;
+                if let Some(straggler) = unrest.straggler.filter(|_| has) {
+                    for stage in straggling(unrest.seed, replica, stages, of_stage)? {
+                        stragglers.slow(Target::Stage(stage), straggler.factor)?;
+                    }
+                }
+                let conditions = stragglers.conditions(replica, &finalist.costs);
+                Ok::<_, UnrestError>(finalist.step_under(&conditions)?)
+            };
+            let steps: Result<Vec<Nanos>, UnrestError> =
+                (0..count).into_par_iter().map(one).collect();
+            let mut steps = steps?;
+            steps.sort_unstable();
+            strata.push((weight, steps));
+        }
+        Ok(Self { strata })
+    }
+
+    /// The share of steps that are done in `by`.
+    fn done(&self, by: Nanos) -> f64 {
+        let share = |(weight, steps): &(f64, Vec<Nanos>)| {
+            let done = steps.partition_point(|step| *step <= by);
+            weight * number(done as u64) / number(steps.len() as u64)
+        };
+        self.strata.iter().map(share).sum::<f64>().min(1.0)
+    }
+}
+
+/// All noise but that of devices that straggle for a step.
+fn steady(stages: usize, unrest: &Unrest, slow: &Slow) -> Result<Stragglers, StragglerError> {
+    let mut stragglers = Stragglers::new(stages, unrest.seed);
+    stragglers.jitter_passes(Jitter::log_normal(unrest.jitter)?);
+    if let Some((probability, length)) = unrest.stall {
+        stragglers.stall(probability, length)?;
+    }
+    for (&stage, &factor) in slow {
+        // Of its device, so that a stage may straggle besides: the two factors multiply.
+        stragglers.slow(Target::Device(stage), factor)?;
+    }
+    Ok(stragglers)
+}
+
+/// How likely any of `count` is, of which each is with `probability` by itself.
+fn any_of(probability: f64, count: u64) -> f64 {
+    -libm::expm1(number(count) * libm::log1p(-probability))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_slowest_of_all_replicas() {
+        let drawn = |steps: &[u64]| Drawn {
+            strata: vec![(1.0, steps.iter().map(|&s| Nanos(s)).collect())],
+        };
+        let one = drawn(&[1, 2, 3, 4]);
+        assert_eq!([0, 1, 3, 9].map(|by| one.done(Nanos(by))), [0.0, 0.25, 0.75, 1.0]);
+        let rare = Drawn { strata: vec![(0.99, vec![Nanos(1)]), (0.01, vec![Nanos(5), Nanos(7)])] };
+        assert!((rare.done(Nanos(5)) - 0.995).abs() < 1e-12);
+        assert!((any_of(1e-9, 1000) - 1e-6).abs() < 1e-11);
+        assert_eq!([any_of(1.0, 3), any_of(0.0, 3)], [1.0, 0.0]);
+    }
 }

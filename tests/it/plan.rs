@@ -30,7 +30,7 @@ devices = [8, 16]
 replicas = 20
 "#;
 
-fn command() -> Command {
+pub fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_debubble"))
 }
 
@@ -42,14 +42,14 @@ fn ask(question: &str, flags: &[&str]) -> (TempDir, Output) {
     (folder, out)
 }
 
-fn json(question: &str) -> Value {
+pub fn json(question: &str) -> Value {
     let (_folder, out) = ask(question, &["--json"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
 /// The message of a question that is refused.
-fn refusal(question: &str) -> String {
+pub fn refusal(question: &str) -> String {
     let (_folder, out) = ask(question, &[]);
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(2), "{text}");
@@ -139,6 +139,7 @@ fn simulate_gives_the_step_of_the_plan() {
         let simulated: Value = serde_json::from_slice(&out.stdout).unwrap();
         let hardware = &simulated["results"][0]["hardware"];
         assert_eq!(hardware["step_ns"], answer["plans"][at]["step_ns"], "{schedule}");
+        assert!(hardware["out_of_memory"].is_null(), "{schedule}");
         for file in ["megatron.sh", "torchtitan.toml"] {
             assert!(winner.join(file).metadata().unwrap().len() > 200, "{file}");
         }

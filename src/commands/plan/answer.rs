@@ -2,12 +2,16 @@
 
 use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Evaluation, Failures, Found, Ground, Machine, Overflow, Setup, number, percentiles,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Overflow, Rejected, Setup,
+    number, percentiles,
 };
 
 use super::question::{Paid, Question};
 use crate::error::Error;
 use crate::progress;
+
+/// Why a set-up is left out that fits without values on their way.
+const IN_TRANSIT: &str = "more memory than a device has, with values on their way";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -16,8 +20,8 @@ const DAY: f64 = 86_400.0;
 pub struct Plan {
     /// Its cluster, by number.
     pub cluster: usize,
-    /// What was simulated.
-    pub evaluation: Evaluation,
+    /// What the event engine ran.
+    pub finalist: Finalist,
     /// The step that half of all, and 95 %, do not exceed under noise.
     pub percentiles: [Nanos; 2],
     /// Tokens a second, by the nominal step.
@@ -95,9 +99,20 @@ impl Question {
         bar.finish_and_clear();
         let mut plans = Vec::new();
         for (cluster, one) in searched.iter_mut().enumerate() {
+            let mut own = Vec::new();
             for evaluation in std::mem::take(&mut one.found.best) {
-                plans.push(self.plan(cluster, evaluation)?);
+                match self.ground(&self.clusters[cluster]).finalist(evaluation) {
+                    Ok(finalist) => own.push(self.plan(cluster, finalist)?),
+                    Err(FinalistError::Rejected(Rejected::Memory(_))) => {
+                        *one.found.left_out.entry(IN_TRANSIT.to_owned()).or_default() += 1;
+                        one.found.simulated -= 1;
+                    }
+                    Err(error) => return Err(Error::question(error.to_string())),
+                }
             }
+            // Stable: of those that take as long, the one that replay put first.
+            own.sort_by_key(|plan| plan.finalist.step);
+            plans.append(&mut own);
         }
         if plans.is_empty() {
             return Err(self.fits_nowhere(&searched));
@@ -108,11 +123,11 @@ impl Question {
     }
 
     /// All that is asked of one set-up.
-    pub fn plan(&self, at: usize, evaluation: Evaluation) -> Result<Plan, Error> {
+    pub fn plan(&self, at: usize, finalist: Finalist) -> Result<Plan, Error> {
         let cluster = &self.clusters[at];
-        let percentiles = percentiles(&evaluation, self.unrest)
+        let percentiles = percentiles(&finalist, &self.unrest)
             .map_err(|error| Error::question(error.to_string()))?;
-        let step = seconds(evaluation.step);
+        let step = seconds(finalist.step);
         let tokens = number(self.recipe.batch) * number(self.model.sequence);
         let peak: f64 =
             cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
@@ -129,14 +144,14 @@ impl Question {
             percentiles,
             tokens_per_second: tokens / step,
             mfu: used(self.model.model_flops()),
-            hfu: used(self.model.hardware_flops(evaluation.costed.setup.recompute)),
+            hfu: used(self.model.hardware_flops(finalist.costed().setup.recompute)),
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
             dollars: wall / 3600.0 * hourly,
             error: errors.fold(0.0, f64::max),
             on_front: false,
-            evaluation,
+            finalist,
         })
     }
 
@@ -272,32 +287,21 @@ pub struct Part {
 impl Plan {
     /// The parts of the step; they add up to it.
     pub fn parts(&self) -> Vec<Part> {
-        let costed = &self.evaluation.costed;
+        let costed = self.finalist.costed();
         let microbatches = f64::from(costed.shape.microbatches());
         let placement = costed.setup.family.about().placement;
-        let busiest =
-            (0..).zip(&self.evaluation.metrics.stages).max_by_key(|(_, times)| times.busy);
+        let busiest = (0..).zip(&self.finalist.metrics.stages).max_by_key(|(_, times)| times.busy);
         let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
         let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
         let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
         let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
         let times = layers * microbatches * halves;
         let layer = &costed.layer;
-        let last = costed.layers.len() - 1;
-        let shared = costed.setup.vocabulary_parallel;
-        let head = match own.contains(&last) || shared {
-            true => {
-                costed.head.sum()
-                    * microbatches
-                    * halves
-                    * if shared { number(own.len() as u64) } else { 1.0 }
-            }
-            false => 0.0,
-        };
-        let hops: f64 = own.iter().map(|&chunk| costed.hops[chunk]).sum();
-        let hops = 2.0 * hops * microbatches * halves;
+        let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
+        let head = head * microbatches * halves;
+        let sending = seconds(self.finalist.sending[stage]);
         let passes =
-            seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
+            seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);
         let mut parts = vec![
             Part { name: "matrix products of layers", seconds: layer.products * times },
             Part { name: "attention", seconds: layer.attention * times },
@@ -307,7 +311,6 @@ impl Plan {
                 seconds: layer.collectives * times,
             },
             Part { name: "head and loss", seconds: head },
-            Part { name: "transfers between stages", seconds: hops },
         ];
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
@@ -315,7 +318,8 @@ impl Plan {
             name: "launches of the host, and waits for parameters",
             seconds: launches,
         });
-        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) });
+        parts.push(Part { name: "transfers between stages", seconds: sending });
+        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
         parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
         parts
@@ -355,9 +359,10 @@ pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
         let Some(setups) = question.space.setups(&changed) else { continue };
-        let found = plan::search(&question.ground(&changed), &setups, 1, &|_| {});
-        let Some(best) = found.best.first() else { continue };
-        let share = 1.0 - seconds(best.step) / seconds(plan.evaluation.step);
+        let ground = question.ground(&changed);
+        let Some(best) = plan::search(&ground, &setups, 1, &|_| {}).best.pop() else { continue };
+        let Ok(best) = ground.finalist(best) else { continue };
+        let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
         levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
     }
     levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));

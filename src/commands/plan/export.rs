@@ -5,14 +5,15 @@ use std::fmt::Write;
 
 use pipeline::{Bytes, Family, LimitUse, Nanos};
 use plan::{Recompute, Zero};
+use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
 use super::question::Question;
 
 /// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
 pub fn scenario(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
-    let chunks = costed.costs.chunks();
+    let costed = plan.finalist.costed();
+    let chunks = plan.finalist.costs.chunks();
     let times = |of: fn(&pipeline::PassTimes) -> Nanos| {
         let all: Vec<String> = chunks.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
         format!("[{}]", all.join(", "))
@@ -22,10 +23,12 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
         format!("[{}]", all.join(", "))
     };
     let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
-    let resident = || costed.resident.iter().map(plan::StageMemory::resident);
+    let layout = &plan.finalist.layout;
+    let seats: Vec<String> = layout.devices.iter().map(usize::to_string).collect();
     let shape = costed.shape;
     let mut text = format!(
-        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's.\n",
+        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's; \
+         under noise, that of one replica.\n",
         question.title,
         question.clusters[plan.cluster].devices(),
         question.clusters[plan.cluster].name(),
@@ -43,15 +46,16 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("forward", times(|one| one.forward));
     add("backward-input", times(|one| one.backward_input));
     add("backward-weight", times(|one| one.backward_weight));
-    add("hop", format!("\"{}ns\"", costed.costs.hop().0));
+    add("cluster", "\"cluster.toml\"".to_owned());
+    add("seating", format!("\"{}\"", seats.join(",")));
+    add("message", format!("\"{}B\"", plan.finalist.message().0));
+    add("communication", "\"blocking\"".to_owned());
     add("activation", sizes(&mut footprints().map(|one| one.until_backward)));
     add("activation-until-weight", sizes(&mut footprints().map(|one| one.until_weight)));
-    add("resident", sizes(&mut resident()));
-    add("device-memory", sizes(&mut costed.capacities.iter().copied()));
+    add("resident", sizes(&mut plan.finalist.resident.iter().copied()));
+    add("device-memory", sizes(&mut layout.by_device(&costed.capacities).into_iter()));
     if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
-        let left = costed.capacities.iter().zip(resident());
-        let left = left.map(|(has, held)| Bytes(has.0.saturating_sub(held.0)));
-        add("memory-limit", sizes(&mut left.into_iter()));
+        add("memory-limit", sizes(&mut costed.left().into_iter()));
     }
     add("boundary", "\"barrier\"".to_owned());
     add("exchange", format!("\"{}ns\"", costed.exchange.0));
@@ -59,9 +63,27 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     text
 }
 
+/// The part of the cluster that the scenario runs on: one device of each stage.
+pub fn cluster(question: &Question, plan: &Plan) -> String {
+    let ClusterSpec { nodes, devices_per_node, intra, inter, .. } = plan.finalist.layout.spec;
+    let wire = |bandwidth: Bandwidth, latency: Nanos| {
+        let rate = bandwidth.bytes_per_second();
+        format!("bandwidth = \"{rate}B/s\"\nlatency = \"{}ns\"\n", latency.0)
+    };
+    format!(
+        "# Written by `debubble plan`: one device of each stage of {}, at the rates that transfers \
+         reach.\nnodes = {nodes}\ndevices-per-node = {devices_per_node}\n\n[intra]\n{}\n[inter]\n\
+         nics = {}\n{}",
+        question.clusters[plan.cluster].name(),
+        wire(intra.bandwidth, intra.latency),
+        inter.nics,
+        wire(inter.bandwidth, inter.latency),
+    )
+}
+
 /// Flags of Megatron-LM, one a line; what it cannot do is said in comments.
 pub fn megatron(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let (own, model) = (&costed.setup, &question.model);
     let mut text = "# Flags of Megatron-LM, written by `debubble plan`.\n".to_owned();
     let mut flag = |line: String| text += &format!("{line}\n");
@@ -121,7 +143,7 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
 
 /// The flags of schedule and layers.
 fn megatron_schedule(plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let mut text = String::new();
@@ -165,7 +187,7 @@ const fn torch_name(family: Family) -> Option<&'static str> {
 
 /// A configuration of torchtitan, whose schedules are those of torch.distributed.pipelining.
 pub fn torchtitan(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     let (replicate, shard) = match own.zero {
         Zero::None => (own.data, 1),

@@ -35,11 +35,12 @@ Examples:
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are
 built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
-not fit are left out with the reason, the rest is simulated as long as it could beat the best. The
-plan to take is the cheapest that meets the deadline.
+not fit are left out with the reason, the rest is replayed as long as it could beat the best. The
+plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
+stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
 
---export FOLDER writes megatron.sh, torchtitan.toml and scenario.toml of the plan to take;
-`debubble simulate FOLDER/scenario.toml` gives the same step.";
+--export FOLDER writes megatron.sh, torchtitan.toml, scenario.toml and cluster.toml of the plan to
+take; `debubble simulate FOLDER/scenario.toml` gives the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -136,6 +137,7 @@ impl Plan {
         }
         if let (Some(folder), Some(winner)) = (&self.export, question.winner(&answer.plans)) {
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
+            files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
             files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
         }

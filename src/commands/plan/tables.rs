@@ -46,6 +46,8 @@ pub struct Row {
     recompute: &'static str,
     vocabulary_parallel: bool,
     step_ns: u64,
+    /// What replay says, by which set-ups are searched.
+    replay_step_ns: u64,
     step_p50_ns: u64,
     step_p95_ns: u64,
     /// Mean error of predictions with these constants, as a share of the step.
@@ -71,9 +73,9 @@ pub struct Row {
 impl Row {
     pub fn of(question: &Question, plan: &Plan) -> Self {
         let cluster = &question.clusters[plan.cluster];
-        let costed = &plan.evaluation.costed;
+        let costed = plan.finalist.costed();
         let own = &costed.setup;
-        let (_, held) = plan.evaluation.fullest();
+        let (_, held) = plan.finalist.evaluation.fullest();
         let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
         Self {
             machine: cluster.name(),
@@ -90,14 +92,15 @@ impl Row {
             zero: own.zero.stage(),
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
-            step_ns: plan.evaluation.step.0,
+            step_ns: plan.finalist.step.0,
+            replay_step_ns: plan.finalist.evaluation.step.0,
             step_p50_ns: plan.percentiles[0].0,
             step_p95_ns: plan.percentiles[1].0,
             error: plan.error,
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
-            bubble_rate: plan.evaluation.metrics.bubble_rate_makespan(),
+            bubble_rate: plan.finalist.metrics.bubble_rate_makespan(),
             peak_bytes: held.sum().0,
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
@@ -115,11 +118,12 @@ impl Row {
 }
 
 /// What the columns of the table of plans are.
-pub const HEADER: [&str; 13] = [
+pub const HEADER: [&str; 14] = [
     "machines",
     "set-up",
     "schedule",
     "step",
+    "over replay",
     "P50",
     "P95",
     "tokens/s",
@@ -134,20 +138,21 @@ pub const HEADER: [&str; 13] = [
 /// A line of the table of plans.
 pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let costed = &plan.evaluation.costed;
-    let step = format!("{} +-{:.0} %", format::time(plan.evaluation.step), 100.0 * plan.error);
+    let costed = plan.finalist.costed();
+    let step = format!("{} +-{:.0} %", format::time(plan.finalist.step), 100.0 * plan.error);
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{} {}{front}", cluster.devices(), cluster.name()),
         setup(&costed.setup),
         costed.setup.family.name().to_owned(),
         step,
+        format::signed_percent(plan.finalist.over_replay()),
         format::time(plan.percentiles[0]),
         format::time(plan.percentiles[1]),
         format!("{:.0}", plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
-        format::percent(plan.evaluation.metrics.bubble_rate_makespan()),
+        format::percent(plan.finalist.metrics.bubble_rate_makespan()),
         format!("{:.1}", plan.days),
         format!("{:.0}", plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
@@ -170,12 +175,12 @@ pub const MEMORY: [&str; 9] = [
 /// A line of the table of memory: the fullest device.
 pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let (stage, held) = plan.evaluation.fullest();
+    let (stage, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let has = plan.evaluation.costed.capacities[stage];
+    let has = plan.finalist.costed().capacities[stage];
     let mut line = vec![
         format!("{} {}", cluster.devices(), cluster.name()),
-        setup(&plan.evaluation.costed.setup),
+        setup(&plan.finalist.costed().setup),
     ];
     let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
     line.extend(sizes.map(format::size));
@@ -186,7 +191,7 @@ pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let step = seconds(plan.evaluation.step);
+    let step = seconds(plan.finalist.step);
     let line = |part: super::answer::Part| {
         let share = format::percent(part.seconds / step);
         vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
@@ -221,8 +226,10 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
 /// What the words of the tables mean.
 pub const DEFINITIONS: &str = "\
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: as simulated, +- the mean error of its constants against published iterations (20 % where none
-are held against them: an assumption); P50, P95: under the question's noise, the slowest replica.
+step: of the event engine, whose transfers share wires, +- the mean error of its constants against
+published iterations (20 % where none are held against them: an assumption); over replay: how much
+longer that is than by replay, which searched the set-ups and counts transfers with the passes.
+P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
 *: on the Pareto front of days and dollars. Prices are assumptions of the machines' files.";
 
@@ -248,8 +255,8 @@ pub fn print(
              useful, with a checkpoint every {:.0} s",
             cluster.devices(),
             cluster.name(),
-            winner.evaluation.costed.setup.family.name(),
-            setup(&winner.evaluation.costed.setup),
+            winner.finalist.costed().setup.family.name(),
+            setup(&winner.finalist.costed().setup),
             winner.days,
             winner.dollars,
             100.0 * winner.goodput,

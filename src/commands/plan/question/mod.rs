@@ -1,6 +1,7 @@
 //! `PLAN.toml`: what a planner is asked.
 
 mod document;
+mod unrest;
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use plan::{
     Transformer, Unrest, Zero,
 };
 
-use self::document::{Document, ModelDocument, NoiseDocument, SizesDocument, TrainingDocument};
+use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
@@ -84,6 +85,7 @@ impl Reader<'_> {
         }
         let clusters = self.clusters(&model)?;
         let space = self.space(&model, &clusters)?;
+        let unrest = self.unrest(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -93,7 +95,7 @@ impl Reader<'_> {
             clusters,
             space,
             recipe: self.recipe()?,
-            unrest: self.unrest()?,
+            unrest,
             model,
         })
     }
@@ -266,20 +268,6 @@ impl Reader<'_> {
             boundary: Boundary::Barrier,
             reserved: training.reserved.unwrap_or(Bytes(4_000_000_000)),
         })
-    }
-
-    fn unrest(&self) -> Result<Unrest, Error> {
-        let NoiseDocument { jitter, replicas, seed } = self.document.noise;
-        let jitter = jitter.unwrap_or(0.03);
-        if !(0.0..=10.0).contains(&jitter) {
-            let message = format!("jitter is {jitter}: a coefficient of variation from 0 to 10");
-            return Err(self.wrong("jitter", message));
-        }
-        let replicas = replicas.unwrap_or(200);
-        if !(1..=10_000).contains(&replicas) {
-            return Err(self.wrong("replicas", format!("replicas is {replicas}: 1 to 10000")));
-        }
-        Ok(Unrest { jitter, replicas, seed: seed.unwrap_or(0) })
     }
 
     fn space(&self, model: &Transformer, clusters: &[Cluster]) -> Result<Space, Error> {

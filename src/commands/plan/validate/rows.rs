@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Evaluation, Ground, Machine, Norm, Recipe, Recompute,
+    Attention, Biases, Boundary, Cluster, Finalist, Ground, Machine, Norm, Recipe, Recompute,
     Setup, Sizes, Split, Transformer, Zero, number,
 };
 use rayon::prelude::*;
@@ -165,13 +165,14 @@ fn a100() -> Result<Machine, String> {
     machines::named("a100-80g", Path::new("")).map_err(|error| error.to_string())
 }
 
-/// The prediction, on as many devices as the set-up has. Whether it fits is not asked: it ran.
+/// The prediction, on as many devices as the set-up has, as plans are: by the event engine. Whether
+/// it fits is not asked: it ran.
 fn predict(
     model: &Transformer,
     setup: &Setup,
     recipe: &Recipe,
     mut machine: Machine,
-) -> Result<Evaluation, String> {
+) -> Result<Finalist, String> {
     let sizes = [setup.data, setup.tensor, setup.pipeline, setup.microbatch, recipe.batch];
     if let Some(size) = sizes.into_iter().find(|size| !(1..=MOST).contains(size)) {
         return Err(format!("a group or batch of {size}: from 1 to {MOST}"));
@@ -180,11 +181,13 @@ fn predict(
     let cluster = Cluster { parts: vec![(machine, setup.devices())] };
     let ground = Ground { model, recipe, cluster: &cluster };
     let costed = ground.cost(setup).map_err(|error| error.to_string())?;
-    ground.evaluate(costed, &mut Replay::new()).map_err(|error| error.to_string())
+    let evaluation = ground.evaluate(costed, &mut Replay::new());
+    let evaluation = evaluation.map_err(|error| error.to_string())?;
+    ground.finalist(evaluation).map_err(|error| error.to_string())
 }
 
-fn seconds(evaluation: &Evaluation) -> f64 {
-    number(evaluation.step.0) / 1e9
+fn seconds(finalist: &Finalist) -> f64 {
+    number(finalist.step.0) / 1e9
 }
 
 #[derive(Deserialize)]
@@ -234,10 +237,10 @@ fn megatron(row: &MegatronRow, _: usize) -> Result<Vec<Row>, String> {
     let measured = flops / (row.tflops_per_gpu * 1e12 * number(gpus));
     // Printed in whole percents.
     let used = (100.0 * row.tflops_per_gpu * 1e12 / machine.peak).round();
-    let evaluation = predict(&model, &setup, &recipe, machine)?;
+    let finalist = predict(&model, &setup, &recipe, machine)?;
     let run = format!("{:.1}B on {gpus}", number(model.parameters()) / 1e9);
     Ok(vec![
-        Row::new(&run, TIME, [seconds(&evaluation), measured]),
+        Row::new(&run, TIME, [seconds(&finalist), measured]),
         Row::new(&run, HFU, [used, row.percent_of_peak]),
     ])
 }
@@ -273,9 +276,9 @@ fn korthikanti(row: &KorthikantiRow, _: usize) -> Result<Vec<Row>, String> {
         let (size, chunks) = (row.microbatch_size, row.interleave_stages);
         let setup = set_up([data, tp, pp], size, chunks, recompute);
         let recipe = Recipe { sequence_parallel, scatter_gather: true, ..recipe(global_batch) };
-        let evaluation = predict(&model, &setup, &recipe, a100()?)?;
+        let finalist = predict(&model, &setup, &recipe, a100()?)?;
         let run = format!("{} {name}", row.model);
-        rows.push(Row::new(&run, TIME, [seconds(&evaluation), measured]));
+        rows.push(Row::new(&run, TIME, [seconds(&finalist), measured]));
     }
     let tokens = number(global_batch) * number(SEQUENCE);
     let at_peak = a100()?.peak * number(gpus) * row.present_work_s;
@@ -327,9 +330,9 @@ fn zero_bubble(row: &ZeroBubbleRow, _: usize) -> Result<Vec<Row>, String> {
     let post = matches!(family, Family::ZbH1 | Family::Zb2p);
     let boundary = if post { Boundary::PostValidation } else { Boundary::Barrier };
     let recipe = Recipe { boundary, ..recipe(batch) };
-    let evaluation = predict(&model, &Setup { family, ..setup }, &recipe, a100()?)?;
-    let speed = number(batch) / number(row.gpus) / seconds(&evaluation);
-    let peak = number(evaluation.fullest().1.sum().0) / 1e9;
+    let finalist = predict(&model, &Setup { family, ..setup }, &recipe, a100()?)?;
+    let speed = number(batch) / number(row.gpus) / seconds(&finalist);
+    let peak = number(finalist.evaluation.fullest().1.sum().0) / 1e9;
     let run = format!("{} m={} {}", row.model, row.m, row.schedule);
     Ok(vec![
         Row::new(&run, SPEED, [speed, row.samples_per_gpu_per_s]),
@@ -374,7 +377,7 @@ fn vtrain(row: &VtrainRow, at: usize, multi: bool) -> Result<Vec<Row>, String> {
             .map_err(|error| error.to_string())?,
         false => a100()?,
     };
-    let evaluation = predict(&model, &setup, &recipe(row.batch), machine)?;
+    let finalist = predict(&model, &setup, &recipe(row.batch), machine)?;
     let run = format!(
         "{:.1}B on {}: t {tensor} d {data} p {pipeline} b {} B {}",
         number(model.parameters()) / 1e9,
@@ -382,7 +385,7 @@ fn vtrain(row: &VtrainRow, at: usize, multi: bool) -> Result<Vec<Row>, String> {
         row.microbatch,
         row.batch
     );
-    let predicted = Row::new(&run, TIME, [seconds(&evaluation), row.milliseconds / 1e3]);
+    let predicted = Row::new(&run, TIME, [seconds(&finalist), row.milliseconds / 1e3]);
     let fitted = match multi {
         true => FITTED_MULTI.contains(&at),
         false => at.is_multiple_of(FITTED_EVERY),
