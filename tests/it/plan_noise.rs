@@ -76,11 +76,11 @@ fn a_slow_device_holds_up_all_replicas() {
     };
     let [nominal, p50, p95] = steps("");
     assert_eq!([p50, p95], [nominal; 2]);
-    // Stage 1 of replica 2 is among four; wherever it is, the step is longer by about a half.
+    // Wherever it is: by up to a half, less where its stage has less to do than others.
     for device in [0, 6, 15] {
         let [same, p50, p95] = steps(&format!("slowdown = \"device:{device}=1.5\""));
         assert_eq!([same, p50], [nominal, p95]);
-        assert!(p50 * 100 > nominal * 130 && p50 * 100 < nominal * 151, "{p50} {nominal}");
+        assert!(p50 * 100 > nominal * 120 && p50 * 100 < nominal * 151, "{p50} {nominal}");
     }
     let [_, twice, _] = steps("slowdown = [\"device:0=1.5\", \"device:5=1.5\"]");
     let [_, once, _] = steps("slowdown = \"device:0=1.5\"");
@@ -99,11 +99,11 @@ fn stragglers_show_at_p95_where_they_are_that_frequent() {
     assert_eq!([p50, p95], [nominal; 2]);
     let [_, p50, p95] = steps(0.01);
     assert_eq!(p50, nominal);
-    assert!(10 * p95 > 17 * nominal, "{p95} {nominal}");
+    assert!(10 * p95 > 15 * nominal, "{p95} {nominal}");
     let [_, p50, _] = steps(0.25);
-    assert!(10 * p50 > 17 * nominal, "{p50} {nominal}");
+    assert!(10 * p50 > 15 * nominal, "{p50} {nominal}");
     let [_, p50, p95] = steps(1.0);
-    assert!(p50 == p95 && 10 * p50 > 17 * nominal, "{p50} {nominal}");
+    assert!(p50 == p95 && 10 * p50 > 15 * nominal, "{p50} {nominal}");
 }
 
 #[test]
