@@ -1,10 +1,12 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Placement, Problem,
-    Schedule, Shape,
+    Bytes, Choice, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Placement,
+    Problem, Schedule, Shape,
 };
 use sim::Replay;
+use sim::occupancy::activation_peaks;
+use sim::timed::{self, Nominal};
 use thiserror::Error;
 
 use crate::costing::Costing;
@@ -111,6 +113,7 @@ impl<'a> Ground<'a> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
         let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
+            .and_then(|shape| shape.with_vocabulary(setup.family.vocabulary()))
             .ok()
             .filter(|shape| 3 * shape.cells() as u64 <= MAX_PASSES)
             .ok_or(Unfit::TooLarge)?;
@@ -139,6 +142,9 @@ impl<'a> Ground<'a> {
                 work[stage] += sum.0 / ways.len() as u64;
             }
         }
+        for (work, shard) in work.iter_mut().zip(costed.costs.shards()) {
+            *work += (shard.before + shard.after).0;
+        }
         let most = work.into_iter().max().unwrap_or(0);
         let all = most.saturating_mul(u64::from(costed.shape.microbatches()));
         Nanos(all.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
@@ -151,7 +157,12 @@ impl<'a> Ground<'a> {
     /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
-        let one = costed.footprints.by_stage(costed.shape, placement);
+        let copies = costed.setup.family.about().choice == Choice::Offload;
+        // What goes to the host need not be there with the rest.
+        let one = match copies {
+            true => vec![Bytes(0); costed.shape.stages()],
+            false => costed.footprints.by_stage(costed.shape, placement),
+        };
         let needs = costed
             .resident
             .iter()
@@ -180,10 +191,7 @@ impl<'a> Ground<'a> {
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
         let metrics = replay.metrics(&schedule, &costed.costs).map_err(Rejected::Schedule)?;
-        let peaks = Memory::of(&schedule, &costed.footprints).map_err(Rejected::Schedule)?;
-        let memory: Vec<StageMemory> = (costed.resident.iter().zip(&peaks.peak))
-            .map(|(held, &activations)| StageMemory { activations, ..*held })
-            .collect();
+        let memory = costed.memory(&schedule, replay).map_err(Rejected::Schedule)?;
         fits(memory.iter().map(StageMemory::sum), &costed.capacities)?;
         let step = costed.step(&metrics, self.recipe.boundary);
         Ok(Evaluation { costed, metrics, step, memory })
@@ -221,6 +229,23 @@ impl Costed {
     pub fn left(&self) -> Vec<Bytes> {
         let stages = self.capacities.iter().zip(&self.resident);
         stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
+    }
+
+    /// The most each stage holds along `schedule`; while copies go to the host, by replay.
+    fn memory(&self, schedule: &Schedule, replay: &mut Replay) -> Result<Vec<StageMemory>, Fault> {
+        if schedule.copies().is_none() {
+            return Ok(self.with_activations(Memory::of(schedule, &self.footprints)?.peak));
+        }
+        let timeline = replay.timeline(schedule, &self.costs)?;
+        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
+        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
+        Ok(self.with_activations(peaks))
+    }
+
+    /// What each stage holds where its activations are `peaks` at the most.
+    pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
+        let stages = self.resident.iter().zip(peaks);
+        stages.map(|(held, activations)| StageMemory { activations, ..*held }).collect()
     }
 
     /// The order.

@@ -5,14 +5,14 @@
 //! where values meet on a wire, and at stages that send one way only: replay counts a transfer with
 //! every pass of a chunk.
 
-use pipeline::{Bytes, Costs, Fault, Metrics, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
 use sim::Sharing;
 use sim::boundary::{self, Synchronisation};
 use sim::cluster::{self, ClusterError, Seats};
 use sim::engine::{
-    self, Communication, Conditions, EngineError, Messages, Protocol, Run, Setup, Steady,
+    self, Communication, Conditions, EngineError, Messages, Offload, Protocol, Run, Setup, Steady,
 };
-use sim::occupancy::Occupancy;
+use sim::occupancy::{Occupancy, activation_peaks};
 use thiserror::Error;
 
 use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
@@ -150,6 +150,7 @@ impl Finalist {
     }
 
     fn setup<'a>(&'a self, boundary: &'a boundary::Boundary) -> Setup<'a> {
+        let footprints = &self.evaluation.costed.footprints;
         Setup {
             schedule: &self.schedule,
             costs: &self.costs,
@@ -162,7 +163,7 @@ impl Finalist {
             },
             messages: Messages { bytes: self.message() },
             room: None,
-            offload: None,
+            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
             steps: 1,
             boundary,
         }
@@ -172,7 +173,14 @@ impl Finalist {
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
         let boundary = self.crossing();
         let nothing = vec![Bytes(0); self.resident.len()];
-        let footprints = &self.evaluation.costed.footprints;
+        let costed = &self.evaluation.costed;
+        let footprints = &costed.footprints;
+        // The engine's order may be another than replay's, and copies to the host take other times.
+        let peaks = match self.schedule.copies() {
+            None => Memory::of(&self.schedule, footprints)?.peak,
+            Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
+        };
+        let memory = costed.with_activations(peaks);
         let setup = self.setup(&boundary);
         let occupancy = Occupancy::of(run, &setup, footprints, &nothing, None)?;
         let most = |device: usize| {
@@ -181,7 +189,7 @@ impl Finalist {
         };
         let mut resident = Vec::new();
         let mut needs = Vec::new();
-        for (stage, held) in self.evaluation.memory.iter().enumerate() {
+        for (stage, held) in memory.iter().enumerate() {
             let most = most(self.seats.device(stage)).unwrap_or_default();
             // What the device holds beyond activations is on its way.
             let transit = Bytes(most.0.saturating_sub(held.activations.0));
@@ -192,6 +200,7 @@ impl Finalist {
         }
         fits(needs.into_iter(), &self.evaluation.costed.capacities)?;
         self.resident = resident;
+        self.evaluation.memory = memory;
         Ok(())
     }
 }

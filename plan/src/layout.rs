@@ -1,7 +1,7 @@
 //! Where the stages of a set-up sit, and the wires between them, for the event engine.
 
 use pipeline::{Bytes, Nanos};
-use sim::cluster::{Bandwidth, ClusterError, ClusterSpec, Inter, Intra, Seating, Seats};
+use sim::cluster::{Bandwidth, ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 
 use crate::evaluate::nanos;
 use crate::machine::Machine;
@@ -43,7 +43,7 @@ impl Layout {
                 latency,
                 oversubscription_percent: 100,
             },
-            host: None,
+            host: host(setup, cluster, per_node),
         };
         Ok(Self { spec, devices })
     }
@@ -71,6 +71,21 @@ impl Layout {
         }
         all
     }
+}
+
+/// The links to the host, if every device has one: neighbours behind a link are of as many stages
+/// as lie behind it, and the devices of a stage share what it carries.
+fn host(setup: &Setup, cluster: &Cluster, per_node: u64) -> Option<Host> {
+    let links: Option<Vec<Host>> = cluster.parts.iter().map(|(machine, _)| machine.host).collect();
+    let slowest = links?
+        .into_iter()
+        .min_by_key(|link| link.bandwidth.bytes_per_second() / link.devices_per_link.max(1))?;
+    let (rate, behind) = (slowest.bandwidth.bytes_per_second(), slowest.devices_per_link.max(1));
+    let stride = setup.stage_stride();
+    let stages = if behind.is_multiple_of(stride) { behind / stride } else { 1 };
+    let stages = if per_node.is_multiple_of(stages) { stages } else { 1 };
+    let bandwidth = Bandwidth::new((rate * stages / behind).max(1)).ok()?;
+    Some(Host { bandwidth, devices_per_link: stages })
 }
 
 /// The device of each of `stages` that lie `stride` apart on nodes of `node` devices, where nodes

@@ -18,6 +18,7 @@ mod model;
 mod orders;
 mod search;
 mod setup;
+mod shards;
 mod split;
 mod weather;
 

@@ -2,6 +2,7 @@
 //! cost, how often they fail.
 
 use pipeline::Bytes;
+use sim::cluster::Host;
 
 use crate::layer::{Cut, Times};
 use crate::model::number;
@@ -25,6 +26,8 @@ pub struct Machine {
     pub link: f64,
     /// Bytes per second of each device to other nodes, in each direction.
     pub network: f64,
+    /// How devices reach the memory of their host, if that is known.
+    pub host: Option<Host>,
     /// What devices reach of these rates.
     pub efficiency: Efficiency,
     /// What they cost.

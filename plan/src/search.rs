@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Chunks, Family, Nanos};
+use pipeline::{Chunks, Family, Nanos, Vocabulary};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -119,8 +119,13 @@ impl Space {
     }
 
     fn add_rest(&self, setup: &Setup, all: &mut Vec<Setup>) {
+        // A schedule with passes for it has the vocabulary on all stages.
+        let shared = match setup.family.vocabulary() {
+            Vocabulary::Whole => &self.vocabulary_parallel[..],
+            Vocabulary::OneBarrier | Vocabulary::TwoBarriers => &[true],
+        };
         for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
-            for (&split, &vocabulary_parallel) in pairs(&self.split, &self.vocabulary_parallel) {
+            for (&split, &vocabulary_parallel) in pairs(&self.split, shared) {
                 // One stage has nothing to deal or to share.
                 let single = setup.pipeline == 1;
                 if single && (split != self.split[0] || vocabulary_parallel) {

@@ -179,6 +179,9 @@ pub enum Unfit {
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
+    /// The schedule copies to the host.
+    #[error("a schedule that copies to the host, on devices whose link to it is not known")]
+    Host,
     /// More passes than are simulated for a plan.
     #[error("too many passes")]
     TooLarge,

@@ -1,10 +1,11 @@
 //! Formulas against published figures, and laws that hold of every set-up.
 
-use pipeline::{Bytes, Family};
+use pipeline::{Bytes, Family, Vocabulary};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use sim::Replay;
+use sim::cluster::{Bandwidth, Host};
 use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{
@@ -64,6 +65,10 @@ fn machine() -> Machine {
         node: 8,
         link: 300e9,
         network: 25e9,
+        host: Some(Host {
+            bandwidth: Bandwidth::new(30_000_000_000).unwrap(),
+            devices_per_link: 2,
+        }),
         efficiency: Efficiency {
             matmul: 0.79,
             fill: 1.5e6,
@@ -328,7 +333,7 @@ fn work(model: &Transformer, recipe: &Recipe) -> f64 {
 
 fn any_setup() -> impl Strategy<Value = (Setup, u64)> {
     let groups = (0u32..4, 0u32..4, 0u32..4, 0u32..3, 1u64..4);
-    let kinds = (0usize..6, 0usize..3, any::<bool>(), any::<bool>(), 0usize..2);
+    let kinds = (0usize..12, 0usize..3, any::<bool>(), any::<bool>(), 0usize..2);
     (groups, kinds, 1u64..9).prop_map(|((d, t, p, b, v), kind, m)| {
         let (family, recompute, balanced, vocabulary, zero) = kind;
         let families = [
@@ -338,8 +343,15 @@ fn any_setup() -> impl Strategy<Value = (Setup, u64)> {
             Family::ZbV,
             Family::VHalf,
             Family::DualPipe,
+            Family::PoH,
+            Family::PoF,
+            Family::Vocab1,
+            Family::Vocab2,
+            Family::Interlaced1F1B,
+            Family::VHalfVocab1,
         ];
         let family = families[family];
+        let vocabulary = vocabulary || family.vocabulary() != Vocabulary::Whole;
         let chunks = match family.about().chunks {
             pipeline::Chunks::Exactly(chunks) => u64::from(chunks),
             pipeline::Chunks::Any { .. } => v,
@@ -467,4 +479,65 @@ fn without_transfers_the_engine_agrees_with_replay() {
         // A byte of 10^15 a second: 34 ns for each transfer.
         assert!(finalist.over_replay().abs() < 1e-5, "{family:?} {}", finalist.over_replay());
     }
+}
+
+/// Shards of the head do what the head does, in smaller products; parameters are the same on all
+/// stages.
+#[test]
+fn shards_share_the_head_and_the_embedding() {
+    let model = model(gpt(24, 2304, 24));
+    let cluster = Cluster { parts: vec![(machine(), 8)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let whole = ground.cost(&setup([1, 2, 4])).unwrap();
+    assert_eq!(whole.costs.shards(), []);
+    let head = whole.ends.iter().map(|times| times.sum()).sum::<f64>();
+    for (family, thirds) in [(Family::Vocab1, [1, 2]), (Family::Vocab2, [2, 1])] {
+        let setup = Setup { family, vocabulary_parallel: true, ..setup([1, 2, 4]) };
+        let costed = ground.cost(&setup).unwrap();
+        let shards = costed.costs.shards();
+        let sum: u64 = shards.iter().map(|shard| (shard.before + shard.after).0).sum();
+        let norm = costed.ends.iter().map(|times| times.sum()).sum::<f64>();
+        let spread = number(sum) / 1e9 + norm;
+        assert!(spread > head && spread < 1.1 * head, "{spread} {head}");
+        for shard in shards {
+            let [s, t] = thirds;
+            assert!((s * shard.after.0).abs_diff(t * shard.before.0) <= 4);
+        }
+        let held: Vec<_> = costed.resident.iter().map(|held| held.parameters).collect();
+        assert!(held.iter().all(|bytes| *bytes == held[0]), "{held:?}");
+        // 51,200 rows in 4 stages and 2 devices, 6 bytes a logit; and its output of 2 bytes, shared.
+        let shard = 2048 * (51_200 / 8 * 6 + 2304 * 2 / 2);
+        assert_eq!(costed.footprints.shards(), vec![Bytes(shard); 4]);
+    }
+}
+
+/// GIS with and without copies to the host: the same passes, less memory; and what the host's link
+/// takes is what its rate says.
+#[test]
+fn copies_to_the_host_save_memory_and_take_their_time() {
+    let model = model(Sizes { attention: Attention::Flash, ..gpt(32, 12_288, 96) });
+    let cluster = Cluster { parts: vec![(machine(), 64)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let peak = |family: Family| {
+        let setup = Setup { family, chunks: 2, ..setup([1, 8, 8]) };
+        let costed = ground.cost(&setup).unwrap();
+        for (chunk, times) in (0..).zip(costed.costs.copies()) {
+            // 30 GB/s for two devices, which are of the same stage.
+            let bytes = costed.footprints.of(chunk).until_backward;
+            assert_eq!(times.out.0, (u128::from(bytes.0) * 2).div_ceil(30) as u64);
+        }
+        let finalist = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let finalist = ground.finalist(finalist).unwrap();
+        finalist.evaluation.fullest().1.activations.0
+    };
+    let [stays, half, full] = [Family::Gis, Family::PoH, Family::PoF].map(peak);
+    assert!(10 * half < 7 * stays && full < half, "{stays} {half} {full}");
+    let mut bare = machine();
+    bare.host = None;
+    let cluster = Cluster { parts: vec![(bare, 64)] };
+    let ground = Ground { cluster: &cluster, ..ground };
+    let refused = ground.cost(&Setup { family: Family::PoH, chunks: 2, ..setup([1, 8, 8]) });
+    assert!(refused.unwrap_err().to_string().contains("link to it is not known"));
 }

@@ -82,7 +82,7 @@ fn a_slow_device_holds_up_all_replicas() {
         assert_eq!([same, p50], [nominal, p95]);
         assert!(p50 * 100 > nominal * 120 && p50 * 100 < nominal * 151, "{p50} {nominal}");
     }
-    let [_, twice, _] = steps("slowdown = [\"device:0=1.5\", \"device:5=1.5\"]");
+    let [_, twice, _] = steps("slowdown = [\"device:0=1.5\", \"device:1=1.5\"]");
     let [_, once, _] = steps("slowdown = \"device:0=1.5\"");
     assert_eq!(twice, once, "two replicas that are slow side by side");
 }

@@ -298,7 +298,8 @@ impl Plan {
         let times = layers * microbatches * halves;
         let layer = &costed.layer;
         let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
-        let head = head * microbatches * halves;
+        let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
+        let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
         let sending = seconds(self.finalist.sending[stage]);
         let passes =
             seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use pipeline::{Bytes, Family, LimitUse, Nanos};
+use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, ShardTimes, Vocabulary};
 use plan::{Recompute, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
@@ -50,6 +50,20 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("seating", format!("\"{}\"", seats.join(",")));
     add("message", format!("\"{}B\"", plan.finalist.message().0));
     add("communication", "\"blocking\"".to_owned());
+    let (shards, waits) = (plan.finalist.costs.shards(), plan.finalist.costs.collectives());
+    if !shards.is_empty() {
+        let times = |of: fn(&ShardTimes) -> Nanos| {
+            let all: Vec<String> =
+                shards.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
+            format!("[{}]", all.join(", "))
+        };
+        add("vocab-s", times(|one| one.before));
+        add("vocab-t", times(|one| one.after));
+        let [behind_s, behind_t] = [waits.statistics, waits.hidden_gradient];
+        add("vocab-barrier", format!("\"{}ns,{}ns\"", behind_s.0, behind_t.0));
+        add("vocab-broadcast", format!("\"{}ns\"", waits.broadcast.0));
+        add("vocab-activation", sizes(&mut costed.footprints.shards().iter().copied()));
+    }
     add("activation", sizes(&mut footprints().map(|one| one.until_backward)));
     add("activation-until-weight", sizes(&mut footprints().map(|one| one.until_weight)));
     add("resident", sizes(&mut plan.finalist.resident.iter().copied()));
@@ -65,7 +79,11 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
 
 /// The part of the cluster that the scenario runs on: one device of each stage.
 pub fn cluster(question: &Question, plan: &Plan) -> String {
-    let ClusterSpec { nodes, devices_per_node, intra, inter, .. } = plan.finalist.layout.spec;
+    let ClusterSpec { nodes, devices_per_node, intra, inter, host, .. } = plan.finalist.layout.spec;
+    let host = host.map_or_else(String::new, |host| {
+        let (rate, devices) = (host.bandwidth.bytes_per_second(), host.devices_per_link);
+        format!("\n[host]\nbandwidth = \"{rate}B/s\"\ndevices-per-link = {devices}\n")
+    });
     let wire = |bandwidth: Bandwidth, latency: Nanos| {
         let rate = bandwidth.bytes_per_second();
         format!("bandwidth = \"{rate}B/s\"\nlatency = \"{}ns\"\n", latency.0)
@@ -73,7 +91,7 @@ pub fn cluster(question: &Question, plan: &Plan) -> String {
     format!(
         "# Written by `debubble plan`: one device of each stage of {}, at the rates that transfers \
          reach.\nnodes = {nodes}\ndevices-per-node = {devices_per_node}\n\n[intra]\n{}\n[inter]\n\
-         nics = {}\n{}",
+         nics = {}\n{}{host}",
         question.clusters[plan.cluster].name(),
         wire(intra.bandwidth, intra.latency),
         inter.nics,
@@ -154,6 +172,19 @@ fn megatron_schedule(plan: &Plan) -> String {
         }
         Family::Interleaved => {
             text += &format!("--num-virtual-stages-per-pipeline-rank {}\n", own.chunks);
+        }
+        other if other.vocabulary() != Vocabulary::Whole => {
+            text += &format!(
+                "# {}: not in Megatron-LM; the authors' fork is sail-sg/VocabularyParallelism\n",
+                other.name()
+            );
+        }
+        other if other.about().choice == Choice::Offload => {
+            text += &format!(
+                "# {}: not in Megatron-LM; the authors' fork is \
+                 sail-sg/zero-bubble-pipeline-parallelism\n",
+                other.name()
+            );
         }
         other => {
             text += &format!(

@@ -6,7 +6,7 @@ use calibrate::profile::{Part, Quantity};
 use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
 use serde::Deserialize;
-use sim::cluster::Bandwidth;
+use sim::cluster::{Bandwidth, Host};
 
 use crate::error::Error;
 use crate::files;
@@ -50,6 +50,10 @@ struct DeviceDocument {
     link: Option<Bandwidth>,
     #[serde(deserialize_with = "text")]
     network: Option<Bandwidth>,
+    #[serde(default, deserialize_with = "text")]
+    host_link: Option<Bandwidth>,
+    /// 1 unless given.
+    devices_per_host_link: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -134,6 +138,8 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     within("peak-tflops", device.peak_tflops, 1e-3, 1e6)?;
     within("peak-fp8-tflops", device.peak_fp8_tflops.unwrap_or(1.0), 1e-3, 1e6)?;
     within("per-node", plan::number(device.per_node), 1.0, 65536.0)?;
+    let behind = plan::number(device.devices_per_host_link.unwrap_or(1));
+    within("devices-per-host-link", behind, 1.0, plan::number(device.per_node))?;
     let shares = [
         ("matmul", efficiency.matmul),
         ("flash", efficiency.flash),
@@ -202,6 +208,10 @@ fn machine(name: &str, document: &Document) -> Machine {
         node: device.per_node,
         link: rate(device.link),
         network: rate(device.network),
+        host: device.host_link.map(|bandwidth| Host {
+            bandwidth,
+            devices_per_link: device.devices_per_host_link.unwrap_or(1),
+        }),
         efficiency: Efficiency {
             matmul: given.matmul,
             fill: given.fill,

@@ -5,7 +5,7 @@ mod unrest;
 
 use std::path::Path;
 
-use pipeline::{Bytes, Choice, Family, Semantics, Vocabulary};
+use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
     Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
     Transformer, Unrest, Zero,
@@ -22,9 +22,10 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_DEVICES: u64 = 1 << 20;
 /// The most clusters of a question.
 const MAX_CLUSTERS: usize = 256;
-/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory
-/// against bubble.
-const SCHEDULES: [&str; 5] = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half"];
+/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory,
+/// of the link to the host and of the head against bubble.
+const SCHEDULES: [&str; 8] =
+    ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
 
 /// Which price of a machine is paid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -355,10 +356,7 @@ impl Reader<'_> {
             if segments || about.semantics == Semantics::Asynchronous {
                 return Err("one that flushes and leaves microbatches whole");
             }
-            match about.choice == Choice::Offload || family.vocabulary() != Vocabulary::Whole {
-                true => Err("one without copies to the host and without shards of the vocabulary"),
-                false => Ok(family),
-            }
+            Ok(family)
         })?;
         if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
             all.push(Family::OneFOneB);
