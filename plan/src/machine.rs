@@ -12,6 +12,8 @@ use crate::model::number;
 pub struct Machine {
     /// The name in files and tables.
     pub name: String,
+    /// The type of its devices, as published measurements name it.
+    pub device: Option<String>,
     /// Memory of a device.
     pub memory: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
@@ -94,8 +96,6 @@ pub struct Efficiency {
     pub launch: f64,
     /// How many times as long that takes with collectives in between.
     pub launch_tensor: f64,
-    /// Mean error of these constants against measurements, as a share; 0.2 where there are none.
-    pub error: f64,
 }
 
 /// What an hour of a device costs, in dollars.

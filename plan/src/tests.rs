@@ -58,6 +58,7 @@ fn llama(
 fn machine() -> Machine {
     Machine {
         name: "a100".to_owned(),
+        device: None,
         memory: Bytes(80_000_000_000),
         peak: 312e12,
         peak_fp8: None,
@@ -84,7 +85,6 @@ fn machine() -> Machine {
             hop_latency: 250e-6,
             launch: 3.4e-3,
             launch_tensor: 1.08,
-            error: 0.08,
         },
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },

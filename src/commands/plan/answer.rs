@@ -7,6 +7,7 @@ use plan::{
 };
 
 use super::question::{Paid, Question};
+use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::progress;
 
@@ -38,7 +39,7 @@ pub struct Plan {
     pub days: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
-    /// Mean error of the constants of its machines, as a share of the step.
+    /// How far its step may be off, as a share: the widest bar of its machines.
     pub error: f64,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
@@ -58,6 +59,8 @@ pub struct Answer {
     pub searched: Vec<Searched>,
     /// All plans: by cluster, the fastest first.
     pub plans: Vec<Plan>,
+    /// How far the steps of each machine may be off.
+    pub bars: Vec<ErrorBar>,
 }
 
 impl Question {
@@ -97,12 +100,13 @@ impl Question {
             searched.push(Searched { setups: setups.len(), found });
         }
         bar.finish_and_clear();
+        let bars = self.bars()?;
         let mut plans = Vec::new();
         for (cluster, one) in searched.iter_mut().enumerate() {
             let mut own = Vec::new();
             for evaluation in std::mem::take(&mut one.found.best) {
                 match self.ground(&self.clusters[cluster]).finalist(evaluation) {
-                    Ok(finalist) => own.push(self.plan(cluster, finalist)?),
+                    Ok(finalist) => own.push(self.plan(cluster, finalist, &bars)?),
                     Err(FinalistError::Rejected(Rejected::Memory(_))) => {
                         *one.found.left_out.entry(IN_TRANSIT.to_owned()).or_default() += 1;
                         one.found.simulated -= 1;
@@ -119,11 +123,27 @@ impl Question {
         }
         mark_front(&mut plans);
         self.check_deadline(&plans)?;
-        Ok(Answer { searched, plans })
+        Ok(Answer { searched, plans, bars })
+    }
+
+    /// The error bar of each machine of the question.
+    fn bars(&self) -> Result<Vec<ErrorBar>, Error> {
+        self.machines().into_iter().map(ErrorBar::of).collect()
+    }
+
+    /// Every machine of the question, by name, once.
+    fn machines(&self) -> Vec<&Machine> {
+        let mut machines: Vec<&Machine> = Vec::new();
+        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
+            if machines.iter().all(|known| known.name != machine.name) {
+                machines.push(machine);
+            }
+        }
+        machines
     }
 
     /// All that is asked of one set-up.
-    pub fn plan(&self, at: usize, finalist: Finalist) -> Result<Plan, Error> {
+    fn plan(&self, at: usize, finalist: Finalist, bars: &[ErrorBar]) -> Result<Plan, Error> {
         let cluster = &self.clusters[at];
         let percentiles = percentiles(&finalist, &self.unrest)
             .map_err(|error| Error::question(error.to_string()))?;
@@ -138,7 +158,8 @@ impl Question {
         let steps = (self.tokens / tokens).ceil();
         let wall = steps * seconds(percentiles[0]) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
-        let errors = cluster.parts.iter().map(|(kind, _)| kind.efficiency.error);
+        let own = |bar: &&ErrorBar| cluster.parts.iter().any(|(kind, _)| kind.name == bar.machine);
+        let errors = bars.iter().filter(own).map(|bar| bar.error);
         Ok(Plan {
             cluster: at,
             percentiles,
@@ -217,12 +238,7 @@ impl Question {
 
     /// The fewest devices, doubled from one node, of any of the machines that hold the model.
     fn smallest(&self) -> Option<(u64, String)> {
-        let mut machines: Vec<&Machine> = Vec::new();
-        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
-            if machines.iter().all(|known| known.name != machine.name) {
-                machines.push(machine);
-            }
-        }
+        let machines = self.machines();
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
         doubled
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))

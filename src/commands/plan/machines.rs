@@ -39,6 +39,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct DeviceDocument {
+    r#type: Option<String>,
     #[serde(deserialize_with = "text")]
     memory: Option<Bytes>,
     peak_tflops: f64,
@@ -76,7 +77,6 @@ struct EfficiencyDocument {
     #[serde(deserialize_with = "text")]
     launch: Option<Nanos>,
     launch_tensor: f64,
-    error: f64,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +111,24 @@ pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
         }
         None => Err(files::not_built_in("machine", name, &BUILT_IN.map(|(name, _)| name))),
     }
+}
+
+/// All machines that are built in.
+pub fn built_in() -> Result<Vec<Machine>, Error> {
+    BUILT_IN.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+}
+
+/// The built-in machine whose devices are of the type `device`.
+pub fn of_device(device: &str) -> Result<Machine, Error> {
+    let mut known = Vec::new();
+    for machine in built_in()? {
+        if machine.device.as_deref() == Some(device) {
+            return Ok(machine);
+        }
+        known.extend(machine.device);
+    }
+    let message = format!("no built-in machine has devices of the type {device}");
+    Err(Error::question(message).with_help(format!("those there are: {}", known.join(", "))))
 }
 
 /// The machine that `content` describes.
@@ -156,7 +174,6 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     within("fill", efficiency.fill, 0.0, 1e12)?;
     within("depth", efficiency.depth, 0.0, 1e6)?;
     within("launch-tensor", efficiency.launch_tensor, 1.0, 1e3)?;
-    within("error", efficiency.error, 0.0, 1.0)?;
     check_prices(price)?;
     within("hours-between-failures", failures.hours_between_failures, 1.0, 1e9)?;
     let given = [
@@ -201,6 +218,7 @@ fn machine(name: &str, document: &Document) -> Machine {
     let spot = price.spot.map(|dollars| (dollars, price.preemptions_per_hour.unwrap_or(0.0)));
     Machine {
         name: name.to_owned(),
+        device: device.r#type.clone(),
         memory: device.memory.unwrap_or_default(),
         peak: device.peak_tflops * 1e12,
         peak_fp8: device.peak_fp8_tflops.map(|peak| peak * 1e12),
@@ -227,7 +245,6 @@ fn machine(name: &str, document: &Document) -> Machine {
             hop_latency: seconds(given.hop_latency),
             launch: seconds(given.launch),
             launch_tensor: given.launch_tensor,
-            error: given.error,
         },
         price: Price { on_demand: price.on_demand, reserved: price.reserved, spot },
         reliability: Reliability {

@@ -19,6 +19,7 @@ use serde::Serialize;
 use self::answer::{Answer, Lever};
 use self::question::Question;
 use self::validate::Options;
+use self::validate::error_bar::ErrorBar;
 use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
 use crate::files;
@@ -80,6 +81,8 @@ struct Json<'a> {
     winner: Option<usize>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
+    /// How far the steps of each machine may be off.
+    errors: &'a [ErrorBar],
 }
 
 #[derive(Serialize)]
@@ -150,6 +153,7 @@ fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Jso
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        errors: &answer.bars,
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
         levers: levers

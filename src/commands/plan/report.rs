@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, Lever, Plan};
 use super::question::Question;
+use super::validate::error_bar::ErrorBar;
 use super::{export, tables};
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
@@ -57,7 +58,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let reasons = tables::reasons(question, answer).into_iter();
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
-    page += &format!("<pre>{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
+    let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
+    page += &format!("<pre>{}\n", escape(&bars.join("\n")));
+    page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)
 }
 

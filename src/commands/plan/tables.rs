@@ -50,7 +50,7 @@ pub struct Row {
     replay_step_ns: u64,
     step_p50_ns: u64,
     step_p95_ns: u64,
-    /// Mean error of predictions with these constants, as a share of the step.
+    /// How far the step may be off, as a share.
     error: f64,
     tokens_per_second: f64,
     mfu: f64,
@@ -226,9 +226,8 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
 /// What the words of the tables mean.
 pub const DEFINITIONS: &str = "\
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: of the event engine, whose transfers share wires, +- the mean error of its constants against
-published iterations (20 % where none are held against them: an assumption); over replay: how much
-longer that is than by replay, which searched the set-ups and counts transfers with the passes.
+step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
+replay, which searched the set-ups and counts transfers with the passes.
 P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
 *: on the Pareto front of days and dollars. Prices are assumptions of the machines' files.";
@@ -266,6 +265,9 @@ pub fn print(
         writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
         let header = ["what would be worth most", "step", "dollars saved"];
         writeln!(out, "{}", format::table(&header, worth(levers)))?;
+    }
+    for bar in &answer.bars {
+        writeln!(out, "{}", bar.source())?;
     }
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())
