@@ -149,12 +149,12 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
         format::signed_percent(plan.finalist.over_replay()),
         format::time(plan.percentiles[0]),
         format::time(plan.percentiles[1]),
-        format!("{:.0}", plan.tokens_per_second),
+        format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
         format::percent(plan.finalist.metrics.bubble_rate_makespan()),
         format!("{:.1}", plan.days),
-        format!("{:.0}", plan.dollars),
+        format::grouped(plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
     ]
 }
@@ -187,6 +187,24 @@ pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
     line
 }
 
+/// The plan to take, in words.
+pub fn taken(question: &Question, winner: &Plan) -> String {
+    let cluster = &question.clusters[winner.cluster];
+    let own = &winner.finalist.costed().setup;
+    format!(
+        "{} {}, {} {}: {:.1} days, {} dollars; {:.2} % of the time is useful, with a checkpoint \
+         every {:.0} s",
+        cluster.devices(),
+        cluster.name(),
+        own.family.name(),
+        setup(own),
+        winner.days,
+        format::grouped(winner.dollars),
+        100.0 * winner.goodput,
+        winner.checkpoint_interval,
+    )
+}
+
 /// Where the winner's time goes, largest first.
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
@@ -202,7 +220,7 @@ pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
 /// What changes would be worth to the winner.
 pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
     let line = |lever: &Lever| {
-        let saved = format!("{:.0}", lever.saved);
+        let saved = format::grouped(lever.saved);
         vec![lever.name.to_owned(), format::time(lever.step), saved]
     };
     levers.iter().map(line).collect()
@@ -225,6 +243,9 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
 
 /// What the words of the tables mean.
 pub const DEFINITIONS: &str = "\
+set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the experts, v chunks to a
+stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
+evenly, even; where the vocabulary is on all stages, vocabulary.
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
 step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
 replay, which searched the set-ups and counts transfers with the passes.
@@ -247,20 +268,7 @@ pub fn print(
     let rows = reasons(question, answer);
     writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
     if let Some(winner) = question.winner(plans) {
-        let cluster = &question.clusters[winner.cluster];
-        writeln!(
-            out,
-            "the plan to take: {} {}, {} {}: {:.1} days, {:.0} dollars; {:.2} % of the time is \
-             useful, with a checkpoint every {:.0} s",
-            cluster.devices(),
-            cluster.name(),
-            winner.finalist.costed().setup.family.name(),
-            setup(&winner.finalist.costed().setup),
-            winner.days,
-            winner.dollars,
-            100.0 * winner.goodput,
-            winner.checkpoint_interval,
-        )?;
+        writeln!(out, "the plan to take: {}", taken(question, winner))?;
         let header = ["where its time goes, on the busiest stage", "a step", "share"];
         writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
         let header = ["what would be worth most", "step", "dollars saved"];
