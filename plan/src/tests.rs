@@ -526,7 +526,7 @@ fn copies_to_the_host_save_memory_and_take_their_time() {
         for (chunk, times) in (0..).zip(costed.costs.copies()) {
             // 30 GB/s for two devices, which are of the same stage.
             let bytes = costed.footprints.of(chunk).until_backward;
-            assert_eq!(times.out.0, (u128::from(bytes.0) * 2).div_ceil(30) as u64);
+            assert_eq!(times.out.0, (bytes.0 * 2).div_ceil(30));
         }
         let finalist = ground.evaluate(costed, &mut Replay::new()).unwrap();
         let finalist = ground.finalist(finalist).unwrap();

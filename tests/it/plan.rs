@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::cli::stdout;
 
 /// A question that takes a moment.
-pub const SMALL: &str = r#"
+pub(crate) const SMALL: &str = r#"
 tokens = 1e9
 batch = 64
 sequence = 1024
@@ -30,7 +30,7 @@ devices = [8, 16]
 replicas = 20
 "#;
 
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_debubble"))
 }
 
@@ -42,14 +42,14 @@ fn ask(question: &str, flags: &[&str]) -> (TempDir, Output) {
     (folder, out)
 }
 
-pub fn json(question: &str) -> Value {
+pub(crate) fn json(question: &str) -> Value {
     let (_folder, out) = ask(question, &["--json"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
 /// The message of a question that is refused.
-pub fn refusal(question: &str) -> String {
+pub(crate) fn refusal(question: &str) -> String {
     let (_folder, out) = ask(question, &[]);
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(2), "{text}");

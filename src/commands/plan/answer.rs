@@ -2,8 +2,8 @@
 
 use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Overflow, Rejected, Setup,
-    number, percentiles,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Overflow, Setup, number,
+    percentiles,
 };
 
 use super::question::{Paid, Question};
@@ -11,8 +11,9 @@ use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::progress;
 
-/// Why a set-up is left out that fits without values on their way.
-const IN_TRANSIT: &str = "more memory than a device has, with values on their way";
+/// Why a set-up is left out that replay has room for: values on their way take memory too, and
+/// orders that follow times may be others.
+const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -103,20 +104,7 @@ impl Question {
         let bars = self.bars()?;
         let mut plans = Vec::new();
         for (cluster, one) in searched.iter_mut().enumerate() {
-            let mut own = Vec::new();
-            for evaluation in std::mem::take(&mut one.found.best) {
-                match self.ground(&self.clusters[cluster]).finalist(evaluation) {
-                    Ok(finalist) => own.push(self.plan(cluster, finalist, &bars)?),
-                    Err(FinalistError::Rejected(Rejected::Memory(_))) => {
-                        *one.found.left_out.entry(IN_TRANSIT.to_owned()).or_default() += 1;
-                        one.found.simulated -= 1;
-                    }
-                    Err(error) => return Err(Error::question(error.to_string())),
-                }
-            }
-            // Stable: of those that take as long, the one that replay put first.
-            own.sort_by_key(|plan| plan.finalist.step);
-            plans.append(&mut own);
+            plans.append(&mut self.plans_on(cluster, &mut one.found, &bars)?);
         }
         if plans.is_empty() {
             return Err(self.fits_nowhere(&searched));
@@ -124,6 +112,29 @@ impl Question {
         mark_front(&mut plans);
         self.check_deadline(&plans)?;
         Ok(Answer { searched, plans, bars })
+    }
+
+    /// Plans of the best set-ups on the cluster numbered `at`, as the engine runs them.
+    fn plans_on(
+        &self,
+        at: usize,
+        found: &mut Found,
+        bars: &[ErrorBar],
+    ) -> Result<Vec<Plan>, Error> {
+        let mut plans = Vec::new();
+        for evaluation in std::mem::take(&mut found.best) {
+            match self.ground(&self.clusters[at]).finalist(evaluation) {
+                Ok(finalist) => plans.push(self.plan(at, finalist, bars)?),
+                Err(FinalistError::Rejected(_)) => {
+                    *found.left_out.entry(NOT_RUN.to_owned()).or_default() += 1;
+                    found.simulated -= 1;
+                }
+                Err(error) => return Err(Error::question(error.to_string())),
+            }
+        }
+        // Stable: of those that take as long, the one that replay put first.
+        plans.sort_by_key(|plan| plan.finalist.step);
+        Ok(plans)
     }
 
     /// The error bar of each machine of the question.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, ShardTimes, Vocabulary};
+use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, PassTimes, Vocabulary};
 use plan::{Recompute, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
@@ -14,14 +14,7 @@ use super::question::Question;
 pub fn scenario(question: &Question, plan: &Plan) -> String {
     let costed = plan.finalist.costed();
     let chunks = plan.finalist.costs.chunks();
-    let times = |of: fn(&pipeline::PassTimes) -> Nanos| {
-        let all: Vec<String> = chunks.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
-        format!("[{}]", all.join(", "))
-    };
-    let sizes = |values: &mut dyn Iterator<Item = Bytes>| {
-        let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
-        format!("[{}]", all.join(", "))
-    };
+    let times = |of: fn(&PassTimes) -> Nanos| times(chunks.iter().map(of));
     let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
     let layout = &plan.finalist.layout;
     let seats: Vec<String> = layout.devices.iter().map(usize::to_string).collect();
@@ -29,12 +22,11 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     let mut text = format!(
         "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's; \
          under noise, that of one replica.\n",
-        question.title,
+        question.title.replace(['\r', '\n'], " "),
         question.clusters[plan.cluster].devices(),
         question.clusters[plan.cluster].name(),
         super::tables::setup(&costed.setup),
-    )
-    .replace('\r', " ");
+    );
     let mut add = |key: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{key} = {value}");
@@ -50,31 +42,48 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("seating", format!("\"{}\"", seats.join(",")));
     add("message", format!("\"{}B\"", plan.finalist.message().0));
     add("communication", "\"blocking\"".to_owned());
-    let (shards, waits) = (plan.finalist.costs.shards(), plan.finalist.costs.collectives());
-    if !shards.is_empty() {
-        let times = |of: fn(&ShardTimes) -> Nanos| {
-            let all: Vec<String> =
-                shards.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
-            format!("[{}]", all.join(", "))
-        };
-        add("vocab-s", times(|one| one.before));
-        add("vocab-t", times(|one| one.after));
-        let [behind_s, behind_t] = [waits.statistics, waits.hidden_gradient];
-        add("vocab-barrier", format!("\"{}ns,{}ns\"", behind_s.0, behind_t.0));
-        add("vocab-broadcast", format!("\"{}ns\"", waits.broadcast.0));
-        add("vocab-activation", sizes(&mut costed.footprints.shards().iter().copied()));
+    for (key, value) in vocabulary(plan) {
+        add(key, value);
     }
-    add("activation", sizes(&mut footprints().map(|one| one.until_backward)));
-    add("activation-until-weight", sizes(&mut footprints().map(|one| one.until_weight)));
-    add("resident", sizes(&mut plan.finalist.resident.iter().copied()));
-    add("device-memory", sizes(&mut layout.by_device(&costed.capacities).into_iter()));
+    add("activation", sizes(footprints().map(|one| one.until_backward)));
+    add("activation-until-weight", sizes(footprints().map(|one| one.until_weight)));
+    add("resident", sizes(plan.finalist.resident.iter().copied()));
+    add("device-memory", sizes(layout.by_device(&costed.capacities).into_iter()));
     if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
-        add("memory-limit", sizes(&mut costed.left().into_iter()));
+        add("memory-limit", sizes(costed.left().into_iter()));
     }
     add("boundary", "\"barrier\"".to_owned());
     add("exchange", format!("\"{}ns\"", costed.exchange.0));
     add("optimizer", format!("\"{}ns\"", costed.optimizer.0));
     text
+}
+
+/// The keys about the vocabulary on all stages, if it is there.
+fn vocabulary(plan: &Plan) -> Vec<(&'static str, String)> {
+    let (shards, waits) = (plan.finalist.costs.shards(), plan.finalist.costs.collectives());
+    if shards.is_empty() {
+        return Vec::new();
+    }
+    let [behind_s, behind_t] = [waits.statistics, waits.hidden_gradient];
+    vec![
+        ("vocab-s", times(shards.iter().map(|one| one.before))),
+        ("vocab-t", times(shards.iter().map(|one| one.after))),
+        ("vocab-barrier", format!("\"{}ns,{}ns\"", behind_s.0, behind_t.0)),
+        ("vocab-broadcast", format!("\"{}ns\"", waits.broadcast.0)),
+        ("vocab-activation", sizes(plan.finalist.costed().footprints.shards().iter().copied())),
+    ]
+}
+
+/// A list of times.
+fn times(values: impl Iterator<Item = Nanos>) -> String {
+    let all: Vec<String> = values.map(|one| format!("\"{}ns\"", one.0)).collect();
+    format!("[{}]", all.join(", "))
+}
+
+/// A list of sizes.
+fn sizes(values: impl Iterator<Item = Bytes>) -> String {
+    let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
+    format!("[{}]", all.join(", "))
 }
 
 /// The part of the cluster that the scenario runs on: one device of each stage.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::noise::syntax;
 
 /// The most devices that are slow for good: each may need steps of its own.
-const MAX_SLOW: usize = 64;
+const MAX_SLOW: usize = 16;
 /// The largest factor.
 const MAX_FACTOR: f64 = 1e6;
 
