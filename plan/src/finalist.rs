@@ -122,10 +122,14 @@ impl Finalist {
     /// A step under `conditions`.
     ///
     /// # Errors
-    /// If it does not come to its end.
+    /// If it does not come to its end, or to none that a clock can show.
     pub fn step_under(&self, conditions: &impl Conditions) -> Result<Nanos, EngineError> {
-        let run = self.run(conditions)?;
-        Ok(self.costed().step(&run.metrics(0), self.boundary))
+        let metrics = self.run(conditions)?.metrics(0);
+        // A clock near its end tells no time.
+        if metrics.makespan().0 > u64::MAX / 4 {
+            return Err(Fault::Overflow { what: "the times" }.into());
+        }
+        Ok(self.costed().step(&metrics, self.boundary))
     }
 
     /// The passes of a step.

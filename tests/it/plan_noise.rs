@@ -141,6 +141,9 @@ fn noise_that_cannot_be_is_refused_at_its_line() {
         let key = noise.split_once(' ').unwrap().0;
         assert!(text.contains(key) && text.contains("plan.toml:"), "{noise}: {text}");
     }
+    let endless = "slowdown = \"device:1=1000000\"\nstraggler = \"1:1000000\"\nreplicas = 2";
+    let text = refusal(&question(16, "1f1b", endless));
+    assert!(text.contains("the times"), "{text}");
     let many: Vec<String> = (0..17).map(|device| format!("\"device:{device}=2\"")).collect();
     let text = refusal(&question(64, "1f1b", &format!("slowdown = [{}]", many.join(","))));
     assert!(text.contains("17 slow devices: at most 16"), "{text}");
