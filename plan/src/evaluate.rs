@@ -1,12 +1,13 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Placement, Problem,
-    Schedule, Shape,
+    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Problem, Schedule,
+    Shape,
 };
 use sim::Replay;
 use thiserror::Error;
 
+use crate::bound;
 use crate::costing::Costing;
 use crate::layer::{LayerTimes, Times};
 use crate::machine::Machine;
@@ -15,8 +16,8 @@ use crate::model::Transformer;
 use crate::orders::Orders;
 use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
-/// The most passes of a set-up: many are simulated side by side.
-const MAX_PASSES: u64 = 500_000;
+/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -116,28 +117,12 @@ impl<'a> Ground<'a> {
         Ok(Costing { ground: *self, setup, shape, machines }.cost()?)
     }
 
-    /// The least a step of `costed` can take in any order: the work of the busiest stage, and what
-    /// lies between two steps.
+    /// The least a step of `costed` can take in any order: the work of the busiest stage with what
+    /// fills and drains the pipeline, and what lies between two steps.
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
-        let mut work = vec![0u64; costed.shape.stages()];
-        let placement = costed.setup.family.about().placement;
-        for (chunk, times) in (0..costed.shape.chunks()).zip(costed.costs.chunks()) {
-            let sum = times.forward + times.backward_input + times.backward_weight;
-            // Of a mirrored pair, each stage runs half of the microbatches.
-            let ways: &[u32] = match placement {
-                Placement::Mirrored => &[0, 1],
-                _ => &[0],
-            };
-            for way in ways {
-                let microbatch = way * (costed.shape.microbatches() - 1);
-                let stage = placement.stage(costed.shape, chunk, microbatch);
-                work[stage] += sum.0 / ways.len() as u64;
-            }
-        }
-        let most = work.into_iter().max().unwrap_or(0);
-        let all = most.saturating_mul(u64::from(costed.shape.microbatches()));
-        Nanos(all.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
+        let passes = bound::least(costed, self.recipe.boundary);
+        Nanos(passes.0.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
     }
 
     /// Checks that each stage holds what it must at least: what is there all the time, and one

@@ -173,7 +173,7 @@ pub enum Unfit {
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
     /// More passes than are simulated for a plan.
-    #[error("too many passes")]
+    #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
     TooLarge,
 }
 

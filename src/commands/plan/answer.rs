@@ -2,12 +2,13 @@
 
 use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Evaluation, Failures, Found, Ground, Machine, Overflow, Setup, number, percentiles,
+    Cluster, Evaluation, Failures, Found, Ground, Machine, Orders, Overflow, Setup, Watch, number,
+    percentiles,
 };
 
 use super::question::{Paid, Question};
 use crate::error::Error;
-use crate::progress;
+use crate::{interrupt, progress};
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -72,11 +73,11 @@ impl Question {
         }
     }
 
-    /// Searches every cluster and makes plans of the best.
+    /// Searches every cluster and makes plans of the best; after a Ctrl-C of those found so far.
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub fn answer(&self) -> Result<Answer, Error> {
+    pub fn answer(&self, orders: &Orders) -> Result<Answer, Error> {
         let setups = self.clusters.iter().map(|cluster| {
             self.space.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
@@ -89,21 +90,32 @@ impl Question {
         let mut searched = Vec::new();
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
             let ground = self.ground(cluster);
-            let found = plan::search(&ground, setups, self.plans, &|count| bar.inc(count));
+            let done = |count| bar.inc(count);
+            let watch = Watch { done: &done, stop: &interrupt::asked, orders };
+            let found = plan::search_with(&ground, setups, self.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
         }
         bar.finish_and_clear();
+        let found = searched.iter().map(|one| one.found.best.len()).sum();
+        let bar = progress::bar(found, "plans under noise");
         let mut plans = Vec::new();
         for (cluster, one) in searched.iter_mut().enumerate() {
             for evaluation in std::mem::take(&mut one.found.best) {
                 plans.push(self.plan(cluster, evaluation)?);
+                bar.inc(1);
             }
         }
+        bar.finish_and_clear();
         if plans.is_empty() {
-            return Err(self.fits_nowhere(&searched));
+            return Err(match interrupt::asked() {
+                true => Error::question("interrupted before any plan was found".to_owned()),
+                false => self.fits_nowhere(&searched),
+            });
         }
         mark_front(&mut plans);
-        self.check_deadline(&plans)?;
+        if !interrupt::asked() {
+            self.check_deadline(&plans)?;
+        }
         Ok(Answer { searched, plans })
     }
 
@@ -335,8 +347,8 @@ pub struct Lever {
 /// What is done to each machine.
 type Change = fn(&mut Machine);
 
-/// What the next best changes would be worth to `plan`: each searched anew.
-pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
+/// What the next best changes would be worth to `plan`: each searched anew, until a Ctrl-C.
+pub fn levers(question: &Question, plan: &Plan, orders: &Orders) -> Vec<Lever> {
     let cluster = &question.clusters[plan.cluster];
     let changes: [(&'static str, Change); 6] = [
         ("network between nodes twice as fast", |machine| machine.network *= 2.0),
@@ -351,15 +363,22 @@ pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
         }),
     ];
     let mut levers = Vec::new();
+    let bar = progress::bar(changes.len(), "levers");
     for (name, change) in changes {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
         let Some(setups) = question.space.setups(&changed) else { continue };
-        let found = plan::search(&question.ground(&changed), &setups, 1, &|_| {});
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
+        let found = plan::search_with(&question.ground(&changed), &setups, 1, watch);
+        if interrupt::asked() {
+            break;
+        }
+        bar.inc(1);
         let Some(best) = found.best.first() else { continue };
         let share = 1.0 - seconds(best.step) / seconds(plan.evaluation.step);
         levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
     }
+    bar.finish_and_clear();
     levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
     levers
 }
