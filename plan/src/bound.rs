@@ -89,7 +89,8 @@ impl Bound<'_> {
 }
 
 fn whole(times: &PassTimes) -> u64 {
-    (times.forward + times.backward_input + times.backward_weight).0
+    let back = times.backward_input.0.saturating_add(times.backward_weight.0);
+    back.saturating_add(times.forward.0)
 }
 
 /// For each chunk, the sum of `time` over all before it.

@@ -1,8 +1,8 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Problem, Schedule,
-    Shape,
+    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes, Problem,
+    Schedule, Shape,
 };
 use sim::Replay;
 use thiserror::Error;
@@ -114,7 +114,8 @@ impl<'a> Ground<'a> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        Ok(Costing { ground: *self, setup, shape, machines }.cost()?)
+        let costed = Costing { ground: *self, setup, shape, machines }.cost()?;
+        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 
     /// The least a step of `costed` can take in any order: the work of the busiest stage with what
@@ -171,7 +172,21 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// The longest step, 30 years: sums of times stay far below what a clock can show.
+const LONGEST: u128 = 1_000_000_000_000_000_000;
+
 impl Costed {
+    /// Whether all work, one after the other, would take longer than anybody waits.
+    fn is_endless(&self) -> bool {
+        let sum = |times: &PassTimes| {
+            let all = [times.forward, times.backward_input, times.backward_weight];
+            all.into_iter().map(|one| u128::from(one.0)).sum::<u128>()
+        };
+        let passes: u128 = self.costs.chunks().iter().map(sum).sum();
+        let others = u128::from(self.exchange.0) + u128::from(self.optimizer.0);
+        passes * u128::from(self.shape.microbatches()) + others > LONGEST
+    }
+
     /// The problem that the schedule orders, under the memory that is left for activations.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::setup::{Cluster, Setup, Split, Zero};
 pub const MAX_SETUPS: usize = 200_000;
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
-const ROUND: usize = 64;
+const ROUND: usize = 32;
 
 /// The values that each part of a set-up may take; the replicas follow.
 #[derive(Clone, PartialEq, Debug)]

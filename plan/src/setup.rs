@@ -175,6 +175,9 @@ pub enum Unfit {
     /// More passes than are simulated for a plan.
     #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
     TooLarge,
+    /// A step that takes years: a machine is far too slow.
+    #[error("a step of more than 30 years of work")]
+    Endless,
 }
 
 /// Checks divisibility.

@@ -12,6 +12,10 @@ use crate::{interrupt, progress};
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
+/// The least share of time that failures must leave: below, days and dollars say nothing.
+const LEAST_GOODPUT: f64 = 1e-6;
+/// Why a set-up is left out that leaves less.
+const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
 /// A set-up with all that a planner asks of it.
 pub struct Plan {
@@ -101,8 +105,14 @@ impl Question {
         let mut plans = Vec::new();
         for (cluster, one) in searched.iter_mut().enumerate() {
             for evaluation in std::mem::take(&mut one.found.best) {
-                plans.push(self.plan(cluster, evaluation)?);
+                let plan = self.plan(cluster, evaluation)?;
                 bar.inc(1);
+                if plan.goodput < LEAST_GOODPUT {
+                    *one.found.left_out.entry(ALWAYS_FAILING.to_owned()).or_default() += 1;
+                    one.found.simulated -= 1;
+                    continue;
+                }
+                plans.push(plan);
             }
         }
         bar.finish_and_clear();
@@ -188,7 +198,11 @@ impl Question {
                 .flat_map(|one| &one.found.left_out)
                 .map(|(reason, count)| format!("{count} x {reason}"))
                 .collect();
-            let message = format!("no set-up can be run on these clusters: {}", reasons.join("; "));
+            let all = match reasons.is_empty() {
+                true => "no product of tensor, pipeline and context divides the devices".to_owned(),
+                false => reasons.join("; "),
+            };
+            let message = format!("no set-up can be run on these clusters: {all}");
             return Error::question(message).with_help("name more values in [search]");
         };
         let message = format!(
@@ -220,6 +234,8 @@ impl Question {
                 machines.push(machine);
             }
         }
+        let orders = Orders::default();
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
         doubled
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
@@ -230,7 +246,7 @@ impl Question {
                     .filter(|stages| devices.is_multiple_of(*stages))
                     .collect();
                 let setups = space.setups(&cluster)?;
-                let found = plan::search(&self.ground(&cluster), &setups, 1, &|_| {});
+                let found = plan::search_with(&self.ground(&cluster), &setups, 1, watch);
                 (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
             })
     }
@@ -241,9 +257,9 @@ impl Question {
         let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
         let cluster = &self.clusters[fastest.cluster];
         let message = format!(
-            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} \
+            "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
-            fastest.days,
+            in_days(fastest.days),
             cluster.devices(),
             cluster.name(),
             fastest.dollars,
@@ -266,6 +282,11 @@ fn mark_front(plans: &mut [Plan]) {
         };
         plan.on_front = !points.iter().any(beaten);
     }
+}
+
+/// A number of days, with more digits where it is less than one.
+fn in_days(days: f64) -> String {
+    if days < 1.0 { format!("{days:.4}") } else { format!("{days:.1}") }
 }
 
 /// A time in seconds.
