@@ -340,9 +340,18 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     }
 }
 
+/// What is said of the small question on an A100 whose file has `to` in place of `from`.
+fn refusal_of_machine(from: &str, to: &str) -> String {
+    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
+    assert!(whole.contains(from), "{from}");
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
+    let own = folder.path().join("own.toml");
+    refusal(&SMALL.replace("a100-80g", own.to_str().unwrap()))
+}
+
 #[test]
 fn machines_with_absurd_numbers_are_refused_at_their_line() {
-    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
     for (from, to, message) in [
         ("on-demand = 2.2", "on-demand = 0.0", "on-demand is 0"),
         ("on-demand = 2.2", "on-demand = nan", "on-demand is NaN"),
@@ -352,14 +361,7 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
         ("matmul = 0.7878", "matmul = 2.0", "matmul is 2"),
         ("per-node = 8", "per-node = 0", "per-node is 0"),
     ] {
-        let folder = TempDir::new().unwrap();
-        assert!(whole.contains(from), "{from}");
-        fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
-        let path = folder.path().join("plan.toml");
-        fs::write(&path, SMALL.replace("a100-80g", "own.toml")).unwrap();
-        let out = command().arg("plan").arg(&path).output().unwrap();
-        let text = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{text}");
+        let text = refusal_of_machine(from, to);
         assert!(text.contains(message) && text.contains("own.toml"), "{message}: {text}");
     }
 }
@@ -367,20 +369,11 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
 /// Times that no clock can show, and jobs that fail all the time, are no plans.
 #[test]
 fn machines_that_never_get_done_are_left_out() {
-    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
     for (from, to, message) in [
         ("bandwidth = \"2039GB/s\"", "bandwidth = \"1B/s\"", "x a step of more than 30 years"),
         ("checkpoint = \"2GB/s\"", "checkpoint = \"1B/s\"", "x fails before a checkpoint"),
     ] {
-        let folder = TempDir::new().unwrap();
-        assert!(whole.contains(from), "{from}");
-        fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
-        let path = folder.path().join("plan.toml");
-        fs::write(&path, SMALL.replace("a100-80g", "own.toml")).unwrap();
-        let out = command().arg("plan").arg(&path).output().unwrap();
-        let text = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{text}");
-        let text = text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = refusal_of_machine(from, to);
         assert!(text.contains(message), "{message}: {text}");
     }
 }

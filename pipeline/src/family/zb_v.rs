@@ -388,8 +388,9 @@ impl<'a> Build<'a> {
         for i in down.chain(up) {
             let ready = |way: &Way| self.is_ready(i, Kind::B, *way);
             let Some(way) = [ways[i], ways[i].other()].into_iter().find(ready) else { continue };
-            self.fill_gap(i, Kind::B, way);
-            self.put(i, Kind::B, way);
+            let arrival = self.arrival(i, Kind::B, way);
+            self.fill_gap(i, Kind::B, way, arrival);
+            self.put_behind(i, Kind::B, way, arrival);
             any = true;
         }
         self.ways = ways;
@@ -413,8 +414,9 @@ impl<'a> Build<'a> {
             let way = self.way_of_forward(i).filter(|&way| self.can_forward(i, way));
             let Some(way) = way else { continue };
             self.make_room(i, Kind::F, way);
-            self.fill_gap(i, Kind::F, way);
-            self.put(i, Kind::F, way);
+            let arrival = self.arrival(i, Kind::F, way);
+            self.fill_gap(i, Kind::F, way, arrival);
+            self.put_behind(i, Kind::F, way, arrival);
             any = true;
         }
         any

@@ -53,8 +53,8 @@ impl Build<'_> {
 
     /// Runs waiting W passes while they end before the next pass can begin; then one more if the gap
     /// is longer than this stage can afford to wait, and such gaps are filled.
-    pub(super) fn fill_gap(&mut self, i: usize, kind: Kind, way: Way) {
-        let Some(arrival) = self.arrival(i, kind, way) else { return };
+    pub(super) fn fill_gap(&mut self, i: usize, kind: Kind, way: Way, arrival: Option<u64>) {
+        let Some(arrival) = arrival else { return };
         let stage = &mut self.stages[i];
         while let Some(&(way, _)) = stage.waiting.front()
             && stage.end + stage.chunk(way).times.backward_weight.0 <= arrival
@@ -127,10 +127,15 @@ impl Build<'_> {
 
     /// Runs the next pass of `kind` on `way` as soon as its input is there.
     pub(super) fn put(&mut self, i: usize, kind: Kind, way: Way) {
+        let arrival = self.arrival(i, kind, way);
+        self.put_behind(i, kind, way, arrival);
+    }
+
+    /// The same where the input is there at `arrival`, or was made by the stage itself.
+    pub(super) fn put_behind(&mut self, i: usize, kind: Kind, way: Way, arrival: Option<u64>) {
         self.make_room(i, kind, way);
-        let arrival = self.arrival(i, kind, way).unwrap_or(0);
         let stage = &mut self.stages[i];
-        let begin = stage.end.max(arrival);
+        let begin = stage.end.max(arrival.unwrap_or(0));
         if stage.all_forwards() > 0 {
             stage.idle += begin - stage.end;
         }
