@@ -164,7 +164,8 @@ impl Costing<'_> {
 
     /// The longest of a time over all kinds of devices.
     pub(crate) fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
-        self.machines.iter().map(|machine| time(machine)).fold(0.0, f64::max)
+        let kinds = self.ground.cluster.parts.iter();
+        kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
     }
 
     /// The times of all passes, with what a stage waits for its transfers and for parameters of

@@ -1,7 +1,7 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Choice, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Placement,
+    Bytes, Choice, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes,
     Problem, Schedule, Shape,
 };
 use sim::Replay;
@@ -9,6 +9,7 @@ use sim::occupancy::activation_peaks;
 use sim::timed::{self, Nominal};
 use thiserror::Error;
 
+use crate::bound;
 use crate::costing::Costing;
 use crate::layer::{LayerTimes, Times};
 use crate::machine::Machine;
@@ -17,8 +18,8 @@ use crate::model::Transformer;
 use crate::orders::Orders;
 use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
-/// The most passes of a set-up: many are simulated side by side.
-const MAX_PASSES: u64 = 500_000;
+/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -120,34 +121,16 @@ impl<'a> Ground<'a> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        Ok(Costing { ground: *self, setup, shape, machines }.cost()?)
+        let costed = Costing { ground: *self, setup, shape, machines }.cost()?;
+        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 
-    /// The least a step of `costed` can take in any order: the work of the busiest stage, and what
-    /// lies between two steps.
+    /// The least a step of `costed` can take in any order: the work of the busiest stage with what
+    /// fills and drains the pipeline, and what lies between two steps.
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
-        let mut work = vec![0u64; costed.shape.stages()];
-        let placement = costed.setup.family.about().placement;
-        for (chunk, times) in (0..costed.shape.chunks()).zip(costed.costs.chunks()) {
-            let sum = times.forward + times.backward_input + times.backward_weight;
-            // Of a mirrored pair, each stage runs half of the microbatches.
-            let ways: &[u32] = match placement {
-                Placement::Mirrored => &[0, 1],
-                _ => &[0],
-            };
-            for way in ways {
-                let microbatch = way * (costed.shape.microbatches() - 1);
-                let stage = placement.stage(costed.shape, chunk, microbatch);
-                work[stage] += sum.0 / ways.len() as u64;
-            }
-        }
-        for (work, shard) in work.iter_mut().zip(costed.costs.shards()) {
-            *work += (shard.before + shard.after).0;
-        }
-        let most = work.into_iter().max().unwrap_or(0);
-        let all = most.saturating_mul(u64::from(costed.shape.microbatches()));
-        Nanos(all.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
+        let passes = bound::least(costed, self.recipe.boundary);
+        Nanos(passes.0.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
     }
 
     /// Checks that each stage holds what it must at least: what is there all the time, and one
@@ -198,7 +181,27 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// The longest step, 30 years: sums of times stay far below what a clock can show.
+const LONGEST: u128 = 1_000_000_000_000_000_000;
+
 impl Costed {
+    /// Whether all work, one after the other, would take longer than anybody waits.
+    fn is_endless(&self) -> bool {
+        let sum = |times: &PassTimes| {
+            let all = [times.forward, times.backward_input, times.backward_weight];
+            all.into_iter().map(|one| u128::from(one.0)).sum::<u128>()
+        };
+        let passes: u128 = self.costs.chunks().iter().map(sum).sum();
+        let shards = self
+            .costs
+            .shards()
+            .iter()
+            .map(|one| u128::from(one.before.0) + u128::from(one.after.0));
+        let passes = passes + shards.sum::<u128>();
+        let others = u128::from(self.exchange.0) + u128::from(self.optimizer.0);
+        passes * u128::from(self.shape.microbatches()) + others > LONGEST
+    }
+
     /// The problem that the schedule orders, under the memory that is left for activations.
     ///
     /// # Errors

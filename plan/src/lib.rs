@@ -6,6 +6,7 @@
 //! the same rooms as every other question. No file and no clock in here.
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod bound;
 mod costing;
 mod evaluate;
 mod finalist;
@@ -33,9 +34,11 @@ pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
 pub use orders::Orders;
-pub use search::{Found, MAX_SETUPS, Space, search};
+pub use search::{Found, MAX_SETUPS, STOPPED, Space, Watch, search, search_with};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
-pub use weather::{SlowDevice, Straggler, Unrest, UnrestError, percentiles};
+pub use weather::{
+    SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
+};
 
 #[cfg(test)]
 mod tests;

@@ -183,8 +183,11 @@ pub enum Unfit {
     #[error("a schedule that copies to the host, on devices whose link to it is not known")]
     Host,
     /// More passes than are simulated for a plan.
-    #[error("too many passes")]
+    #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
     TooLarge,
+    /// A step that takes years: a machine is far too slow.
+    #[error("a step of more than 30 years of work")]
+    Endless,
 }
 
 /// Checks divisibility.

@@ -1,5 +1,7 @@
 //! Formulas against published figures, and laws that hold of every set-up.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
 use pipeline::{Bytes, Family, Vocabulary};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -10,8 +12,9 @@ use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{
     Attention, Biases, Boundary, Cluster, Cut, Efficiency, Experts, Ground, Machine, Measured,
-    Norm, Price, Recipe, Recompute, Rejected, Reliability, Setup, Sizes, SlowDevice, Space, Split,
-    Straggler, Times, Transformer, Unrest, Zero, footprint, number, percentiles, search,
+    Norm, Orders, Price, Recipe, Recompute, Rejected, Reliability, Setup, Sizes, SlowDevice, Space,
+    Split, Straggler, Times, Transformer, Unrest, Watch, Zero, footprint, number, percentiles,
+    search, search_with,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -264,6 +267,39 @@ fn the_bound_hides_nothing() {
     let left_out: u64 = found.left_out.values().sum();
     assert_eq!(found.simulated + left_out, setups.len() as u64);
     assert!(found.simulated < setups.len() as u64 / 4, "{}", found.simulated);
+}
+
+/// A search that is ended keeps what it has found, and says how many it has not looked at.
+#[test]
+fn a_search_can_be_ended() {
+    let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(128);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let setups = space().setups(&cluster).unwrap();
+    let orders = Orders::default();
+    let ended_after = |asked: usize| {
+        let (count, decided) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let done = |more| {
+            decided.fetch_add(more, Ordering::Relaxed);
+        };
+        let stop = || count.fetch_add(1, Ordering::Relaxed) >= asked;
+        let found = search_with(
+            &ground,
+            &setups,
+            1000,
+            Watch { done: &done, stop: &stop, orders: &orders },
+        );
+        let left_out: u64 = found.left_out.values().sum();
+        assert_eq!(found.simulated + left_out, setups.len() as u64);
+        assert_eq!(decided.load(Ordering::Relaxed), setups.len() as u64);
+        assert!(found.left_out.keys().any(|reason| reason.contains("not looked at")));
+        found
+    };
+    assert_eq!(ended_after(0).best.len(), 0);
+    // Once for each set-up that is costed, and once for each round.
+    let found = ended_after(setups.len() + 1);
+    assert!(found.simulated > 0 && found.best.len() as u64 == found.simulated);
 }
 
 /// Measured times go before the formulas, for the cut they were measured of and no other.

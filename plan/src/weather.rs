@@ -75,12 +75,34 @@ pub enum UnrestError {
 /// # Errors
 /// If the unrest describes no noise there could be, or a step does not come to its end.
 pub fn percentiles(finalist: &Finalist, unrest: &Unrest) -> Result<[Nanos; 2], UnrestError> {
+    let found = percentiles_with(finalist, unrest, &|_| {}, &|| false)?;
+    Ok(found.unwrap_or([finalist.step; 2]))
+}
+
+/// The same; `done` hears of every step that is drawn, and nothing comes of it if `stop` is so
+/// before the last.
+///
+/// # Errors
+/// The same.
+pub fn percentiles_with(
+    finalist: &Finalist,
+    unrest: &Unrest,
+    done: &(dyn Fn(u64) + Sync),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<[Nanos; 2]>, UnrestError> {
     let setup = &finalist.costed().setup;
     let mut kinds = Vec::new();
     for (slow, replicas) in kinds_of_replicas(setup, &unrest.slowdown) {
-        let drawn = Drawn::of(finalist, unrest, &slow)?;
-        kinds.push((drawn, number(replicas)));
+        match (Draw { finalist, unrest, slow: &slow, done, stop }).all()? {
+            Some(drawn) => kinds.push((drawn, number(replicas))),
+            None => return Ok(None),
+        }
     }
+    Ok(Some([0.5, 0.95].map(|q| quantile(&kinds, q))))
+}
+
+/// The step that a share `q` of all do not exceed, of replicas that wait for each other.
+fn quantile(kinds: &[(Drawn, f64)], q: f64) -> Nanos {
     let mut steps: Vec<Nanos> = kinds
         .iter()
         .flat_map(|(drawn, _)| drawn.strata.iter().flat_map(|(_, all)| all))
@@ -90,11 +112,34 @@ pub fn percentiles(finalist: &Finalist, unrest: &Unrest) -> Result<[Nanos; 2], U
     let done = |by: Nanos| -> f64 {
         kinds.iter().map(|(drawn, replicas)| replicas * libm::log(drawn.done(by))).sum()
     };
-    let quantile = |q: f64| {
-        let at = steps.partition_point(|&step| done(step) < libm::log(q) - 1e-12);
-        steps[at.min(steps.len() - 1)]
-    };
-    Ok([quantile(0.5), quantile(0.95)])
+    let at = steps.partition_point(|&step| done(step) < libm::log(q) - 1e-12);
+    steps[at.min(steps.len() - 1)]
+}
+
+/// How many steps are drawn for `finalist`.
+#[must_use]
+pub fn drawn(finalist: &Finalist, unrest: &Unrest) -> u64 {
+    let kinds = kinds_of_replicas(&finalist.costed().setup, &unrest.slowdown).len() as u64;
+    let (_, strata) = straggling_steps(finalist, unrest);
+    kinds * strata.len() as u64 * u64::from(count(finalist, unrest))
+}
+
+/// How many steps of each kind.
+fn count(finalist: &Finalist, unrest: &Unrest) -> u32 {
+    let most = (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST);
+    u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1)
+}
+
+/// How likely a stage straggles in a step; and the kinds of steps that there are, each with its
+/// share of all and whether any stage straggles in it.
+fn straggling_steps(finalist: &Finalist, unrest: &Unrest) -> (f64, Vec<(f64, bool)>) {
+    let setup = &finalist.costed().setup;
+    // A stage straggles when one of its devices does.
+    let of_stage =
+        unrest.straggler.map_or(0.0, |one| any_of(one.probability, setup.tensor * setup.context));
+    let any = any_of(of_stage, finalist.costed().shape.stages() as u64);
+    let kinds = [(1.0 - any, false), (any, true)];
+    (of_stage, kinds.into_iter().filter(|(weight, _)| *weight > 0.0).collect())
 }
 
 /// The factor of each slow stage.
@@ -127,42 +172,52 @@ struct Drawn {
     strata: Vec<(f64, Vec<Nanos>)>,
 }
 
-impl Drawn {
-    fn of(finalist: &Finalist, unrest: &Unrest, slow: &Slow) -> Result<Self, UnrestError> {
-        let setup = &finalist.costed().setup;
-        let most = (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST);
-        let count = u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1);
-        let stages = finalist.costed().shape.stages();
-        // A stage straggles when one of its devices does.
-        let of_stage = unrest
-            .straggler
-            .map_or(0.0, |one| any_of(one.probability, setup.tensor * setup.context));
-        let straggles = any_of(of_stage, stages as u64);
+/// What steps of a replica are drawn from.
+struct Draw<'a> {
+    finalist: &'a Finalist,
+    unrest: &'a Unrest,
+    slow: &'a Slow,
+    done: &'a (dyn Fn(u64) + Sync),
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Draw<'_> {
+    /// All that are asked for; nothing if nobody waits for them any more.
+    fn all(&self) -> Result<Option<Drawn>, UnrestError> {
+        let (of_stage, kinds) = straggling_steps(self.finalist, self.unrest);
         let mut strata = Vec::new();
-        for (weight, has) in [(1.0 - straggles, false), (straggles, true)] {
-            if weight <= 0.0 {
-                continue;
-            }
+        for (weight, straggles) in kinds {
+            let of_stage = if straggles { of_stage } else { 0.0 };
             let one = |replica: u32| {
-                let replica = u64::from(replica);
-                let mut stragglers = steady(stages, unrest, slow)?;
-                if let Some(straggler) = unrest.straggler.filter(|_| has) {
-                    for stage in straggling(unrest.seed, replica, stages, of_stage)? {
-                        stragglers.slow(Target::Stage(stage), straggler.factor)?;
-                    }
-                }
-                let conditions = stragglers.conditions(replica, &finalist.costs);
-                Ok::<_, UnrestError>(finalist.step_under(&conditions)?)
+                let step = (!(self.stop)()).then(|| self.step(replica.into(), of_stage));
+                (self.done)(1);
+                step.transpose()
             };
-            let steps: Result<Vec<Nanos>, UnrestError> =
+            let count = count(self.finalist, self.unrest);
+            let steps: Result<Option<Vec<Nanos>>, UnrestError> =
                 (0..count).into_par_iter().map(one).collect();
-            let mut steps = steps?;
+            let Some(mut steps) = steps? else { return Ok(None) };
             steps.sort_unstable();
             strata.push((weight, steps));
         }
-        Ok(Self { strata })
+        Ok(Some(Drawn { strata }))
     }
 
+    /// A step of the replica numbered `replica`, in which a stage straggles if any may.
+    fn step(&self, replica: u64, of_stage: f64) -> Result<Nanos, UnrestError> {
+        let stages = self.finalist.costed().shape.stages();
+        let mut stragglers = steady(stages, self.unrest, self.slow)?;
+        if let Some(straggler) = self.unrest.straggler.filter(|_| of_stage > 0.0) {
+            for stage in straggling(self.unrest.seed, replica, stages, of_stage)? {
+                stragglers.slow(Target::Stage(stage), straggler.factor)?;
+            }
+        }
+        let conditions = stragglers.conditions(replica, &self.finalist.costs);
+        Ok(self.finalist.step_under(&conditions)?)
+    }
+}
+
+impl Drawn {
     /// The share of steps that are done in `by`.
     fn done(&self, by: Nanos) -> f64 {
         let share = |(weight, steps): &(f64, Vec<Nanos>)| {

@@ -285,6 +285,8 @@ fn configs_of_hugging_face_are_read_as_they_are() {
         (r#"{"hidden_size":"big"}"#, "hidden_size is \"big\""),
         (r#"{"hidden_size":-1}"#, "hidden_size is -1"),
         (r#"{"hidden_size":1e300}"#, "hidden_size is 1e+300"),
+        (r#"{"model_type":7}"#, "model_type is 7: it must be a name"),
+        (&configs[0].replace(":false", ":\"no\""), "tie_word_embeddings is \"no\""),
         (&configs[0].replace(":32,", ":0,"), "must be"),
         (&configs[0].replace("4096", "18446744073709551615"), "must be from 1"),
         (&configs[0].replace("\"num_key_value_heads\":8", "\"num_key_value_heads\":5"), "multiple"),
@@ -298,6 +300,9 @@ fn configs_of_hugging_face_are_read_as_they_are() {
             "{message}: {stderr}"
         );
     }
+    let (code, stderr, _) = with(&configs[0].replace("\"llama\"", "\"bert\""), question);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("the model_type `bert` is read as if"), "{stderr}");
     let large = format!("{{\"x\":\"{}\"}}", "y".repeat(2 << 20));
     assert!(with(&large, question).1.contains("larger than"));
 }
@@ -310,6 +315,13 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     assert!(huge.contains("the smallest cluster that would hold it:"), "{huge}");
     let late = changed("plans = 2", "deadline-days = 0.0001");
     assert!(late.contains("no plan is done in 0.0001 days: the nearest takes"), "{late}");
+    let late = changed("plans = 2", "deadline-days = 1e-300");
+    assert!(late.contains("no plan is done in 1e-300 days"), "{late}");
+    let odd = changed("[noise]", "[search]\npipeline = [5]\n[noise]");
+    assert!(odd.contains("no product of tensor, pipeline and context divides"), "{odd}");
+    // Ten thousand layers on stages of two are dealt as fast as on one.
+    let wide = refusal(&SMALL.replace("layers = 24", "layers = 10000").replace("2048", "65536"));
+    assert!(wide.contains("no cluster of these machines up to 65536 devices"), "{wide}");
     let unknown = changed("a100-80g", "a100-80gb");
     assert!(unknown.contains("did you mean `a100-80g`"), "{unknown}");
     for (from, to, message) in [
@@ -340,9 +352,18 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     }
 }
 
+/// What is said of the small question on an A100 whose file has `to` in place of `from`.
+fn refusal_of_machine(from: &str, to: &str) -> String {
+    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
+    assert!(whole.contains(from), "{from}");
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
+    let own = folder.path().join("own.toml");
+    refusal(&SMALL.replace("a100-80g", own.to_str().unwrap()))
+}
+
 #[test]
 fn machines_with_absurd_numbers_are_refused_at_their_line() {
-    let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
     for (from, to, message) in [
         ("on-demand = 2.2", "on-demand = 0.0", "on-demand is 0"),
         ("on-demand = 2.2", "on-demand = nan", "on-demand is NaN"),
@@ -352,16 +373,48 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
         ("matmul = 0.7878", "matmul = 2.0", "matmul is 2"),
         ("per-node = 8", "per-node = 0", "per-node is 0"),
     ] {
-        let folder = TempDir::new().unwrap();
-        assert!(whole.contains(from), "{from}");
-        fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
-        let path = folder.path().join("plan.toml");
-        fs::write(&path, SMALL.replace("a100-80g", "own.toml")).unwrap();
-        let out = command().arg("plan").arg(&path).output().unwrap();
-        let text = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{text}");
+        let text = refusal_of_machine(from, to);
         assert!(text.contains(message) && text.contains("own.toml"), "{message}: {text}");
     }
+}
+
+/// Times that no clock can show, and jobs that fail all the time, are no plans.
+#[test]
+fn machines_that_never_get_done_are_left_out() {
+    for (from, to, message) in [
+        ("bandwidth = \"2039GB/s\"", "bandwidth = \"1B/s\"", "x a step of more than 30 years"),
+        ("checkpoint = \"2GB/s\"", "checkpoint = \"1B/s\"", "x fails before a checkpoint"),
+    ] {
+        let text = refusal_of_machine(from, to);
+        assert!(text.contains(message), "{message}: {text}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_with_what_has_been_found() {
+    use std::process::Stdio;
+
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    let long = SMALL
+        .replace("layers = 24", "layers = 8192")
+        .replace("batch = 64", "batch = 65536")
+        .replace("[8, 16]", "[4096, 8192, 16384, 65536]");
+    fs::write(&path, long).unwrap();
+    let mut ask = command();
+    ask.arg("plan").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = ask.spawn().unwrap();
+    if !crate::search::press_ctrl_c(&mut child) {
+        return;
+    }
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("interrupted"), "{text}");
+    // Plans, or that there are none so far.
+    let answer = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code() == Some(0), answer.contains("dollars"), "{text}");
+    assert!(matches!(out.status.code(), Some(0 | 2)), "{text}");
 }
 
 #[test]

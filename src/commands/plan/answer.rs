@@ -1,15 +1,15 @@
 //! What a question comes to: plans with their time, money and error bars.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::Nanos;
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Overflow, Setup, number,
-    percentiles,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Orders, Overflow, Setup,
+    Watch, number, percentiles_with,
 };
 
 use super::question::{Paid, Question};
 use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
-use crate::progress;
+use crate::{interrupt, progress};
 
 /// Why a set-up is left out that replay has room for: values on their way take memory too, and
 /// orders that follow times may be others.
@@ -17,6 +17,10 @@ const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
+/// The least share of time that failures must leave: below, days and dollars say nothing.
+const LEAST_GOODPUT: f64 = 1e-6;
+/// Why a set-up is left out that leaves less.
+const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
 /// A set-up with all that a planner asks of it.
 pub struct Plan {
@@ -24,8 +28,9 @@ pub struct Plan {
     pub cluster: usize,
     /// What the event engine ran.
     pub finalist: Finalist,
-    /// The step that half of all, and 95 %, do not exceed under noise.
-    pub percentiles: [Nanos; 2],
+    /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
+    /// before enough were drawn.
+    pub percentiles: Option<[Nanos; 2]>,
     /// Tokens a second, by the nominal step.
     pub tokens_per_second: f64,
     /// Model FLOPs utilisation.
@@ -54,6 +59,14 @@ pub struct Searched {
     pub found: Found,
 }
 
+impl Searched {
+    /// Leaves out, for `reason`, a set-up that was simulated.
+    fn leave_out(&mut self, reason: &str) {
+        *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
+        self.found.simulated -= 1;
+    }
+}
+
 /// The answer to a question.
 pub struct Answer {
     /// By cluster.
@@ -80,11 +93,11 @@ impl Question {
         }
     }
 
-    /// Searches every cluster and makes plans of the best.
+    /// Searches every cluster and makes plans of the best; after a Ctrl-C of those found so far.
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub fn answer(&self) -> Result<Answer, Error> {
+    pub fn answer(&self, orders: &Orders) -> Result<Answer, Error> {
         let setups = self.clusters.iter().map(|cluster| {
             self.space.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
@@ -97,43 +110,85 @@ impl Question {
         let mut searched = Vec::new();
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
             let ground = self.ground(cluster);
-            let found = plan::search(&ground, setups, self.plans, &|count| bar.inc(count));
+            let done = |count| bar.inc(count);
+            let watch = Watch { done: &done, stop: &interrupt::asked, orders };
+            let found = plan::search_with(&ground, setups, self.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
         }
         bar.finish_and_clear();
         let bars = self.bars()?;
-        let mut plans = Vec::new();
-        for (cluster, one) in searched.iter_mut().enumerate() {
-            plans.append(&mut self.plans_on(cluster, &mut one.found, &bars)?);
-        }
+        let finalists = self.finalists(&mut searched)?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.is_empty() {
-            return Err(self.fits_nowhere(&searched));
+            return Err(match interrupt::asked() {
+                true => Error::question("interrupted before any plan was found".to_owned()),
+                false => self.fits_nowhere(&searched),
+            });
         }
         mark_front(&mut plans);
-        self.check_deadline(&plans)?;
+        if !interrupt::asked() {
+            self.check_deadline(&plans)?;
+        }
         Ok(Answer { searched, plans, bars })
     }
 
-    /// Plans of the best set-ups on the cluster numbered `at`, as the engine runs them.
-    fn plans_on(
+    /// The best set-ups of each cluster as the engine runs them, the fastest first; after a Ctrl-C
+    /// only one of each.
+    fn finalists(&self, searched: &mut [Searched]) -> Result<Vec<Vec<Finalist>>, Error> {
+        let found = searched.iter().map(|one| one.found.best.len()).sum();
+        let bar = progress::bar(found, "plans on shared wires");
+        let mut all = Vec::new();
+        for (cluster, one) in self.clusters.iter().zip(searched) {
+            let mut finalists: Vec<Finalist> = Vec::new();
+            for evaluation in std::mem::take(&mut one.found.best) {
+                if interrupt::asked() && !finalists.is_empty() {
+                    one.leave_out(plan::STOPPED);
+                    continue;
+                }
+                match self.ground(cluster).finalist(evaluation) {
+                    Ok(finalist) => finalists.push(finalist),
+                    Err(FinalistError::Rejected(_)) => one.leave_out(NOT_RUN),
+                    Err(error) => return Err(Error::question(error.to_string())),
+                }
+                bar.inc(1);
+            }
+            // Stable: of those that take as long, the one that replay put first.
+            finalists.sort_by_key(|finalist| finalist.step);
+            all.push(finalists);
+        }
+        bar.finish_and_clear();
+        Ok(all)
+    }
+
+    /// All that is asked of the finalists of each cluster.
+    fn plans(
         &self,
-        at: usize,
-        found: &mut Found,
+        finalists: Vec<Vec<Finalist>>,
+        searched: &mut [Searched],
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Error> {
+        let steps: u64 = finalists.iter().flatten().map(|one| plan::drawn(one, &self.unrest)).sum();
+        let bar = progress::bar(usize::try_from(steps).unwrap_or(usize::MAX), "steps under noise");
         let mut plans = Vec::new();
-        for evaluation in std::mem::take(&mut found.best) {
-            match self.ground(&self.clusters[at]).finalist(evaluation) {
-                Ok(finalist) => plans.push(self.plan(at, finalist, bars)?),
-                Err(FinalistError::Rejected(_)) => {
-                    *found.left_out.entry(NOT_RUN.to_owned()).or_default() += 1;
-                    found.simulated -= 1;
+        for (at, finalists) in finalists.into_iter().enumerate() {
+            for finalist in finalists {
+                let percentiles = percentiles_with(
+                    &finalist,
+                    &self.unrest,
+                    &|more| bar.inc(more),
+                    &interrupt::asked,
+                );
+                let percentiles =
+                    percentiles.map_err(|error| Error::question(error.to_string()))?;
+                let plan = self.plan(at, finalist, percentiles, bars);
+                if plan.goodput < LEAST_GOODPUT {
+                    searched[at].leave_out(ALWAYS_FAILING);
+                } else {
+                    plans.push(plan);
                 }
-                Err(error) => return Err(Error::question(error.to_string())),
             }
         }
-        // Stable: of those that take as long, the one that replay put first.
-        plans.sort_by_key(|plan| plan.finalist.step);
+        bar.finish_and_clear();
         Ok(plans)
     }
 
@@ -154,10 +209,14 @@ impl Question {
     }
 
     /// All that is asked of one set-up.
-    fn plan(&self, at: usize, finalist: Finalist, bars: &[ErrorBar]) -> Result<Plan, Error> {
+    fn plan(
+        &self,
+        at: usize,
+        finalist: Finalist,
+        percentiles: Option<[Nanos; 2]>,
+        bars: &[ErrorBar],
+    ) -> Plan {
         let cluster = &self.clusters[at];
-        let percentiles = percentiles(&finalist, &self.unrest)
-            .map_err(|error| Error::question(error.to_string()))?;
         let step = seconds(finalist.step);
         let tokens = number(self.recipe.batch) * number(self.model.sequence);
         let peak: f64 =
@@ -167,11 +226,12 @@ impl Question {
         // What the budget takes: the median step, and what failures leave.
         let goodput = failures.goodput();
         let steps = (self.tokens / tokens).ceil();
-        let wall = steps * seconds(percentiles[0]) / goodput;
+        let median = percentiles.map_or(finalist.step, |[median, _]| median);
+        let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let own = |bar: &&ErrorBar| cluster.parts.iter().any(|(kind, _)| kind.name == bar.machine);
         let errors = bars.iter().filter(own).map(|bar| bar.error);
-        Ok(Plan {
+        Plan {
             cluster: at,
             percentiles,
             tokens_per_second: tokens / step,
@@ -184,7 +244,7 @@ impl Question {
             error: errors.fold(0.0, f64::max),
             on_front: false,
             finalist,
-        })
+        }
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
@@ -223,7 +283,11 @@ impl Question {
                 .flat_map(|one| &one.found.left_out)
                 .map(|(reason, count)| format!("{count} x {reason}"))
                 .collect();
-            let message = format!("no set-up can be run on these clusters: {}", reasons.join("; "));
+            let all = match reasons.is_empty() {
+                true => "no product of tensor, pipeline and context divides the devices".to_owned(),
+                false => reasons.join("; "),
+            };
+            let message = format!("no set-up can be run on these clusters: {all}");
             return Error::question(message).with_help("name more values in [search]");
         };
         let message = format!(
@@ -250,6 +314,8 @@ impl Question {
     /// The fewest devices, doubled from one node, of any of the machines that hold the model.
     fn smallest(&self) -> Option<(u64, String)> {
         let machines = self.machines();
+        let orders = Orders::default();
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
         doubled
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
@@ -260,7 +326,7 @@ impl Question {
                     .filter(|stages| devices.is_multiple_of(*stages))
                     .collect();
                 let setups = space.setups(&cluster)?;
-                let found = plan::search(&self.ground(&cluster), &setups, 1, &|_| {});
+                let found = plan::search_with(&self.ground(&cluster), &setups, 1, watch);
                 (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
             })
     }
@@ -271,9 +337,9 @@ impl Question {
         let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
         let cluster = &self.clusters[fastest.cluster];
         let message = format!(
-            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} \
+            "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
-            fastest.days,
+            in_days(fastest.days),
             cluster.devices(),
             cluster.name(),
             fastest.dollars,
@@ -296,6 +362,11 @@ fn mark_front(plans: &mut [Plan]) {
         };
         plan.on_front = !points.iter().any(beaten);
     }
+}
+
+/// A number of days, with more digits where it is less than one.
+fn in_days(days: f64) -> String {
+    if days < 1.0 { format!("{days:.4}") } else { format!("{days:.1}") }
 }
 
 /// A time in seconds.
@@ -352,47 +423,4 @@ impl Plan {
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
         parts
     }
-}
-
-/// A change of the winner's ground, and what it would be worth.
-pub struct Lever {
-    /// What is changed.
-    pub name: &'static str,
-    /// The step with the best set-up then.
-    pub step: Nanos,
-    /// Dollars saved of the whole training, at the same prices.
-    pub saved: f64,
-}
-
-/// What is done to each machine.
-type Change = fn(&mut Machine);
-
-/// What the next best changes would be worth to `plan`: each searched anew.
-pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
-    let cluster = &question.clusters[plan.cluster];
-    let changes: [(&'static str, Change); 6] = [
-        ("network between nodes twice as fast", |machine| machine.network *= 2.0),
-        ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
-        ("half as much memory again", |machine| {
-            machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
-        }),
-        ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
-        ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
-        ("large matrix products 10 % faster", |machine| {
-            machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
-        }),
-    ];
-    let mut levers = Vec::new();
-    for (name, change) in changes {
-        let mut changed = cluster.clone();
-        changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
-        let Some(setups) = question.space.setups(&changed) else { continue };
-        let ground = question.ground(&changed);
-        let Some(best) = plan::search(&ground, &setups, 1, &|_| {}).best.pop() else { continue };
-        let Ok(best) = ground.finalist(best) else { continue };
-        let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
-        levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
-    }
-    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
-    levers
 }

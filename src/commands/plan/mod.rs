@@ -4,6 +4,7 @@
 mod answer;
 mod config;
 mod export;
+mod levers;
 mod machines;
 mod question;
 mod report;
@@ -14,15 +15,17 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use plan::Orders;
 use serde::Serialize;
 
-use self::answer::{Answer, Lever};
+use self::answer::Answer;
+use self::levers::Lever;
 use self::question::Question;
 use self::validate::Options;
 use self::validate::error_bar::ErrorBar;
-use super::{OUTPUT, Verdict, print_json};
+use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
-use crate::files;
+use crate::{files, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,10 +117,15 @@ impl Plan {
             return Err(Error::question(message).with_help("see scenarios/plan/ for some"));
         };
         let question = question::read(path)?;
-        let answer = question.answer()?;
+        interrupt::listen();
+        let orders = Orders::default();
+        let answer = question.answer(&orders)?;
         let levers = question
             .winner(&answer.plans)
-            .map_or_else(Vec::new, |winner| answer::levers(&question, winner));
+            .map_or_else(Vec::new, |winner| levers::levers(&question, winner, &orders));
+        if interrupt::asked() {
+            note("interrupted: the best of the set-ups and levers that had been looked at");
+        }
         self.write(&question, &answer, &levers)?;
         if self.json {
             print_json(out, &json(&question, &answer, &levers))?;

@@ -1,6 +1,7 @@
 //! The answer as a picture and as one page.
 
-use super::answer::{Answer, Lever, Plan};
+use super::answer::{Answer, Plan};
+use super::levers::Lever;
 use super::question::Question;
 use super::validate::error_bar::ErrorBar;
 use super::{export, tables};

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
+use pipeline::Nanos;
 use plan::{Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Lever, Plan, seconds};
+use super::answer::{Answer, Plan, seconds};
+use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
 use crate::format;
@@ -48,8 +50,8 @@ pub struct Row {
     step_ns: u64,
     /// What replay says, by which set-ups are searched.
     replay_step_ns: u64,
-    step_p50_ns: u64,
-    step_p95_ns: u64,
+    step_p50_ns: Option<u64>,
+    step_p95_ns: Option<u64>,
     /// How far the step may be off, as a share.
     error: f64,
     tokens_per_second: f64,
@@ -94,8 +96,8 @@ impl Row {
             vocabulary_parallel: own.vocabulary_parallel,
             step_ns: plan.finalist.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
-            step_p50_ns: plan.percentiles[0].0,
-            step_p95_ns: plan.percentiles[1].0,
+            step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
+            step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
@@ -115,6 +117,11 @@ impl Row {
             on_front: plan.on_front,
         }
     }
+}
+
+/// A time, or that there is none.
+fn time_or_none(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "-".to_owned(), format::time)
 }
 
 /// What the columns of the table of plans are.
@@ -147,8 +154,8 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
         costed.setup.family.name().to_owned(),
         step,
         format::signed_percent(plan.finalist.over_replay()),
-        format::time(plan.percentiles[0]),
-        format::time(plan.percentiles[1]),
+        time_or_none(plan.percentiles.map(|[median, _]| median)),
+        time_or_none(plan.percentiles.map(|[_, p95]| p95)),
         format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
