@@ -1,6 +1,6 @@
 //! What a set-up costs, before any order is made: passes, transfers, what lies between two steps.
 
-use pipeline::{Choice, CopyTimes, Costs, Footprints, Nanos, PassTimes, Placement, Shape};
+use pipeline::{CopyTimes, Costs, Footprints, Nanos, PassTimes, Placement, Shape};
 
 use crate::evaluate::{Costed, Ground, nanos};
 use crate::layer::{self, LayerTimes, Times};
@@ -195,7 +195,7 @@ impl Costing<'_> {
 
     /// How long an activation of each chunk takes to the host and back, where the schedule copies.
     fn copies(&self, stages: &[usize], footprints: &Footprints) -> Result<Vec<CopyTimes>, Unfit> {
-        if self.setup.family.about().choice != Choice::Offload {
+        if !self.setup.copies() {
             return Ok(Vec::new());
         }
         let layout = Layout::new(self.setup, self.ground.cluster).and_then(|one| one.seated());

@@ -1,8 +1,8 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Choice, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes,
-    Problem, Schedule, Shape,
+    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes, Problem,
+    Schedule, Shape,
 };
 use sim::Replay;
 use sim::occupancy::activation_peaks;
@@ -20,6 +20,8 @@ use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
 /// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
+/// As many passes as take as long to follow as one with copies to the host.
+const COPYING: u64 = 5;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -113,10 +115,11 @@ impl<'a> Ground<'a> {
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
+        let effort = if setup.copies() { COPYING } else { 1 };
         let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
             .and_then(|shape| shape.with_vocabulary(setup.family.vocabulary()))
             .ok()
-            .filter(|shape| 3 * shape.cells() as u64 <= MAX_PASSES)
+            .filter(|shape| 3 * shape.cells() as u64 * effort <= MAX_PASSES)
             .ok_or(Unfit::TooLarge)?;
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
@@ -140,9 +143,8 @@ impl<'a> Ground<'a> {
     /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
-        let copies = costed.setup.family.about().choice == Choice::Offload;
         // What goes to the host need not be there with the rest.
-        let one = match copies {
+        let one = match costed.setup.copies() {
             true => vec![Bytes(0); costed.shape.stages()],
             false => costed.footprints.by_stage(costed.shape, placement),
         };
@@ -173,8 +175,7 @@ impl<'a> Ground<'a> {
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
-        let metrics = replay.metrics(&schedule, &costed.costs).map_err(Rejected::Schedule)?;
-        let memory = costed.memory(&schedule, replay).map_err(Rejected::Schedule)?;
+        let (metrics, memory) = costed.timed(&schedule, replay).map_err(Rejected::Schedule)?;
         fits(memory.iter().map(StageMemory::sum), &costed.capacities)?;
         let step = costed.step(&metrics, self.recipe.boundary);
         Ok(Evaluation { costed, metrics, step, memory })
@@ -234,15 +235,33 @@ impl Costed {
         stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
     }
 
-    /// The most each stage holds along `schedule`; while copies go to the host, by replay.
-    fn memory(&self, schedule: &Schedule, replay: &mut Replay) -> Result<Vec<StageMemory>, Fault> {
+    /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
+    /// by replay.
+    fn timed(
+        &self,
+        schedule: &Schedule,
+        replay: &mut Replay,
+    ) -> Result<(Metrics, Vec<StageMemory>), Fault> {
         if schedule.copies().is_none() {
-            return Ok(self.with_activations(Memory::of(schedule, &self.footprints)?.peak));
+            let metrics = replay.metrics(schedule, &self.costs)?;
+            return Ok((
+                metrics,
+                self.with_activations(Memory::of(schedule, &self.footprints)?.peak),
+            ));
         }
         let timeline = replay.timeline(schedule, &self.costs)?;
         let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
         let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
-        Ok(self.with_activations(peaks))
+        Ok((Metrics::of(&timeline), self.with_activations(peaks)))
+    }
+
+    /// Whether every stage holds as many microbatches as there are stages, as 1F1B and ZB-V do.
+    pub(crate) fn has_room(&self) -> bool {
+        let placement = self.setup.family.about().placement;
+        let one = self.footprints.by_stage(self.shape, placement);
+        let most = self.setup.pipeline.min(self.shape.microbatches().into());
+        let mut stages = self.left().into_iter().zip(one);
+        stages.all(|(left, one)| one.0.saturating_mul(most) <= left.0)
     }
 
     /// What each stage holds where its activations are `peaks` at the most.

@@ -9,7 +9,7 @@ use sim::Replay;
 use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
 use crate::model::Recompute;
 use crate::orders::Orders;
-use crate::setup::{Cluster, Setup, Split, Zero};
+use crate::setup::{Cluster, Setup, Split, Unfit, Zero};
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
@@ -188,9 +188,19 @@ pub fn search(
 pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: Watch<'_>) -> Found {
     let mut found = Found::default();
     // Costs are made again when they are needed: those of all set-ups would take gigabytes.
+    let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
+    let has_others = setups.iter().any(is_plain);
     let least = |setup: &Setup| {
+        // Beside schedules that keep activations, copies are for where those have no room.
+        let is_needless = has_others && setup.copies();
+        if is_needless && setup.recompute != Recompute::None {
+            Err(Unfit::Needless)?;
+        }
         let costed = ground.cost(setup)?;
         ground.check_least(&costed)?;
+        if is_needless && costed.has_room() {
+            Err(Unfit::Needless)?;
+        }
         Ok(ground.least(&costed))
     };
     let bounds: Vec<Option<Result<Nanos, Rejected>>> =

@@ -25,7 +25,7 @@ use crate::setup::Setup;
 /// The most passes of all steps that are drawn for one set-up, but for [`FEWEST`] steps.
 const MOST_PASSES: u64 = 400_000;
 /// As few steps as are drawn of however many passes, if as many are asked for.
-const FEWEST: u64 = 20;
+const FEWEST: u64 = 12;
 
 /// How durations differ from the nominal ones.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,7 +39,7 @@ pub struct Unrest {
     /// Devices that are slow all the time, each of them once.
     pub slowdown: Vec<SlowDevice>,
     /// How many steps are drawn of each kind; fewer of large pipelines, 400,000 passes in all, but
-    /// at least 20.
+    /// at least 12.
     pub replicas: u64,
     /// Where chance begins.
     pub seed: u64,

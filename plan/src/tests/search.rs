@@ -172,3 +172,24 @@ proptest! {
         }
     }
 }
+
+/// Copies to the host are tried where activations have no room, and in every case where nothing
+/// else is asked for.
+#[test]
+fn copies_to_the_host_are_for_where_there_is_no_room() {
+    let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(128);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let needless = |families: Vec<Family>| {
+        let setups = Space { families, ..space() }.setups(&cluster).unwrap();
+        let found = search(&ground, &setups, setups.len(), &|_| {});
+        let tried = found.best.iter().filter(|one| one.costed.setup.copies()).count();
+        let mut reasons = found.left_out.iter();
+        (tried, reasons.find(|(reason, _)| reason.contains("copies to the host")).map(|one| *one.1))
+    };
+    let (alone, none) = needless(vec![Family::PoH]);
+    assert!(alone > 0 && none.is_none(), "{alone} {none:?}");
+    let (beside, some) = needless(vec![Family::OneFOneB, Family::PoH]);
+    assert!(beside < alone && some.is_some_and(|count| count > 0), "{beside} {some:?}");
+}
