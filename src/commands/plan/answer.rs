@@ -116,14 +116,14 @@ impl Question {
             searched.push(Searched { setups: setups.len(), found });
         }
         bar.finish_and_clear();
-        let bars = self.bars()?;
         let finalists = self.finalists(&mut searched)?;
+        if finalists.iter().all(Vec::is_empty) {
+            return Err(self.no_plan(&searched));
+        }
+        let bars = self.bars()?;
         let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.is_empty() {
-            return Err(match interrupt::asked() {
-                true => Error::question("interrupted before any plan was found".to_owned()),
-                false => self.fits_nowhere(&searched),
-            });
+            return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
         if !interrupt::asked() {
@@ -268,6 +268,14 @@ impl Question {
             between: 3600.0 / rate,
             checkpoint: share / slowest(|kind| kind.reliability.checkpoint),
             restart: restarts.fold(0.0, f64::max),
+        }
+    }
+
+    /// Why there is no plan.
+    fn no_plan(&self, searched: &[Searched]) -> Error {
+        match interrupt::asked() {
+            true => Error::question("interrupted before any plan was found".to_owned()),
+            false => self.fits_nowhere(searched),
         }
     }
 
