@@ -60,7 +60,32 @@ pub fn percent(rate: f64) -> String {
     format!("{:.2} %", 100.0 * rate)
 }
 
+/// A number without decimals, its thousands parted by commas.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", &digits[..]), |rest| ("-", rest));
+    let mut parted = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            parted.push(',');
+        }
+        parted.push(digit);
+    }
+    format!("{sign}{parted}")
+}
+
 /// A difference in percent with two decimals, its sign always written.
 pub fn signed_percent(rate: f64) -> String {
     format!("{:+.2} %", 100.0 * rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_parted() {
+        let all = [0.0, 999.4, 999.6, 510_783.0, 1_032_161.0, -1234.0].map(grouped);
+        assert_eq!(all, ["0", "999", "1,000", "510,783", "1,032,161", "-1,234"]);
+    }
 }

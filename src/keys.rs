@@ -13,7 +13,7 @@ use sim::cluster::Bandwidth;
 
 use crate::hardware::keys::HardwareKeys;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
-use crate::question::Ratio;
+use crate::question::{Barriers, Ratio};
 
 /// What a question may say. All keys are optional here; what is missing is said when it is needed.
 #[derive(Args, Deserialize, Clone, Default, Debug)]
@@ -150,10 +150,11 @@ pub struct Keys {
     /// --microbatch-size
     #[arg(long, value_name = "RATE", help_heading = VOCABULARY, allow_negative_numbers = true)]
     pub vocab_tflops: Option<f64>,
-    /// Time of every barrier behind S or T, from the end of the last stage's [default: 0ns]
-    #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
+    /// Time of every barrier behind S or T, from the end of the last stage's; or one behind S and one
+    /// behind T, as in 90us,400us [default: 0ns]
+    #[arg(long, value_name = "TIME[,TIME]", help_heading = VOCABULARY, allow_hyphen_values = true)]
     #[serde(deserialize_with = "text")]
-    pub vocab_barrier: Option<Nanos>,
+    pub vocab_barrier: Option<Barriers>,
     /// Time of the broadcast of the last chunk's output to all stages, before S [default: 0ns]
     #[arg(long, value_name = "TIME", help_heading = VOCABULARY, allow_hyphen_values = true)]
     #[serde(deserialize_with = "text")]
@@ -306,10 +307,17 @@ impl Keys {
         self.given().filter(|name| name.starts_with("vocab-"))
     }
 
-    /// Reads the profiles from `folder`, unless their paths are absolute.
-    pub fn profiles_in(&mut self, folder: &Path) {
+    /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
+    /// a file there.
+    pub fn files_in(&mut self, folder: &Path) {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
+        }
+        if let Some(cluster) = &mut self.hardware.cluster {
+            let beside = folder.join(&*cluster);
+            if cluster.contains(['/', '.']) && beside.is_file() {
+                *cluster = beside.to_string_lossy().into_owned();
+            }
         }
     }
 }

@@ -171,7 +171,7 @@ impl Scenario {
             scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
         }
         let folder = file.parent().unwrap_or(Path::new(""));
-        scenario.settings.iter_mut().for_each(|setting| setting.keys.profiles_in(folder));
+        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(folder));
         debug_assert!(span.end <= text.len());
         (scenario.file, scenario.text) = (file.to_owned(), text);
         Ok((scenario, axes))

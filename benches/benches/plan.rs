@@ -1,12 +1,52 @@
-//! How many set-ups a second the planner costs, and how many it orders and times, on one core.
+//! How many set-ups a second of processor time the planner costs, how many it orders and times, and
+//! how many it decides where bounds set the slow ones aside.
 
+use std::time::Duration;
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, Boundary, Cluster, Efficiency, Ground, Machine, Norm, Orders, Price, Recipe,
-    Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero,
+    Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero, search,
 };
+use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
+
+/// Time of the processor on all threads: what others do on the machine is not counted.
+struct ProcessorTime;
+
+impl Measurement for ProcessorTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let seconds = u64::try_from(time.tv_sec).expect("no program is older than its clock");
+        Duration::from_secs(seconds)
+            + Duration::from_nanos(u64::try_from(time.tv_nsec).expect("below a second"))
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        self.start() - start
+    }
+
+    fn add(&self, first: &Duration, second: &Duration) -> Duration {
+        *first + *second
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        value.as_secs_f64() * 1e9
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
 
 /// A device of about an A100's sizes, eight to a node.
 fn machine() -> Machine {
@@ -25,10 +65,10 @@ fn machine() -> Machine {
         hop_latency: 250e-6,
         launch: 3.4e-3,
         launch_tensor: 1.08,
-        error: 0.08,
     };
     Machine {
         name: "a100".to_owned(),
+        device: None,
         memory: Bytes(80_000_000_000),
         peak: 312e12,
         peak_fp8: None,
@@ -36,6 +76,7 @@ fn machine() -> Machine {
         node: 8,
         link: 300e9,
         network: 25e9,
+        host: None,
         efficiency,
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
@@ -81,7 +122,7 @@ fn space() -> Space {
     }
 }
 
-fn plans(criterion: &mut Criterion) {
+fn plans(criterion: &mut Criterion<ProcessorTime>) {
     let recipe = Recipe {
         batch: 1536,
         gradient_bytes: 4,
@@ -119,8 +160,16 @@ fn plans(criterion: &mut Criterion) {
             fitting.iter().map(step).min()
         });
     });
+    group.throughput(Throughput::Elements(setups.len() as u64));
+    group.bench_function("decided, with bounds", |bencher| {
+        bencher.iter(|| search(&ground, &setups, 3, &|_| {}).simulated);
+    });
     group.finish();
 }
 
-criterion_group!(benches, plans);
+criterion_group!(
+    name = benches;
+    config = Criterion::default().with_measurement(ProcessorTime);
+    targets = plans
+);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Activation memory along the order of a schedule: no clock is needed for the peak.
 
-use crate::costs::Footprints;
+use crate::costs::{Change, Footprints};
 use crate::fault::Fault;
 use crate::pass::{Kind, Slot};
 use crate::problem::Limits;
@@ -36,7 +36,11 @@ impl Memory {
 
 fn peak(order: &Order, footprints: &Footprints) -> Bytes {
     let mut ledger = Ledger::default();
-    order.slots().for_each(|slot| ledger.run(slot, footprints));
+    if order.is_unpaired() {
+        order.passes().iter().for_each(|&pass| ledger.change(footprints.change(pass)));
+    } else {
+        order.slots().for_each(|slot| ledger.run(slot, footprints));
+    }
     ledger.peak
 }
 
@@ -58,7 +62,10 @@ impl Ledger {
     /// With overflow checks, if it frees what was never taken; the orders of a [`Schedule`] do not.
     #[inline]
     pub fn run(&mut self, slot: impl Into<Slot>, footprints: &Footprints) {
-        let slot = slot.into();
+        let slot = match slot.into() {
+            Slot::One(pass) => return self.change(footprints.change(pass)),
+            pair => pair,
+        };
         for pass in slot.passes() {
             self.held += footprints.change(pass).taken_at_start;
         }
@@ -67,6 +74,15 @@ impl Ledger {
             let change = footprints.change(pass);
             self.held = self.held + change.taken_at_end - change.freed_at_end;
         }
+        self.peak = self.peak.max(self.held);
+    }
+
+    /// Does a pass that changes what is held so.
+    #[inline]
+    fn change(&mut self, change: Change) {
+        self.held += change.taken_at_start;
+        self.peak = self.peak.max(self.held);
+        self.held = self.held + change.taken_at_end - change.freed_at_end;
         self.peak = self.peak.max(self.held);
     }
 }

@@ -31,6 +31,25 @@ impl Vocabulary {
             Self::OneBarrier => 1,
         }
     }
+
+    /// How many thirds of the output layer's work, which are its logits, the gradient of its input
+    /// and that of its weights, S does and T does: with one barrier the gradient of the input is
+    /// before it.
+    #[must_use]
+    pub const fn thirds(self) -> [u32; 2] {
+        match self {
+            Self::OneBarrier => [2, 1],
+            Self::Whole | Self::TwoBarriers => [1, 2],
+        }
+    }
+
+    /// The rows of a `vocabulary` over `stages`: up to a multiple of twice as many, so that every
+    /// shard has as many. Saturates.
+    #[must_use]
+    pub fn padded(vocabulary: u64, stages: usize) -> u64 {
+        let even = (stages as u64).saturating_mul(2);
+        vocabulary.checked_next_multiple_of(even).unwrap_or(u64::MAX)
+    }
 }
 
 /// Stages (p), chunks per stage (v) and microbatches (m): all at least one, and small enough; and how

@@ -97,8 +97,17 @@ impl Makers {
     }
 }
 
+/// A loop, not a chain of iterators: those are not inlined, and this is asked of every pass.
+#[inline]
 fn first_lacking(slot: Slot, shape: Shape, made: impl Fn(Value) -> bool) -> Option<Value> {
-    slot.passes().flat_map(|pass| pass.needs(shape)).find(|&value| !made(value))
+    for pass in slot.passes() {
+        for value in pass.needs(shape) {
+            if !made(value) {
+                return Some(value);
+            }
+        }
+    }
+    None
 }
 
 /// Follows "waits for a pass that stands behind" from the stage `stuck` until it closes a ring.

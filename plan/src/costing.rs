@@ -1,11 +1,12 @@
 //! What a set-up costs, before any order is made: passes, transfers, what lies between two steps.
 
-use pipeline::{Costs, Footprints, Nanos, PassTimes, Placement, Shape};
+use pipeline::{CopyTimes, Costs, Footprints, Nanos, PassTimes, Placement, Shape};
 
 use crate::evaluate::{Costed, Ground, nanos};
 use crate::layer::{self, LayerTimes, Times};
+use crate::layout::Layout;
 use crate::machine::{Machine, gathered};
-use crate::memory::{self, Parameters, Share};
+use crate::memory::{self, Parameters, Share, bytes};
 use crate::model::number;
 use crate::setup::{Setup, Unfit, Zero};
 use crate::split::Deal;
@@ -51,14 +52,27 @@ impl Costing<'_> {
         let layer = slowest.copied().unwrap_or_default();
         let hops = self.hops(&stages);
         let costs = self.costs(&passes, &shares, &stages, &hops);
+        let apart = self.costs(&passes, &shares, &stages, &vec![0.0; hops.len()]);
         let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
+        let footprints = Footprints::new(layers.iter().map(footprint).collect());
+        let footprints = match self.has_shards() {
+            true => footprints.with_shards(vec![
+                memory::shard(model, cut, self.shape.stages());
+                self.shape.stages()
+            ]),
+            false => footprints,
+        };
+        let copies = self.copies(&stages, &footprints)?;
+        let [costs, apart] = [costs, apart].map(|costs| costs.with_copies(copies.clone()));
         let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
         let backward = self.last_backward(&stages, &passes);
         Ok(Costed {
             setup: *self.setup,
             shape: self.shape,
             costs,
-            footprints: Footprints::new(layers.iter().map(footprint).collect()),
+            apart,
+            message: bytes(self.message()),
+            footprints,
             resident: shares.iter().map(held).collect(),
             capacities: self.machines.iter().map(|machine| machine.memory).collect(),
             exchange: nanos(self.exchange(&shares, &backward)),
@@ -66,7 +80,7 @@ impl Costing<'_> {
             layers,
             layer,
             hops,
-            head: ends.last().copied().unwrap_or_default(),
+            ends,
         })
     }
 
@@ -80,12 +94,21 @@ impl Costing<'_> {
             let head = layer::head(model, self.machines[stage], cut);
             match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
+                (true, at_end) if self.has_shards() => {
+                    let norm = layer::last_norm(model, self.machines[stage], cut);
+                    if at_end { norm } else { Times::default() }
+                }
                 (true, _) => head.times(1.0 / number(stages.len() as u64)),
                 (false, true) => head,
                 (false, false) => Times::default(),
             }
         };
         stages.iter().enumerate().map(own).collect()
+    }
+
+    /// Whether the head is work of its own on every stage.
+    fn has_shards(&self) -> bool {
+        self.shape.has_shards()
     }
 
     /// What each stage has of the model.
@@ -105,15 +128,20 @@ impl Costing<'_> {
         shares
     }
 
-    /// What the transfers of each chunk take in one direction, in seconds: the longer of those with
-    /// its neighbours, for a stage takes part in both.
-    fn hops(&self, stages: &[usize]) -> Vec<f64> {
+    /// Bytes of what a device hands to the next stage for a microbatch.
+    pub(crate) fn message(&self) -> f64 {
         let Ground { model, recipe, .. } = self.ground;
         let tokens =
             number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
         let share = if cut { number(self.setup.tensor) } else { 1.0 };
-        let bytes = tokens * number(model.hidden) * HALF / share;
+        tokens * number(model.hidden) * HALF / share
+    }
+
+    /// What the transfers of each chunk take in one direction, in seconds: the longer of those with
+    /// its neighbours, for a stage takes part in both.
+    fn hops(&self, stages: &[usize]) -> Vec<f64> {
+        let bytes = self.message();
         let between = |chunk: usize| match (stages.get(chunk), stages.get(chunk + 1)) {
             (Some(&from), Some(&to)) => self.hop(bytes, from, to),
             _ => 0.0,
@@ -135,8 +163,9 @@ impl Costing<'_> {
     }
 
     /// The longest of a time over all kinds of devices.
-    fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
-        self.machines.iter().map(|machine| time(machine)).fold(0.0, f64::max)
+    pub(crate) fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
+        let kinds = self.ground.cluster.parts.iter();
+        kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
     }
 
     /// The times of all passes, with what a stage waits for its transfers and for parameters of
@@ -160,7 +189,25 @@ impl Costing<'_> {
                 backward_weight: nanos(times.backward_weight),
             }
         };
-        Costs::new(passes.iter().zip(stages).zip(hops).map(one).collect(), Nanos(0))
+        let chunks = passes.iter().zip(stages).zip(hops).map(one).collect();
+        self.with_shards(Costs::new(chunks, Nanos(0)))
+    }
+
+    /// How long an activation of each chunk takes to the host and back, where the schedule copies.
+    fn copies(&self, stages: &[usize], footprints: &Footprints) -> Result<Vec<CopyTimes>, Unfit> {
+        if !self.setup.copies() {
+            return Ok(Vec::new());
+        }
+        let layout = Layout::new(self.setup, self.ground.cluster).and_then(|one| one.seated());
+        let (cluster, seats) = layout.map_err(|_| Unfit::TooLarge)?;
+        let time = |(chunk, &stage): (u16, &usize)| {
+            let bytes = footprints.of(chunk).until_backward;
+            cluster
+                .host_time(seats.device(stage), bytes)
+                .map(|time| CopyTimes { out: time, back: time })
+        };
+        let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
+        times.ok_or(Unfit::Host)
     }
 
     /// Devices that hold the same parameters.

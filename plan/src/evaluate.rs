@@ -1,12 +1,15 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, Placement, Problem,
+    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes, Problem,
     Schedule, Shape,
 };
 use sim::Replay;
+use sim::occupancy::activation_peaks;
+use sim::timed::{self, Nominal};
 use thiserror::Error;
 
+use crate::bound;
 use crate::costing::Costing;
 use crate::layer::{LayerTimes, Times};
 use crate::machine::Machine;
@@ -15,8 +18,10 @@ use crate::model::Transformer;
 use crate::orders::Orders;
 use crate::setup::{self, Boundary, Cluster, Recipe, Setup, Unfit};
 
-/// The most passes of a set-up: many are simulated side by side.
-const MAX_PASSES: u64 = 500_000;
+/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+pub(crate) const MAX_PASSES: u64 = 2_000_000;
+/// As many passes as take as long to follow as one with copies to the host.
+const COPYING: u64 = 5;
 
 /// Why a set-up cannot be simulated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -56,6 +61,10 @@ pub struct Costed {
     /// Time of the passes of each chunk; a stage takes part in transfers, so they are counted
     /// there.
     pub costs: Costs,
+    /// The same without transfers, for an engine that runs them.
+    pub apart: Costs,
+    /// Bytes that a device sends to the next stage for a microbatch.
+    pub message: Bytes,
     /// What a microbatch holds in each chunk.
     pub footprints: Footprints,
     /// What each stage holds without activations.
@@ -70,8 +79,8 @@ pub struct Costed {
     pub layer: LayerTimes,
     /// What the transfers of each chunk take in one direction, in seconds.
     pub hops: Vec<f64>,
-    /// The head, in seconds.
-    pub head: Times,
+    /// What each chunk does besides layers, in seconds.
+    pub ends: Vec<Times>,
 }
 
 /// A set-up that has been simulated.
@@ -106,38 +115,25 @@ impl<'a> Ground<'a> {
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
+        let effort = if setup.copies() { COPYING } else { 1 };
         let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
+            .and_then(|shape| shape.with_vocabulary(setup.family.vocabulary()))
             .ok()
-            .filter(|shape| 3 * shape.cells() as u64 <= MAX_PASSES)
+            .filter(|shape| 3 * shape.cells() as u64 * effort <= MAX_PASSES)
             .ok_or(Unfit::TooLarge)?;
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        Ok(Costing { ground: *self, setup, shape, machines }.cost()?)
+        let costed = Costing { ground: *self, setup, shape, machines }.cost()?;
+        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 
-    /// The least a step of `costed` can take in any order: the work of the busiest stage, and what
-    /// lies between two steps.
+    /// The least a step of `costed` can take in any order: the work of the busiest stage with what
+    /// fills and drains the pipeline, and what lies between two steps.
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
-        let mut work = vec![0u64; costed.shape.stages()];
-        let placement = costed.setup.family.about().placement;
-        for (chunk, times) in (0..costed.shape.chunks()).zip(costed.costs.chunks()) {
-            let sum = times.forward + times.backward_input + times.backward_weight;
-            // Of a mirrored pair, each stage runs half of the microbatches.
-            let ways: &[u32] = match placement {
-                Placement::Mirrored => &[0, 1],
-                _ => &[0],
-            };
-            for way in ways {
-                let microbatch = way * (costed.shape.microbatches() - 1);
-                let stage = placement.stage(costed.shape, chunk, microbatch);
-                work[stage] += sum.0 / ways.len() as u64;
-            }
-        }
-        let most = work.into_iter().max().unwrap_or(0);
-        let all = most.saturating_mul(u64::from(costed.shape.microbatches()));
-        Nanos(all.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
+        let passes = bound::least(costed, self.recipe.boundary);
+        Nanos(passes.0.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
     }
 
     /// Checks that each stage holds what it must at least: what is there all the time, and one
@@ -147,7 +143,11 @@ impl<'a> Ground<'a> {
     /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
-        let one = costed.footprints.by_stage(costed.shape, placement);
+        // What goes to the host need not be there with the rest.
+        let one = match costed.setup.copies() {
+            true => vec![Bytes(0); costed.shape.stages()],
+            false => costed.footprints.by_stage(costed.shape, placement),
+        };
         let needs = costed
             .resident
             .iter()
@@ -175,35 +175,99 @@ impl<'a> Ground<'a> {
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
-        let metrics = replay.metrics(&schedule, &costed.costs).map_err(Rejected::Schedule)?;
-        let peaks = Memory::of(&schedule, &costed.footprints).map_err(Rejected::Schedule)?;
-        let memory: Vec<StageMemory> = (costed.resident.iter().zip(&peaks.peak))
-            .map(|(held, &activations)| StageMemory { activations, ..*held })
-            .collect();
+        let (metrics, memory) = costed.timed(&schedule, replay).map_err(Rejected::Schedule)?;
         fits(memory.iter().map(StageMemory::sum), &costed.capacities)?;
         let step = costed.step(&metrics, self.recipe.boundary);
         Ok(Evaluation { costed, metrics, step, memory })
     }
 }
 
+/// The longest step, 30 years: sums of times stay far below what a clock can show.
+const LONGEST: u128 = 1_000_000_000_000_000_000;
+
 impl Costed {
+    /// Whether all work, one after the other, would take longer than anybody waits.
+    fn is_endless(&self) -> bool {
+        let sum = |times: &PassTimes| {
+            let all = [times.forward, times.backward_input, times.backward_weight];
+            all.into_iter().map(|one| u128::from(one.0)).sum::<u128>()
+        };
+        let passes: u128 = self.costs.chunks().iter().map(sum).sum();
+        let shards = self
+            .costs
+            .shards()
+            .iter()
+            .map(|one| u128::from(one.before.0) + u128::from(one.after.0));
+        let passes = passes + shards.sum::<u128>();
+        let others = u128::from(self.exchange.0) + u128::from(self.optimizer.0);
+        passes * u128::from(self.shape.microbatches()) + others > LONGEST
+    }
+
     /// The problem that the schedule orders, under the memory that is left for activations.
     ///
     /// # Errors
     /// If the times overflow.
     pub fn problem(&self) -> Result<Problem, Fault> {
-        let problem = Problem::new(self.shape, self.costs.clone())?;
+        self.problem_with(self.costs.clone())
+    }
+
+    /// The same where passes take `costs`.
+    ///
+    /// # Errors
+    /// If the times overflow.
+    pub fn problem_with(&self, costs: Costs) -> Result<Problem, Fault> {
+        let problem = Problem::new(self.shape, costs)?;
         let problem = problem.with_footprints(self.footprints.clone())?;
-        let left = self
-            .capacities
-            .iter()
-            .zip(&self.resident)
-            .map(|(has, held)| Limit::Bytes(Bytes(has.0.saturating_sub(held.sum().0))));
         let shapes = self.setup.family.about().limit;
         match shapes {
-            LimitUse::Shapes { .. } => problem.with_limits(&left.collect::<Vec<_>>()),
+            LimitUse::Shapes { .. } => {
+                let left: Vec<Limit> = self.left().into_iter().map(Limit::Bytes).collect();
+                problem.with_limits(&left)
+            }
             _ => Ok(problem),
         }
+    }
+
+    /// What each stage has left for activations.
+    #[must_use]
+    pub fn left(&self) -> Vec<Bytes> {
+        let stages = self.capacities.iter().zip(&self.resident);
+        stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
+    }
+
+    /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
+    /// by replay.
+    fn timed(
+        &self,
+        schedule: &Schedule,
+        replay: &mut Replay,
+    ) -> Result<(Metrics, Vec<StageMemory>), Fault> {
+        if schedule.copies().is_none() {
+            let metrics = replay.metrics(schedule, &self.costs)?;
+            return Ok((
+                metrics,
+                self.with_activations(Memory::of(schedule, &self.footprints)?.peak),
+            ));
+        }
+        let timeline = replay.timeline(schedule, &self.costs)?;
+        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
+        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
+        Ok((Metrics::of(&timeline), self.with_activations(peaks)))
+    }
+
+    /// Whether every stage holds as many microbatches as there are stages, as 1F1B and ZB-V do.
+    pub(crate) fn has_room(&self) -> bool {
+        let placement = self.setup.family.about().placement;
+        let one = self.footprints.by_stage(self.shape, placement);
+        let most = self.setup.pipeline.min(self.shape.microbatches().into());
+        let mut stages = self.left().into_iter().zip(one);
+        stages.all(|(left, one)| one.0.saturating_mul(most) <= left.0)
+    }
+
+    /// What each stage holds where its activations are `peaks` at the most.
+    pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
+        let stages = self.resident.iter().zip(peaks);
+        stages.map(|(held, activations)| StageMemory { activations, ..*held }).collect()
     }
 
     /// The order.
@@ -235,7 +299,10 @@ impl Evaluation {
 }
 
 /// The stage that lacks most, if any does.
-fn fits(needs: impl Iterator<Item = Bytes>, capacities: &[Bytes]) -> Result<(), Rejected> {
+pub(crate) fn fits(
+    needs: impl Iterator<Item = Bytes>,
+    capacities: &[Bytes],
+) -> Result<(), Rejected> {
     let over = needs.zip(capacities).enumerate().filter(|(_, (needs, has))| needs > has);
     let worst =
         over.max_by_key(|(stage, (needs, has))| (needs.0 - has.0, std::cmp::Reverse(*stage)));

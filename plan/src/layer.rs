@@ -1,5 +1,7 @@
 //! How long the parts of a model take on a device: layers, the head, and what travels for them.
 
+use pipeline::Vocabulary;
+
 use crate::machine::{Machine, all_reduce};
 use crate::model::{Attention, Recompute, Transformer, number};
 
@@ -264,14 +266,40 @@ pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
         return measured.ends;
     }
-    let tokens = tokens(model, cut);
-    let columns = number(model.vocabulary) / number(cut.tensor);
-    let hidden = number(model.hidden);
-    let product = machine.matmul([tokens, columns, hidden], 1.0);
-    let logits = machine.stream(tokens * columns * LOGIT_BYTES);
-    let rest = machine.stream(tokens * hidden * HEAD_BYTES);
-    let third = product + (logits + rest) / 3.0;
+    let third = logits(model, machine, cut, number(model.vocabulary));
     Times { forward: third, backward_input: third, backward_weight: third }
+        .plus(last_norm(model, machine, cut))
+}
+
+/// A third of what a device takes for `rows` of the vocabulary, shared by its tensor group: the
+/// product of one direction, and a third of the traffic of the logits.
+fn logits(model: &Transformer, machine: &Machine, cut: Cut, rows: f64) -> f64 {
+    let (tokens, columns) = (tokens(model, cut), rows / number(cut.tensor));
+    let product = machine.matmul([tokens, columns, number(model.hidden)], 1.0);
+    product + machine.stream(tokens * columns * LOGIT_BYTES) / 3.0
+}
+
+/// What is done once, however the head is shared: the last normalisation.
+#[must_use]
+pub(crate) fn last_norm(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
+    if machine.measured.is_some_and(|measured| measured.is_of(cut)) {
+        // It is in what was measured of the ends.
+        return Times::default();
+    }
+    let third = machine.stream(tokens(model, cut) * number(model.hidden) * HEAD_BYTES) / 3.0;
+    Times { forward: third, backward_input: third, backward_weight: third }
+}
+
+/// A third of what one of `shards` of the head takes, in seconds; how many of them are done before
+/// the barrier, [`Vocabulary::thirds`] says.
+#[must_use]
+pub(crate) fn shard(model: &Transformer, machine: &Machine, cut: Cut, shards: usize) -> f64 {
+    let count = number(shards as u64);
+    if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
+        return measured.ends.sum() / 3.0 / count;
+    }
+    let rows = number(Vocabulary::padded(model.vocabulary, shards)) / count;
+    logits(model, machine, cut, rows)
 }
 
 /// The longer of two things that run side by side: near each other a little more than that.

@@ -6,31 +6,39 @@
 //! the same rooms as every other question. No file and no clock in here.
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod bound;
 mod costing;
 mod evaluate;
+mod finalist;
 mod goodput;
 mod layer;
+mod layout;
 mod machine;
 mod memory;
 mod model;
 mod orders;
 mod search;
 mod setup;
+mod shards;
 mod split;
 mod weather;
 
 pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use layer::{Cut, LayerTimes, Times, head, layer};
+pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
 pub use orders::Orders;
-pub use search::{Found, MAX_SETUPS, Space, search};
+pub use search::{Found, MAX_SETUPS, STOPPED, Space, Watch, search, search_with};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
-pub use weather::{Unrest, UnrestError, percentiles};
+pub use weather::{
+    SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
+};
 
 #[cfg(test)]
 mod tests;

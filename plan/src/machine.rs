@@ -2,6 +2,7 @@
 //! cost, how often they fail.
 
 use pipeline::Bytes;
+use sim::cluster::Host;
 
 use crate::layer::{Cut, Times};
 use crate::model::number;
@@ -11,6 +12,8 @@ use crate::model::number;
 pub struct Machine {
     /// The name in files and tables.
     pub name: String,
+    /// The type of its devices, as published measurements name it.
+    pub device: Option<String>,
     /// Memory of a device.
     pub memory: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
@@ -25,6 +28,8 @@ pub struct Machine {
     pub link: f64,
     /// Bytes per second of each device to other nodes, in each direction.
     pub network: f64,
+    /// How devices reach the memory of their host, if that is known.
+    pub host: Option<Host>,
     /// What devices reach of these rates.
     pub efficiency: Efficiency,
     /// What they cost.
@@ -91,8 +96,6 @@ pub struct Efficiency {
     pub launch: f64,
     /// How many times as long that takes with collectives in between.
     pub launch_tensor: f64,
-    /// Mean error of these constants against measurements, as a share; 0.2 where there are none.
-    pub error: f64,
 }
 
 /// What an hour of a device costs, in dollars.
@@ -165,13 +168,24 @@ impl Machine {
         self.network * number(self.node) * self.efficiency.tensor_network
     }
 
+    /// Bytes per second that a transfer between two stages of a node reaches.
+    #[must_use]
+    pub fn hop_inside(&self) -> f64 {
+        self.link * self.efficiency.link
+    }
+
+    /// Bytes per second that a transfer between two stages reaches over the network.
+    #[must_use]
+    pub fn hop_outside(&self) -> f64 {
+        self.network * self.efficiency.hop
+    }
+
     /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
     /// leaves the node.
     #[must_use]
     pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
-        let Efficiency { link, hop, hop_latency, .. } = self.efficiency;
-        let rate = if leaves { self.network * hop } else { self.link * link };
-        bytes / rate + hop_latency
+        let rate = if leaves { self.hop_outside() } else { self.hop_inside() };
+        bytes / rate + self.efficiency.hop_latency
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a device holds: parameters, gradients, optimizer, activations, buffers.
 
-use pipeline::{Bytes, Footprint};
+use pipeline::{Bytes, Footprint, Vocabulary};
 
 use crate::layer::Cut;
 use crate::model::{Attention, Recompute, Transformer, number};
 use crate::setup::{Recipe, Setup, Zero};
 
-/// Bytes of a parameter in 16 bits.
+/// Bytes of a parameter, and of an activation, in 16 bits.
 const PARAMETER: f64 = 2.0;
 /// Bytes of a logit while the loss is computed: 16 bits, and 32 for softmax.
 const LOGIT: f64 = 6.0;
@@ -115,7 +115,9 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
     let columns = number(model.vocabulary)
         / number(cut.tensor)
         / if setup.vocabulary_parallel { number(setup.pipeline) } else { 1.0 };
-    let logits = if head { tokens * columns * LOGIT } else { 0.0 };
+    // Of shards, those of every microbatch on its way are among the activations.
+    let whole = setup.family.vocabulary() == Vocabulary::Whole;
+    let logits = if head && whole { tokens * columns * LOGIT } else { 0.0 };
     let again = match setup.recompute {
         Recompute::None => 0.0,
         Recompute::Selective => {
@@ -139,6 +141,15 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
         activations: Bytes(0),
         buffers: Bytes(buffers),
     }
+}
+
+/// What one microbatch holds in a shard of the head, from S to T: its logits, and the last chunk's
+/// output, of which the tensor group shares all that it shares of activations.
+#[must_use]
+pub(crate) fn shard(model: &Transformer, cut: Cut, shards: usize) -> Bytes {
+    let rows = number(Vocabulary::padded(model.vocabulary, shards)) / number(shards as u64);
+    let output = PARAMETER * number(model.hidden) / shared(cut);
+    bytes(tokens(model, cut) * (rows / number(cut.tensor) * LOGIT + output))
 }
 
 /// What one microbatch holds in a chunk of `layers` layers.
@@ -195,6 +206,6 @@ fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
 
 /// Whole bytes, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
-fn bytes(size: f64) -> Bytes {
+pub(crate) fn bytes(size: f64) -> Bytes {
     Bytes(size.max(0.0).ceil() as u64)
 }

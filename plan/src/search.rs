@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Chunks, Family, Nanos};
+use pipeline::{Chunks, Family, Nanos, Vocabulary};
 use rayon::prelude::*;
 use sim::Replay;
 
 use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
 use crate::model::Recompute;
 use crate::orders::Orders;
-use crate::setup::{Cluster, Setup, Split, Zero};
+use crate::setup::{Cluster, Setup, Split, Unfit, Zero};
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
-const ROUND: usize = 64;
+const ROUND: usize = 32;
 
 /// The values that each part of a set-up may take; the replicas follow.
 #[derive(Clone, PartialEq, Debug)]
@@ -119,8 +119,13 @@ impl Space {
     }
 
     fn add_rest(&self, setup: &Setup, all: &mut Vec<Setup>) {
+        // A schedule with passes for it has the vocabulary on all stages.
+        let shared = match setup.family.vocabulary() {
+            Vocabulary::Whole => &self.vocabulary_parallel[..],
+            Vocabulary::OneBarrier | Vocabulary::TwoBarriers => &[true],
+        };
         for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
-            for (&split, &vocabulary_parallel) in pairs(&self.split, &self.vocabulary_parallel) {
+            for (&split, &vocabulary_parallel) in pairs(&self.split, shared) {
                 // One stage has nothing to deal or to share.
                 let single = setup.pipeline == 1;
                 if single && (split != self.split[0] || vocabulary_parallel) {
@@ -150,7 +155,20 @@ pub struct Found {
 }
 
 /// Why a set-up is left out although it may be possible.
-const NO_BETTER: &str = "slower than the best, even without a bubble";
+const NO_BETTER: &str = "slower than the best, even without avoidable bubbles";
+/// Why a set-up is left out that nobody waits for any more.
+pub const STOPPED: &str = "not looked at before the search was ended";
+
+/// Who waits for a search, and what several searches share.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Hears how many set-ups more are decided.
+    pub done: &'a (dyn Fn(u64) + Sync),
+    /// Whether to end with what is found so far.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Orders that were made before.
+    pub orders: &'a Orders,
+}
 
 /// The `count` fastest of `setups`. `done` hears how many more are decided.
 #[must_use]
@@ -160,70 +178,119 @@ pub fn search(
     count: usize,
     done: &(impl Fn(u64) + Sync),
 ) -> Found {
+    let orders = Orders::default();
+    search_with(ground, setups, count, Watch { done, stop: &|| false, orders: &orders })
+}
+
+/// The `count` fastest of `setups`, or of those that were looked at before `watch` ended it; of two
+/// that take as long, the one that is named first.
+#[must_use]
+pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: Watch<'_>) -> Found {
     let mut found = Found::default();
     // Costs are made again when they are needed: those of all set-ups would take gigabytes.
+    let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
+    let has_others = setups.iter().any(is_plain);
     let least = |setup: &Setup| {
+        // Beside schedules that keep activations, copies are for where those have no room.
+        let is_needless = has_others && setup.copies();
+        if is_needless && setup.recompute != Recompute::None {
+            Err(Unfit::Needless)?;
+        }
         let costed = ground.cost(setup)?;
         ground.check_least(&costed)?;
+        if is_needless && costed.has_room() {
+            Err(Unfit::Needless)?;
+        }
         Ok(ground.least(&costed))
     };
-    let bounds: Vec<(Setup, Result<Nanos, Rejected>)> =
-        setups.par_iter().map(|setup| (*setup, least(setup))).collect();
+    let bounds: Vec<Option<Result<Nanos, Rejected>>> =
+        setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
     let mut possible = Vec::new();
-    for (setup, bound) in bounds {
+    for (at, bound) in bounds.into_iter().enumerate() {
         match bound {
-            Ok(least) => possible.push((least, setup)),
-            Err(rejected) => {
-                found.leave_out(setup, &rejected);
-                done(1);
+            Some(Ok(least)) => {
+                possible.push((least, at));
+                continue;
             }
+            Some(Err(rejected)) => found.leave_out(setups[at], &rejected),
+            None => found.leave_out_all(STOPPED, 1),
         }
+        (watch.done)(1);
     }
-    // Stable: of those with the same bound, the first.
-    possible.sort_by_key(|(least, _)| *least);
-    let mut rest = possible.into_iter();
-    let orders = Orders::default();
-    loop {
-        let round: Vec<(Nanos, Setup)> = rest.by_ref().take(ROUND).collect();
-        let Some((least, _)) = round.first() else { break };
-        if found.best.len() >= count && found.best.last().is_some_and(|last| last.step <= *least) {
-            let left = round.len() as u64 + rest.len() as u64;
-            *found.left_out.entry(NO_BETTER.to_owned()).or_default() += left;
-            done(left);
-            break;
-        }
-        let decided = round.len() as u64;
-        found.simulate(ground, round, &orders, count);
-        done(decided);
+    possible.sort_unstable();
+    let mut best = Best { kept: Vec::new(), count };
+    let mut rest = &possible[..];
+    while !rest.is_empty() {
+        let hopeful = if (watch.stop)() { 0 } else { best.hopeful(rest) };
+        let reason = if hopeful == 0 && best.hopeful(rest) > 0 { STOPPED } else { NO_BETTER };
+        let hopeless = (rest.len() - hopeful) as u64;
+        found.leave_out_all(reason, hopeless);
+        let round;
+        (round, rest) = rest[..hopeful].split_at(hopeful.min(ROUND));
+        found.simulate(ground, setups, round, watch.orders, &mut best);
+        (watch.done)(hopeless + round.len() as u64);
     }
+    found.best = best.kept.into_iter().map(|(_, _, evaluation)| evaluation).collect();
     found
+}
+
+/// The fastest set-ups so far, by step and place.
+struct Best {
+    kept: Vec<(Nanos, usize, Evaluation)>,
+    count: usize,
+}
+
+impl Best {
+    fn add(&mut self, at: usize, evaluation: Evaluation) {
+        self.kept.push((evaluation.step, at, evaluation));
+    }
+
+    fn keep_count(&mut self) {
+        self.kept.sort_by_key(|&(step, at, _)| (step, at));
+        self.kept.truncate(self.count);
+    }
+
+    /// How many of `ascending` bounds and places could still be among the best.
+    fn hopeful(&self, ascending: &[(Nanos, usize)]) -> usize {
+        match self.kept.last() {
+            Some(&(step, at, _)) if self.kept.len() >= self.count => {
+                ascending.partition_point(|bound| *bound < (step, at))
+            }
+            _ => ascending.len(),
+        }
+    }
 }
 
 impl Found {
     fn simulate(
         &mut self,
         ground: &Ground<'_>,
-        round: Vec<(Nanos, Setup)>,
+        setups: &[Setup],
+        round: &[(Nanos, usize)],
         orders: &Orders,
-        count: usize,
+        best: &mut Best,
     ) {
-        let evaluate = |replay: &mut Replay, (_, setup): (Nanos, Setup)| {
-            let costed = ground.cost(&setup);
-            let evaluated = costed.and_then(|costed| ground.evaluate_in(costed, replay, orders));
-            (setup, evaluated)
+        let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
+            let costed = ground.cost(&setups[at]);
+            (at, costed.and_then(|costed| ground.evaluate_in(costed, replay, orders)))
         };
-        let all: Vec<_> = round.into_par_iter().map_init(Replay::new, evaluate).collect();
-        for (setup, evaluated) in all {
+        let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
+        for (at, evaluated) in all {
             match evaluated {
                 Ok(evaluation) => {
                     self.simulated += 1;
-                    self.best.push(evaluation);
+                    best.add(at, evaluation);
                 }
-                Err(rejected) => self.leave_out(setup, &rejected),
+                Err(rejected) => self.leave_out(setups[at], &rejected),
             }
         }
-        self.best.sort_by_key(|one| one.step);
-        self.best.truncate(count);
+        best.keep_count();
+    }
+
+    fn leave_out_all(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.left_out.entry(reason.to_owned()).or_default() += count;
+        }
     }
 
     fn leave_out(&mut self, setup: Setup, rejected: &Rejected) {
@@ -234,7 +301,7 @@ impl Found {
             }
             Rejected::Memory(_) => "more memory than a device has".to_owned(),
         };
-        *self.left_out.entry(reason).or_default() += 1;
+        self.leave_out_all(&reason, 1);
         if let Rejected::Memory(overflow) = rejected {
             let lacks = |overflow: &Overflow| overflow.needs.0 - overflow.has.0;
             if self.nearest.is_none_or(|(_, known)| lacks(overflow) < lacks(&known)) {

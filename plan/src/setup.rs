@@ -1,6 +1,6 @@
 //! A set-up: how a model, a batch and a cluster are cut against each other.
 
-use pipeline::{Bytes, Family};
+use pipeline::{Bytes, Choice, Family};
 use thiserror::Error;
 
 use crate::layer::Cut;
@@ -93,6 +93,12 @@ impl Setup {
         (together > 0 && batch > 0 && batch.is_multiple_of(together)).then(|| batch / together)
     }
 
+    /// Whether the schedule copies activations to the host.
+    #[must_use]
+    pub fn copies(&self) -> bool {
+        self.family.about().choice == Choice::Offload
+    }
+
     /// How one device of a stage sees the model.
     #[must_use]
     pub fn cut(&self, recipe: &Recipe) -> Cut {
@@ -110,6 +116,13 @@ impl Setup {
     #[must_use]
     pub const fn stage_stride(&self) -> u64 {
         self.tensor * self.context * self.data
+    }
+
+    /// The stage and the replica of device `device` of the cluster, from 0.
+    #[must_use]
+    pub const fn place_of(&self, device: u64) -> [u64; 2] {
+        let of_stage = device % self.stage_stride();
+        [device / self.stage_stride(), of_stage / (self.tensor * self.context)]
     }
 }
 
@@ -172,9 +185,18 @@ pub enum Unfit {
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
+    /// The schedule copies to the host.
+    #[error("a schedule that copies to the host, on devices whose link to it is not known")]
+    Host,
+    /// A set-up that copies to the host without need, beside others that do not copy.
+    #[error("copies to the host, where activations have room or are computed again")]
+    Needless,
     /// More passes than are simulated for a plan.
-    #[error("too many passes")]
+    #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
     TooLarge,
+    /// A step that takes years: a machine is far too slow.
+    #[error("a step of more than 30 years of work")]
+    Endless,
 }
 
 /// Checks divisibility.

@@ -1,5 +1,8 @@
 //! How layers are dealt to chunks.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::model::number;
 use crate::setup::Split;
 
@@ -44,17 +47,23 @@ impl Deal<'_> {
         for (stage, &layers) in of_stages.iter().enumerate() {
             work[stage] += number(layers) * self.layer[stage];
         }
+        // Times are not negative, so their bits are in their order.
+        let after =
+            |work: f64, stage: usize| Reverse(((work + self.layer[stage]).to_bits(), stage));
+        let all = work.iter().enumerate().map(|(stage, &work)| after(work, stage));
+        let mut next: BinaryHeap<Reverse<(u64, usize)>> = all.collect();
         for _ in of_stages.iter().sum()..self.layers {
-            let after = |stage: &usize| work[*stage] + self.layer[*stage];
-            let next = (0..work.len()).min_by(|a, b| after(a).total_cmp(&after(b)));
-            let Some(stage) = next else { break };
-            work[stage] += self.layer[stage];
+            let Some(mut first) = next.peek_mut() else { break };
+            let Reverse((bits, stage)) = *first;
             of_stages[stage] += 1;
+            *first = after(f64::from_bits(bits), stage);
+        }
+        let mut chunks_of = vec![Vec::new(); of_stages.len()];
+        for (chunk, &stage) in self.stages.iter().enumerate() {
+            chunks_of[stage].push(chunk);
         }
         let mut dealt = vec![0; self.stages.len()];
-        for (stage, layers) in of_stages.into_iter().enumerate() {
-            let own: Vec<usize> =
-                (0..dealt.len()).filter(|&chunk| self.stages[chunk] == stage).collect();
+        for (layers, own) in of_stages.into_iter().zip(chunks_of) {
             let chunks = own.len().max(1) as u64;
             for (at, chunk) in (0..).zip(own) {
                 dealt[chunk] = layers / chunks + u64::from(at < layers % chunks);

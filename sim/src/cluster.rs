@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bytes, Nanos, Placement, Shape};
 use thiserror::Error;
 
 /// A data rate in bytes per second, at least 1.
@@ -275,6 +275,23 @@ impl Cluster {
     pub fn time_alone(&self, from: usize, to: usize, bytes: Bytes) -> Nanos {
         let route = self.route(from, to);
         Nanos(route.latency.0.saturating_add(self.time_on_wires(&route, bytes.0)))
+    }
+
+    /// The longest time that `bytes` take between two neighbouring chunks of a pipeline on `seats`
+    /// while nothing else moves: what a family reckons with when it orders passes.
+    #[must_use]
+    pub fn longest_hop(
+        &self,
+        seats: &Seats,
+        (shape, placement): (Shape, Placement),
+        bytes: Bytes,
+    ) -> Nanos {
+        let device = |chunk| seats.device(placement.stage(shape, chunk, 0));
+        let hop = |chunk: u16| {
+            let (from, to) = (device(chunk), device(chunk + 1));
+            self.time_alone(from, to, bytes).max(self.time_alone(to, from, bytes))
+        };
+        (0..shape.chunks() - 1).map(hop).max().unwrap_or_default()
     }
 
     /// How long the wires of `route` take for `bytes`, rounded down, in nanoseconds.

@@ -18,7 +18,8 @@ use crate::keys::{key_set, list, text};
 #[command(next_help_heading = "Cluster, memory and step boundary")]
 pub struct HardwareKeys {
     /// What the pipeline runs on: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of
-    /// that form [default: links that are never shared, with --hop]
+    /// that form, in a scenario first looked for in its folder [default: links that are never
+    /// shared, with --hop]
     #[arg(long, value_name = "NAME|FILE")]
     pub cluster: Option<String>,
     /// Which device each stage sits on: contiguous, across-nodes, or a list such as 0,0,1,1

@@ -103,14 +103,7 @@ impl Hardware {
     /// The longest time a value takes between two neighbouring chunks while nothing else moves:
     /// what a family reckons with when it orders passes.
     pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
-        let device = |chunk| self.seats.device(placement.stage(shape, chunk, 0));
-        let hop = |chunk: u16| {
-            let (from, to) = (device(chunk), device(chunk + 1));
-            let ways = [(from, to), (to, from)];
-            let alone = ways.map(|(a, b)| self.cluster.time_alone(a, b, self.messages.bytes));
-            alone[0].max(alone[1])
-        };
-        (0..shape.chunks() - 1).map(hop).max().unwrap_or_default()
+        self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
     }
 
     /// Time of the optimizer on a stage.

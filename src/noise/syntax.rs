@@ -25,6 +25,9 @@ pub enum SyntaxError {
     /// No stall.
     #[error("`{0}` is no stall: write PROBABILITY:TIME, as in 0.001:50ms")]
     Stall(String),
+    /// No straggler.
+    #[error("`{0}` is no straggler: write PROBABILITY:FACTOR, as in 0.0001:1.5")]
+    Straggler(String),
     /// No number.
     #[error("`{0}` is not a number")]
     Number(String),
@@ -149,6 +152,25 @@ impl FromStr for Stall {
         let parts = text.split_once(':');
         let (probability, length) = parts.ok_or_else(|| SyntaxError::Stall(text.to_owned()))?;
         Ok(Self { probability: number(probability)?, length: length.trim().parse()? })
+    }
+}
+
+/// `0.0001:1.5`: how likely a device is slow for a step, and how slow.
+#[derive(Clone, Copy, Debug)]
+pub struct Straggler {
+    /// How likely.
+    pub probability: f64,
+    /// How many times as long its work takes.
+    pub factor: f64,
+}
+
+impl FromStr for Straggler {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let parts = text.split_once(':');
+        let (probability, factor) = parts.ok_or_else(|| SyntaxError::Straggler(text.to_owned()))?;
+        Ok(Self { probability: number(probability)?, factor: number(factor)? })
     }
 }
 

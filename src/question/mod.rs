@@ -16,6 +16,7 @@ pub use copies::{Ratio, offloaded};
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use vocabulary::Barriers;
 
 use crate::error::Error;
 use crate::hardware::{self, Hardware};

@@ -3,7 +3,6 @@
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::vocabulary::padded;
 use super::{Rule, amounts};
 use crate::hardware;
 use crate::keys::Keys;
@@ -80,7 +79,7 @@ fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     }
     let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
     let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
-    let padded = padded(told, stages);
+    let padded = Vocabulary::padded(told, stages);
     let note =
         format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
     Some(note)

@@ -4,10 +4,25 @@
 //! behind a broadcast that nobody waits for (Vocabulary Parallelism, appendix C), so that only their
 //! time on the stage counts: they are parts of S and of T.
 
-use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, Vocabulary};
+use std::str::FromStr;
+
+use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, UnitError, Vocabulary};
 
 use super::Rule;
 use crate::keys::Keys;
+
+/// The times of the barriers behind S and behind T: `90us` for both, or `90us,400us`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Barriers(pub [Nanos; 2]);
+
+impl FromStr for Barriers {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (behind_s, behind_t) = text.split_once(',').unwrap_or((text, text));
+        Ok(Self([behind_s.trim().parse()?, behind_t.trim().parse()?]))
+    }
+}
 
 /// Checks that S and T have times where `rule` has them.
 pub(super) fn check(keys: &Keys, rule: &Rule, shape: Shape) -> Result<(), Fault> {
@@ -50,12 +65,9 @@ pub(super) fn times(keys: &Keys, shape: Shape) -> Result<Vec<ShardTimes>, Fault>
 
 /// The times of the collectives.
 pub(super) fn collectives(keys: &Keys) -> Collectives {
-    let barrier = keys.vocab_barrier.unwrap_or_default();
-    Collectives {
-        broadcast: keys.vocab_broadcast.unwrap_or_default(),
-        statistics: barrier,
-        hidden_gradient: barrier,
-    }
+    let Barriers([statistics, hidden_gradient]) = keys.vocab_barrier.unwrap_or_default();
+    let broadcast = keys.vocab_broadcast.unwrap_or_default();
+    Collectives { broadcast, statistics, hidden_gradient }
 }
 
 /// One for every stage, from one for all or one per stage.
@@ -75,25 +87,18 @@ pub(super) fn by_stage<T: Copy>(
     }
 }
 
-/// V up to a multiple of 2p, so that every shard has as many rows.
-pub fn padded(vocabulary: u64, stages: usize) -> u64 {
-    vocabulary.checked_next_multiple_of((stages as u64).saturating_mul(2)).unwrap_or(u64::MAX)
-}
-
-/// From 6bshV FLOPs over p stages: a third of them, the logits, in S; with one barrier another, for
-/// the gradient of the last chunk's output. The rest is T.
+/// From 6bshV FLOPs over p stages, in S and T by thirds.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn derived(keys: &Keys, shape: Shape, tflops: f64) -> Result<ShardTimes, Fault> {
-    let vocabulary = padded(keys.hardware.vocabulary.unwrap_or(0), shape.stages());
+    let told = keys.hardware.vocabulary.unwrap_or(0);
+    let vocabulary = Vocabulary::padded(told, shape.stages());
     let sizes = [keys.hidden, keys.seq, keys.microbatch_size, Some(vocabulary)];
     let elements: f64 = sizes.iter().map(|size| size.unwrap_or(0) as f64).product();
     let third = 2.0 * elements / shape.stages() as f64 / (tflops * 1e12) * 1e9;
     if third >= 1e18 {
         return Err(Fault::Overflow { what: "the times" });
     }
-    let [one, two] = [third, 2.0 * third].map(|time| Nanos(time.round() as u64));
-    Ok(match shape.vocabulary() {
-        Vocabulary::OneBarrier => ShardTimes { before: two, after: one },
-        Vocabulary::Whole | Vocabulary::TwoBarriers => ShardTimes { before: one, after: two },
-    })
+    let thirds = shape.vocabulary().thirds().map(f64::from);
+    let [before, after] = thirds.map(|count| Nanos((count * third).round() as u64));
+    Ok(ShardTimes { before, after })
 }

@@ -144,7 +144,7 @@ impl Reader<'_> {
             }
             let keys = scenario::single(key.clone(), item);
             let mut keys = keys.map_err(|error| self.fail(place, error.message()))?;
-            keys.profiles_in(self.file.parent().unwrap_or(Path::new("")));
+            keys.files_in(self.file.parent().unwrap_or(Path::new("")));
             values.push((label, keys));
         }
         Ok(Axis { key: key.get_ref().to_string(), place, values: Values::List(values) })

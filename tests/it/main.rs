@@ -28,6 +28,8 @@ mod machine;
 mod paper;
 mod pipeoffload;
 mod plan;
+mod plan_bars;
+mod plan_noise;
 mod processes;
 mod removal;
 mod room;

@@ -379,30 +379,38 @@ fn signals(process: u32, mask: &str) -> u64 {
     line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
 }
 
+/// Sends a Ctrl-C as soon as `child` listens to it; not where it is ignored.
+#[cfg(target_os = "linux")]
+pub(crate) fn press_ctrl_c(child: &mut std::process::Child) -> bool {
+    const SIGINT: u64 = 1 << 1;
+    if signals(child.id(), "SigIgn:") & SIGINT != 0 {
+        eprintln!("skipped: Ctrl-C is ignored here");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return false;
+    }
+    while signals(child.id(), "SigCgt:") & SIGINT == 0 {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = format!("kill -INT {}", child.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    true
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_keeps_the_best() {
     use std::process::{Command, Stdio};
-    use std::time::Duration;
 
-    const SIGINT: u64 = 1 << 1;
     let long = "search --stages 8 --microbatches 24 --forward 20ms --backward-input 21ms \
                 --backward-weight 15ms --hop 5ms --memory-limit 1.3p --effort 1000000";
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
     child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    if signals(child.id(), "SigIgn:") & SIGINT != 0 {
-        eprintln!("skipped: Ctrl-C is ignored here");
-        child.kill().unwrap();
-        child.wait().unwrap();
+    if !press_ctrl_c(&mut child) {
         return;
     }
-    while signals(child.id(), "SigCgt:") & SIGINT == 0 {
-        assert_eq!(child.try_wait().unwrap(), None);
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let kill = format!("kill -INT {}", child.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert!(stdout(&output).contains("published"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));

@@ -44,6 +44,10 @@ fn barriers_by_hand() {
     assert_eq!(makespan("--schedule vocab-1 --vocab-broadcast 500us"), 14_500_000);
     // With one barrier T goes before BW1 in the order, and is not waited for on the other stage.
     assert_eq!(makespan("--schedule vocab-2 --vocab-barrier 500us"), 14_500_000);
+    let behind =
+        |barriers: &str| makespan(&format!("--schedule vocab-1 --vocab-barrier {barriers}"));
+    assert_eq!(behind("500us,500us"), behind("500us"));
+    assert_eq!(behind("1ms,0ns"), behind("0ns,1ms"));
     assert_eq!(makespan("--schedule vocab-2 --vocab-t 1ms,0ms"), 13_000_000);
     assert_eq!(makespan("--schedule vocab-1 --vocab-t 1ms,0ms"), 14_000_000);
     assert_eq!(makespan("--schedule vocab-1 --vocab-input-forward 1ms"), 15_000_000);
@@ -102,6 +106,7 @@ fn bad_questions() {
     refused(&one("--vocab-s 1ms"), &["--vocab-t missing"]);
     refused(&one("--vocab-t 1ms"), &["--vocab-s missing"]);
     refused(&one("--vocab-barrier 1ms"), &["--vocab-s, --vocab-t missing"]);
+    refused(&one("--vocab-barrier 1ms,2ms,3ms"), &["2ms,3ms"]);
     refused(
         &one("--vocab-s 1ms,2ms --vocab-t 1ms"),
         &["vocab-s has 2 values", "4 (one per stage)"],

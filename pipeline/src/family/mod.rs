@@ -326,6 +326,26 @@ impl Family {
         timed || self.about().limit != LimitUse::Checked
     }
 
+    /// Whether every backward of its orders is whole: B and W in one pass.
+    #[must_use]
+    pub const fn has_whole_backwards(self) -> bool {
+        matches!(
+            self,
+            Self::GPipe
+                | Self::OneFOneB
+                | Self::Interleaved
+                | Self::OneFOneBV
+                | Self::Seq1F1B
+                | Self::Chimera
+                | Self::Hanayo
+                | Self::PipeDream
+                | Self::PipeDream2Bw
+                | Self::Vocab1
+                | Self::Vocab2
+                | Self::Interlaced1F1B
+        )
+    }
+
     /// The order of every stage for `problem`.
     ///
     /// A memory limit shapes the order of the families that say so ([`LimitUse`]); for the others

@@ -18,15 +18,21 @@
 //! memory is full. Here that pass waits for a later round, and a forward on the way down leaves
 //! room for one on the way up: where M_W <= M_B, every shape ends under every limit that holds one
 //! microbatch. In the published settings nothing waits, and the orders are the published ones.
+//!
+//! What cannot be kept is not built: a way to fill gaps that never comes up, an allowance that
+//! changes no decision, and the rest of an order that neither is short enough nor tells how much to
+//! allow.
 
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
 use super::{About, Chunks, LimitUse};
-use crate::costs::{Costs, Footprints};
+use crate::costs::{Footprint, PassTimes};
 use crate::fault::Fault;
-use crate::pass::{Kind, Pass};
+use crate::pass::Kind;
 use crate::problem::{Limit, Limits, Problem};
 use crate::schedule::{Order, Schedule};
 use crate::shape::{Placement, Shape};
@@ -49,23 +55,40 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
         Some(limits) => limits,
         None => Limits::new(problem.shape(), &[Bytes(u64::MAX)])?,
     };
-    let mut best: Option<Built> = None;
-    for fill in FILLS {
-        let built = build_repeatedly(problem, &limits, fill)?;
-        if best.as_ref().is_none_or(|best| built.span < best.span) {
-            best = Some(built);
-        }
-    }
-    let orders = best.map(|best| best.orders).unwrap_or_default();
+    let search = Search { problem, limits: &limits, work: work(problem), best: None };
+    let orders = search.all()?;
     Schedule::new(problem.shape(), Placement::Vee, orders)
+}
+
+/// What each stage works in all, in nanoseconds.
+fn work(problem: &Problem) -> Vec<u64> {
+    let shape = problem.shape();
+    let sum = |chunk: u16| {
+        let times = problem.costs().chunks()[usize::from(chunk)];
+        (times.forward + times.backward_input + times.backward_weight).0
+    };
+    let both = |stage| Placement::Vee.chunks_of(shape, stage).map(sum).sum::<u64>();
+    (0..shape.stages()).map(|stage| both(stage) * u64::from(shape.microbatches())).collect()
 }
 
 /// Whether a gap shorter than W, too long to wait, is filled before a forward, and before a
 /// backward on the way up.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Fill {
     forward: bool,
     backward: bool,
+}
+
+impl Fill {
+    /// Whether `other` comes to the same where only `asked` came up.
+    const fn is_like(self, other: Self, asked: Self) -> bool {
+        (!asked.forward || self.forward == other.forward)
+            && (!asked.backward || self.backward == other.backward)
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self { forward: self.forward || other.forward, backward: self.backward || other.backward }
+    }
 }
 
 const FILLS: [Fill; 4] = [
@@ -79,28 +102,82 @@ struct Built {
     orders: Vec<Order>,
     idle: Vec<u64>,
     span: u64,
+    /// Which gaps came up that may be filled or not.
+    asked: Fill,
+    /// The allowances of each stage, from the first to below the second, that decide all the same.
+    same: Vec<(u64, u64)>,
 }
 
-/// Builds, and builds again allowing each stage the wait it had before, while that helps.
-fn build_repeatedly(problem: &Problem, limits: &Limits, fill: Fill) -> Result<Built, Fault> {
-    let mut allowance = vec![0; problem.shape().stages()];
-    let mut least_idle = u64::MAX;
-    let mut best: Option<Built> = None;
-    loop {
-        let built = Build::new(problem, limits, fill, &allowance).all()?;
-        let max_idle = built.idle.iter().copied().max().unwrap_or(0);
-        let improved = max_idle < least_idle;
-        least_idle = max_idle;
-        allowance = built.idle.iter().map(|idle| max_idle - idle).collect();
-        let kept = match best {
-            Some(best) if best.span <= built.span => best,
-            _ => built,
-        };
-        if !improved {
-            return Ok(kept);
+/// The order with the smallest span so far.
+struct Search<'a> {
+    problem: &'a Problem,
+    limits: &'a Limits,
+    /// What each stage works: no span is shorter.
+    work: Vec<u64>,
+    best: Option<Built>,
+}
+
+impl Search<'_> {
+    fn all(mut self) -> Result<Vec<Order>, Fault> {
+        let least = self.work.iter().copied().max().unwrap_or(0);
+        let mut tried: Vec<(Fill, Fill)> = Vec::new();
+        for fill in FILLS {
+            if tried.iter().any(|(known, asked)| known.is_like(fill, *asked)) {
+                continue;
+            }
+            let asked = self.build_repeatedly(fill)?;
+            if self.best_span() <= least {
+                break;
+            }
+            tried.push((fill, asked));
         }
-        best = Some(kept);
+        Ok(self.best.map(|best| best.orders).unwrap_or_default())
     }
+
+    fn best_span(&self) -> u64 {
+        self.best.as_ref().map_or(u64::MAX, |best| best.span)
+    }
+
+    /// Builds, and builds again allowing each stage the wait it had before, while that helps. Which
+    /// gaps came up.
+    fn build_repeatedly(&mut self, fill: Fill) -> Result<Fill, Fault> {
+        let mut allowance = vec![0; self.work.len()];
+        let mut least_idle = u64::MAX;
+        let mut asked = Fill::default();
+        loop {
+            let bar = Bar { idle: least_idle, span: self.best_span() };
+            let build = Build::new(self.problem, self.limits, fill, &allowance, &self.work);
+            let built = match build.all(bar)? {
+                Ok(built) => built,
+                Err(Hopeless { asked: more }) => return Ok(asked.or(more)),
+            };
+            asked = asked.or(built.asked);
+            let max_idle = built.idle.iter().copied().max().unwrap_or(0);
+            let improved = max_idle < least_idle;
+            least_idle = max_idle;
+            allowance = built.idle.iter().map(|idle| max_idle - idle).collect();
+            let mut decided = allowance.iter().zip(&built.same);
+            let is_same = decided.all(|(allowed, (from, below))| (from..below).contains(&allowed));
+            if built.span < self.best_span() {
+                self.best = Some(built);
+            }
+            if !improved || is_same {
+                return Ok(asked);
+            }
+        }
+    }
+}
+
+/// What an order must be below, in idle time of the stage that waits most or in span, to be of use.
+#[derive(Clone, Copy)]
+struct Bar {
+    idle: u64,
+    span: u64,
+}
+
+/// An order that was given up.
+struct Hopeless {
+    asked: Fill,
 }
 
 /// The way through the model: down the stages first, then up.
@@ -121,24 +198,62 @@ impl Way {
 }
 
 /// A stage while its order grows. Times in nanoseconds.
-#[derive(Default)]
 struct Stage {
+    /// Its chunks, by way.
+    chunks: [Chunk; 2],
+    limit: Bytes,
     /// Forwards and backwards done, by way.
     forwards: [u32; 2],
     backwards: [u32; 2],
-    /// W passes whose B is done, oldest first.
-    waiting: VecDeque<Pass>,
+    /// W passes whose B is done, by way and microbatch, oldest first.
+    waiting: VecDeque<(Way, u32)>,
     held: Bytes,
     /// The part of `held` that the waiting W passes free.
     held_by_waiting: Bytes,
-    start: u64,
     end: u64,
     /// Time spent waiting since the first forward.
     idle: u64,
+    /// The allowances, from the first to below the second, that decide as this one did.
+    same: (u64, u64),
     order: Order,
 }
 
+/// A chunk, what it takes and what it holds.
+#[derive(Clone, Copy)]
+struct Chunk {
+    at: u16,
+    times: PassTimes,
+    holds: Footprint,
+}
+
 impl Stage {
+    fn new(problem: &Problem, limits: &Limits, stage: usize) -> Self {
+        let shape = problem.shape();
+        let down = u16::try_from(stage).unwrap_or(u16::MAX);
+        let chunks = [down, shape.chunks() - 1 - down].map(|at| Chunk {
+            at,
+            times: problem.costs().chunks()[usize::from(at)],
+            holds: problem.footprints().of(at),
+        });
+        Self {
+            chunks,
+            limit: limits.of(stage),
+            forwards: [0; 2],
+            backwards: [0; 2],
+            waiting: VecDeque::new(),
+            held: Bytes(0),
+            held_by_waiting: Bytes(0),
+            end: 0,
+            idle: 0,
+            same: (0, u64::MAX),
+            order: Order::with_capacity(6 * shape.microbatches() as usize),
+        }
+    }
+
+    fn chunk(&self, way: Way) -> Chunk {
+        self.chunks[way as usize]
+    }
+
     fn done(&self, kind: Kind, way: Way) -> u32 {
         if kind == Kind::F { self.forwards[way as usize] } else { self.backwards[way as usize] }
     }
@@ -151,69 +266,84 @@ impl Stage {
 struct Build<'a> {
     stages: Vec<Stage>,
     shape: Shape,
-    costs: &'a Costs,
-    footprints: &'a Footprints,
-    limits: &'a Limits,
+    hop: u64,
     fill: Fill,
     /// How much longer than other stages each may wait.
     allowance: &'a [u64],
+    /// What each stage works in all.
+    work: &'a [u64],
     /// The most any stage has waited so far.
     max_idle: u64,
-    /// End of the pass that makes each value, by row and microbatch; [`NOT_MADE`] before.
+    /// The longest span so far: a stage takes what it works and what it waits.
+    span: u64,
+    /// Which gaps came up that may be filled or not.
+    asked: Fill,
+    /// The ways of the backwards of a round.
+    ways: Vec<Way>,
+    /// End of the pass that makes each value, by microbatch, kind, way and stage: what is asked for
+    /// one after the other lies side by side.
     made: Vec<u64>,
 }
 
-const NOT_MADE: u64 = u64::MAX;
-
 impl<'a> Build<'a> {
-    fn new(problem: &'a Problem, limits: &'a Limits, fill: Fill, allowance: &'a [u64]) -> Self {
+    fn new(
+        problem: &'a Problem,
+        limits: &'a Limits,
+        fill: Fill,
+        allowance: &'a [u64],
+        work: &'a [u64],
+    ) -> Self {
         let shape = problem.shape();
-        let passes = 6 * shape.microbatches() as usize;
-        let stage = |_| Stage { order: Order::with_capacity(passes), ..Stage::default() };
         Self {
-            stages: (0..shape.stages()).map(stage).collect(),
+            stages: (0..shape.stages()).map(|stage| Stage::new(problem, limits, stage)).collect(),
             shape,
-            costs: problem.costs(),
-            footprints: problem.footprints(),
-            limits,
+            hop: problem.costs().hop().0,
             fill,
             allowance,
+            work,
             max_idle: 0,
-            made: vec![NOT_MADE; shape.value_cells()],
+            span: work.iter().copied().max().unwrap_or(0),
+            asked: Fill::default(),
+            ways: Vec::new(),
+            made: vec![0; shape.value_cells()],
         }
     }
 
-    fn all(mut self) -> Result<Built, Fault> {
+    /// The whole order, unless it turns out to be of no use.
+    fn all(mut self, bar: Bar) -> Result<Result<Built, Hopeless>, Fault> {
         self.first_forward_round_trip()?;
         self.even_out_forwards();
-        while self.backward_everywhere() | self.forward_everywhere() {}
-        for stage in 0..self.stages.len() {
-            while self.put_weight(stage) {}
+        while self.backward_everywhere() | self.forward_everywhere() {
+            if self.max_idle >= bar.idle && self.span >= bar.span {
+                return Ok(Err(Hopeless { asked: self.asked }));
+            }
         }
-        let span = self.stages.iter().map(|stage| stage.end - stage.start).max().unwrap_or(0);
+        for stage in &mut self.stages {
+            while stage.put_weight() {}
+        }
         let idle = self.stages.iter().map(|stage| stage.idle).collect();
+        let same = self.stages.iter().map(|stage| stage.same).collect();
         let orders = self.stages.into_iter().map(|stage| stage.order).collect();
-        Ok(Built { orders, idle, span })
+        Ok(Ok(Built { orders, idle, span: self.span, asked: self.asked, same }))
     }
 
     /// Phase 1. Stage i keeps room for what phase 2 gives to the stages behind it, hence 2 + 2 i.
     fn first_forward_round_trip(&mut self) -> Result<(), Fault> {
         let last = self.stages.len() - 1;
         for i in 0..=last {
-            self.room_for(i, self.next(i, Kind::F, Down))?;
+            self.room_for(i, Down)?;
             self.put(i, Kind::F, Down);
         }
         self.put(last, Kind::F, Up);
         for i in (0..last).rev() {
             let back = self.arrival(i, Kind::F, Up).unwrap_or(0);
-            let [down, up] = [Down, Up].map(|way| self.chunk(i, way));
-            let forward = self.costs.of(Pass::f(down, 0)).0;
-            let unit = self.until_backward(down).max(self.until_backward(up));
+            let [down, up] = self.stages[i].chunks;
+            let unit = down.holds.until_backward.max(up.holds.until_backward);
             let room = unit.0.saturating_mul(2 + 2 * i as u64);
-            while self.stages[i].held.0.saturating_add(room) <= self.limits.of(i).0
-                && self.stages[i].end + forward <= back
+            while self.stages[i].held.0.saturating_add(room) <= self.stages[i].limit.0
+                && self.stages[i].end + down.times.forward.0 <= back
                 && self.has_left(i, Kind::F, Down)
-                && (0..=i).all(|j| self.room_for(j, self.next(j, Kind::F, Down)).is_ok())
+                && (0..=i).all(|j| self.room_for(j, Down).is_ok())
             {
                 (0..=i).for_each(|j| self.put(j, Kind::F, Down));
             }
@@ -249,17 +379,21 @@ impl<'a> Build<'a> {
 
     /// Phase 3, backwards: on the way down the model they travel up the stages, last stage first.
     fn backward_everywhere(&mut self) -> bool {
-        let ways: Vec<Way> = (0..self.stages.len()).map(|i| self.way_of_backward(i)).collect();
+        let mut ways = std::mem::take(&mut self.ways);
+        ways.clear();
+        ways.extend((0..self.stages.len()).map(|i| self.way_of_backward(i)));
         let down = (0..self.stages.len()).rev().filter(|&i| ways[i] == Down);
         let up = (0..self.stages.len()).filter(|&i| ways[i] == Up);
         let mut any = false;
         for i in down.chain(up) {
             let ready = |way: &Way| self.is_ready(i, Kind::B, *way);
             let Some(way) = [ways[i], ways[i].other()].into_iter().find(ready) else { continue };
-            self.fill_gap(i, Kind::B, way, way == Down || self.fill.backward);
-            self.put(i, Kind::B, way);
+            let arrival = self.arrival(i, Kind::B, way);
+            self.fill_gap(i, Kind::B, way, arrival);
+            self.put_behind(i, Kind::B, way, arrival);
             any = true;
         }
+        self.ways = ways;
         any
     }
 
@@ -279,9 +413,10 @@ impl<'a> Build<'a> {
         for i in 0..self.stages.len() {
             let way = self.way_of_forward(i).filter(|&way| self.can_forward(i, way));
             let Some(way) = way else { continue };
-            self.make_room(i, self.next(i, Kind::F, way));
-            self.fill_gap(i, Kind::F, way, self.fill.forward);
-            self.put(i, Kind::F, way);
+            self.make_room(i, Kind::F, way);
+            let arrival = self.arrival(i, Kind::F, way);
+            self.fill_gap(i, Kind::F, way, arrival);
+            self.put_behind(i, Kind::F, way, arrival);
             any = true;
         }
         any

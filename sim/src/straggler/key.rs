@@ -14,6 +14,7 @@ pub(super) enum Purpose {
     Hop = 2,
     Stall = 3,
     Validation = 4,
+    Straggler = 5,
 }
 
 /// The common part of the keys of one replica and iteration.
@@ -53,6 +54,11 @@ impl Key {
     /// The random numbers of the validation after a step.
     pub(super) fn validation(self) -> SplitMix64 {
         self.rng(0, (Purpose::Validation as u64) << 56)
+    }
+
+    /// The random numbers of who is slow in the iteration.
+    pub(super) fn stragglers(self) -> SplitMix64 {
+        self.rng(0, (Purpose::Straggler as u64) << 56)
     }
 
     fn rng(self, place: u64, work: u64) -> SplitMix64 {

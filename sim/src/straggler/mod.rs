@@ -116,6 +116,33 @@ pub fn failing_steps(seed: u64, steps: u32, probability: f64) -> Result<Vec<u32>
     Ok((0..steps).filter(fails).collect())
 }
 
+/// Which of `places` are slow in `replica`, ascending, where each is with `probability` by itself
+/// and at least one is: what hardly ever happens can so be drawn as often as the rest, and weighed.
+///
+/// # Errors
+/// If `probability` is none, or 0, so that there is no such draw.
+pub fn straggling(
+    seed: u64,
+    replica: u64,
+    places: usize,
+    probability: f64,
+) -> Result<Vec<usize>, StragglerError> {
+    if !(probability > 0.0 && probability <= 1.0) {
+        return Err(StragglerError::Probability(probability));
+    }
+    let mut rng = Key::new(seed, replica, 0).stragglers();
+    // The first is at k or before with (1 - (1-q)^(k+1)) / (1 - (1-q)^n).
+    let none = libm::log1p(-probability);
+    #[allow(clippy::cast_precision_loss)] // As many as stages.
+    let any = -libm::expm1(none * places as f64);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast saturates.
+    let first = (libm::log1p(-any * rng.random::<f64>()) / none) as usize;
+    let first = first.min(places.saturating_sub(1));
+    let rest = (first + 1..places).filter(|_| rng.random::<f64>() < probability);
+    let rest: Vec<usize> = rest.collect();
+    Ok(std::iter::once(first).chain(rest).collect())
+}
+
 impl Stragglers {
     /// No noise yet, over a pipeline of `stages` that each have a device of their own.
     #[must_use]

@@ -301,3 +301,28 @@ fn the_engine_meets_the_same_weather() {
         assert_ne!(run.metrics(0).stages[1].busy, run.metrics(1).stages[1].busy);
     }
 }
+
+/// Given that at least one of n is slow, k is slow with q / (1 - (1-q)^n), whoever k is.
+#[test]
+fn those_that_straggle_do_so_as_often_as_they_should() {
+    const DRAWS: u64 = 40_000;
+    for (places, probability) in [(4, 0.3), (5, 1e-9), (3, 1.0), (1, 0.5)] {
+        let mut counts = vec![0u32; places];
+        for replica in 0..DRAWS {
+            let slow = straggling(7, replica, places, probability).unwrap();
+            assert!(!slow.is_empty() && slow.windows(2).all(|two| two[0] < two[1]));
+            slow.iter().for_each(|&place| counts[place] += 1);
+        }
+        let n = f64::from(u32::try_from(places).unwrap());
+        let any = -libm::expm1(n * libm::log1p(-probability));
+        for count in counts {
+            let share = f64::from(count) / DRAWS as f64;
+            // Five standard deviations.
+            let margin = 5.0 * (share * (1.0 - share) / DRAWS as f64).sqrt();
+            assert!((share - probability / any).abs() <= margin + 1e-9, "{places} {probability}");
+        }
+    }
+    for probability in [0.0, -0.1, 1.1, f64::NAN] {
+        assert!(straggling(7, 0, 4, probability).is_err());
+    }
+}

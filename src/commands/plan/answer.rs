@@ -1,25 +1,36 @@
 //! What a question comes to: plans with their time, money and error bars.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::Nanos;
 use plan::{
-    Cluster, Evaluation, Failures, Found, Ground, Machine, Overflow, Setup, number, percentiles,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Orders, Overflow, Setup,
+    Watch, number, percentiles_with,
 };
 
 use super::question::{Paid, Question};
+use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
-use crate::progress;
+use crate::{interrupt, progress};
+
+/// Why a set-up is left out that replay has room for: values on their way take memory too, and
+/// orders that follow times may be others.
+const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
+/// The least share of time that failures must leave: below, days and dollars say nothing.
+const LEAST_GOODPUT: f64 = 1e-6;
+/// Why a set-up is left out that leaves less.
+const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
 /// A set-up with all that a planner asks of it.
 pub struct Plan {
     /// Its cluster, by number.
     pub cluster: usize,
-    /// What was simulated.
-    pub evaluation: Evaluation,
-    /// The step that half of all, and 95 %, do not exceed under noise.
-    pub percentiles: [Nanos; 2],
+    /// What the event engine ran.
+    pub finalist: Finalist,
+    /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
+    /// before enough were drawn.
+    pub percentiles: Option<[Nanos; 2]>,
     /// Tokens a second, by the nominal step.
     pub tokens_per_second: f64,
     /// Model FLOPs utilisation.
@@ -34,7 +45,7 @@ pub struct Plan {
     pub days: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
-    /// Mean error of the constants of its machines, as a share of the step.
+    /// How far its step may be off, as a share: the widest bar of its machines.
     pub error: f64,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
@@ -48,12 +59,22 @@ pub struct Searched {
     pub found: Found,
 }
 
+impl Searched {
+    /// Leaves out, for `reason`, a set-up that was simulated.
+    fn leave_out(&mut self, reason: &str) {
+        *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
+        self.found.simulated -= 1;
+    }
+}
+
 /// The answer to a question.
 pub struct Answer {
     /// By cluster.
     pub searched: Vec<Searched>,
     /// All plans: by cluster, the fastest first.
     pub plans: Vec<Plan>,
+    /// How far the steps of each machine may be off.
+    pub bars: Vec<ErrorBar>,
 }
 
 impl Question {
@@ -72,11 +93,11 @@ impl Question {
         }
     }
 
-    /// Searches every cluster and makes plans of the best.
+    /// Searches every cluster and makes plans of the best; after a Ctrl-C of those found so far.
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub fn answer(&self) -> Result<Answer, Error> {
+    pub fn answer(&self, orders: &Orders) -> Result<Answer, Error> {
         let setups = self.clusters.iter().map(|cluster| {
             self.space.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
@@ -89,30 +110,114 @@ impl Question {
         let mut searched = Vec::new();
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
             let ground = self.ground(cluster);
-            let found = plan::search(&ground, setups, self.plans, &|count| bar.inc(count));
+            let done = |count| bar.inc(count);
+            let watch = Watch { done: &done, stop: &interrupt::asked, orders };
+            let found = plan::search_with(&ground, setups, self.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
         }
         bar.finish_and_clear();
-        let mut plans = Vec::new();
-        for (cluster, one) in searched.iter_mut().enumerate() {
-            for evaluation in std::mem::take(&mut one.found.best) {
-                plans.push(self.plan(cluster, evaluation)?);
-            }
+        let finalists = self.finalists(&mut searched)?;
+        if finalists.iter().all(Vec::is_empty) {
+            return Err(self.no_plan(&searched));
         }
+        let bars = self.bars()?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.is_empty() {
-            return Err(self.fits_nowhere(&searched));
+            return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        self.check_deadline(&plans)?;
-        Ok(Answer { searched, plans })
+        if !interrupt::asked() {
+            self.check_deadline(&plans)?;
+        }
+        Ok(Answer { searched, plans, bars })
+    }
+
+    /// The best set-ups of each cluster as the engine runs them, the fastest first; after a Ctrl-C
+    /// only one of each.
+    fn finalists(&self, searched: &mut [Searched]) -> Result<Vec<Vec<Finalist>>, Error> {
+        let found = searched.iter().map(|one| one.found.best.len()).sum();
+        let bar = progress::bar(found, "plans on shared wires");
+        let mut all = Vec::new();
+        for (cluster, one) in self.clusters.iter().zip(searched) {
+            let mut finalists: Vec<Finalist> = Vec::new();
+            for evaluation in std::mem::take(&mut one.found.best) {
+                if interrupt::asked() && !finalists.is_empty() {
+                    one.leave_out(plan::STOPPED);
+                    continue;
+                }
+                match self.ground(cluster).finalist(evaluation) {
+                    Ok(finalist) => finalists.push(finalist),
+                    Err(FinalistError::Rejected(_)) => one.leave_out(NOT_RUN),
+                    Err(error) => return Err(Error::question(error.to_string())),
+                }
+                bar.inc(1);
+            }
+            // Stable: of those that take as long, the one that replay put first.
+            finalists.sort_by_key(|finalist| finalist.step);
+            all.push(finalists);
+        }
+        bar.finish_and_clear();
+        Ok(all)
+    }
+
+    /// All that is asked of the finalists of each cluster.
+    fn plans(
+        &self,
+        finalists: Vec<Vec<Finalist>>,
+        searched: &mut [Searched],
+        bars: &[ErrorBar],
+    ) -> Result<Vec<Plan>, Error> {
+        let steps: u64 = finalists.iter().flatten().map(|one| plan::drawn(one, &self.unrest)).sum();
+        let bar = progress::bar(usize::try_from(steps).unwrap_or(usize::MAX), "steps under noise");
+        let mut plans = Vec::new();
+        for (at, finalists) in finalists.into_iter().enumerate() {
+            for finalist in finalists {
+                let percentiles = percentiles_with(
+                    &finalist,
+                    &self.unrest,
+                    &|more| bar.inc(more),
+                    &interrupt::asked,
+                );
+                let percentiles =
+                    percentiles.map_err(|error| Error::question(error.to_string()))?;
+                let plan = self.plan(at, finalist, percentiles, bars);
+                if plan.goodput < LEAST_GOODPUT {
+                    searched[at].leave_out(ALWAYS_FAILING);
+                } else {
+                    plans.push(plan);
+                }
+            }
+        }
+        bar.finish_and_clear();
+        Ok(plans)
+    }
+
+    /// The error bar of each machine of the question.
+    fn bars(&self) -> Result<Vec<ErrorBar>, Error> {
+        self.machines().into_iter().map(ErrorBar::of).collect()
+    }
+
+    /// Every machine of the question, by name, once.
+    fn machines(&self) -> Vec<&Machine> {
+        let mut machines: Vec<&Machine> = Vec::new();
+        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
+            if machines.iter().all(|known| known.name != machine.name) {
+                machines.push(machine);
+            }
+        }
+        machines
     }
 
     /// All that is asked of one set-up.
-    pub fn plan(&self, at: usize, evaluation: Evaluation) -> Result<Plan, Error> {
+    fn plan(
+        &self,
+        at: usize,
+        finalist: Finalist,
+        percentiles: Option<[Nanos; 2]>,
+        bars: &[ErrorBar],
+    ) -> Plan {
         let cluster = &self.clusters[at];
-        let percentiles = percentiles(&evaluation, self.unrest)
-            .map_err(|error| Error::question(error.to_string()))?;
-        let step = seconds(evaluation.step);
+        let step = seconds(finalist.step);
         let tokens = number(self.recipe.batch) * number(self.model.sequence);
         let peak: f64 =
             cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
@@ -121,23 +226,25 @@ impl Question {
         // What the budget takes: the median step, and what failures leave.
         let goodput = failures.goodput();
         let steps = (self.tokens / tokens).ceil();
-        let wall = steps * seconds(percentiles[0]) / goodput;
+        let median = percentiles.map_or(finalist.step, |[median, _]| median);
+        let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
-        let errors = cluster.parts.iter().map(|(kind, _)| kind.efficiency.error);
-        Ok(Plan {
+        let own = |bar: &&ErrorBar| cluster.parts.iter().any(|(kind, _)| kind.name == bar.machine);
+        let errors = bars.iter().filter(own).map(|bar| bar.error);
+        Plan {
             cluster: at,
             percentiles,
             tokens_per_second: tokens / step,
             mfu: used(self.model.model_flops()),
-            hfu: used(self.model.hardware_flops(evaluation.costed.setup.recompute)),
+            hfu: used(self.model.hardware_flops(finalist.costed().setup.recompute)),
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
             dollars: wall / 3600.0 * hourly,
             error: errors.fold(0.0, f64::max),
             on_front: false,
-            evaluation,
-        })
+            finalist,
+        }
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
@@ -164,6 +271,14 @@ impl Question {
         }
     }
 
+    /// Why there is no plan.
+    fn no_plan(&self, searched: &[Searched]) -> Error {
+        match interrupt::asked() {
+            true => Error::question("interrupted before any plan was found".to_owned()),
+            false => self.fits_nowhere(searched),
+        }
+    }
+
     /// That the model fits on none of the clusters, and the smallest that would do.
     fn fits_nowhere(&self, searched: &[Searched]) -> Error {
         let nearest: Option<&(Setup, Overflow)> = searched
@@ -176,7 +291,11 @@ impl Question {
                 .flat_map(|one| &one.found.left_out)
                 .map(|(reason, count)| format!("{count} x {reason}"))
                 .collect();
-            let message = format!("no set-up can be run on these clusters: {}", reasons.join("; "));
+            let all = match reasons.is_empty() {
+                true => "no product of tensor, pipeline and context divides the devices".to_owned(),
+                false => reasons.join("; "),
+            };
+            let message = format!("no set-up can be run on these clusters: {all}");
             return Error::question(message).with_help("name more values in [search]");
         };
         let message = format!(
@@ -202,12 +321,9 @@ impl Question {
 
     /// The fewest devices, doubled from one node, of any of the machines that hold the model.
     fn smallest(&self) -> Option<(u64, String)> {
-        let mut machines: Vec<&Machine> = Vec::new();
-        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
-            if machines.iter().all(|known| known.name != machine.name) {
-                machines.push(machine);
-            }
-        }
+        let machines = self.machines();
+        let orders = Orders::default();
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
         doubled
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
@@ -218,7 +334,7 @@ impl Question {
                     .filter(|stages| devices.is_multiple_of(*stages))
                     .collect();
                 let setups = space.setups(&cluster)?;
-                let found = plan::search(&self.ground(&cluster), &setups, 1, &|_| {});
+                let found = plan::search_with(&self.ground(&cluster), &setups, 1, watch);
                 (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
             })
     }
@@ -229,9 +345,9 @@ impl Question {
         let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
         let cluster = &self.clusters[fastest.cluster];
         let message = format!(
-            "no plan is done in {deadline} days: the nearest takes {:.1}, on {} {}, for {:.0} \
+            "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
-            fastest.days,
+            in_days(fastest.days),
             cluster.devices(),
             cluster.name(),
             fastest.dollars,
@@ -256,6 +372,11 @@ fn mark_front(plans: &mut [Plan]) {
     }
 }
 
+/// A number of days, with more digits where it is less than one.
+fn in_days(days: f64) -> String {
+    if days < 1.0 { format!("{days:.4}") } else { format!("{days:.1}") }
+}
+
 /// A time in seconds.
 pub fn seconds(time: Nanos) -> f64 {
     number(time.0) / 1e9
@@ -272,32 +393,22 @@ pub struct Part {
 impl Plan {
     /// The parts of the step; they add up to it.
     pub fn parts(&self) -> Vec<Part> {
-        let costed = &self.evaluation.costed;
+        let costed = self.finalist.costed();
         let microbatches = f64::from(costed.shape.microbatches());
         let placement = costed.setup.family.about().placement;
-        let busiest =
-            (0..).zip(&self.evaluation.metrics.stages).max_by_key(|(_, times)| times.busy);
+        let busiest = (0..).zip(&self.finalist.metrics.stages).max_by_key(|(_, times)| times.busy);
         let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
         let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
         let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
         let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
         let times = layers * microbatches * halves;
         let layer = &costed.layer;
-        let last = costed.layers.len() - 1;
-        let shared = costed.setup.vocabulary_parallel;
-        let head = match own.contains(&last) || shared {
-            true => {
-                costed.head.sum()
-                    * microbatches
-                    * halves
-                    * if shared { number(own.len() as u64) } else { 1.0 }
-            }
-            false => 0.0,
-        };
-        let hops: f64 = own.iter().map(|&chunk| costed.hops[chunk]).sum();
-        let hops = 2.0 * hops * microbatches * halves;
+        let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
+        let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
+        let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
+        let sending = seconds(self.finalist.sending[stage]);
         let passes =
-            seconds(self.evaluation.step) - seconds(costed.exchange) - seconds(costed.optimizer);
+            seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);
         let mut parts = vec![
             Part { name: "matrix products of layers", seconds: layer.products * times },
             Part { name: "attention", seconds: layer.attention * times },
@@ -307,7 +418,6 @@ impl Plan {
                 seconds: layer.collectives * times,
             },
             Part { name: "head and loss", seconds: head },
-            Part { name: "transfers between stages", seconds: hops },
         ];
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
@@ -315,51 +425,10 @@ impl Plan {
             name: "launches of the host, and waits for parameters",
             seconds: launches,
         });
-        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) });
+        parts.push(Part { name: "transfers between stages", seconds: sending });
+        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
         parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
         parts
     }
-}
-
-/// A change of the winner's ground, and what it would be worth.
-pub struct Lever {
-    /// What is changed.
-    pub name: &'static str,
-    /// The step with the best set-up then.
-    pub step: Nanos,
-    /// Dollars saved of the whole training, at the same prices.
-    pub saved: f64,
-}
-
-/// What is done to each machine.
-type Change = fn(&mut Machine);
-
-/// What the next best changes would be worth to `plan`: each searched anew.
-pub fn levers(question: &Question, plan: &Plan) -> Vec<Lever> {
-    let cluster = &question.clusters[plan.cluster];
-    let changes: [(&'static str, Change); 6] = [
-        ("network between nodes twice as fast", |machine| machine.network *= 2.0),
-        ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
-        ("half as much memory again", |machine| {
-            machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
-        }),
-        ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
-        ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
-        ("large matrix products 10 % faster", |machine| {
-            machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
-        }),
-    ];
-    let mut levers = Vec::new();
-    for (name, change) in changes {
-        let mut changed = cluster.clone();
-        changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
-        let Some(setups) = question.space.setups(&changed) else { continue };
-        let found = plan::search(&question.ground(&changed), &setups, 1, &|_| {});
-        let Some(best) = found.best.first() else { continue };
-        let share = 1.0 - seconds(best.step) / seconds(plan.evaluation.step);
-        levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
-    }
-    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
-    levers
 }

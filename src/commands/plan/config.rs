@@ -5,9 +5,13 @@ use std::path::Path;
 use plan::{Attention, Biases, Experts, Norm, Sizes, Transformer};
 use serde_json::{Map, Value};
 
+use crate::commands::note;
 use crate::error::Error;
 use crate::files;
 
+/// Kinds of models that are built as their keys are read; others get a note.
+const LIKE_LLAMA: [&str; 9] =
+    ["llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "yi", "internlm2"];
 /// The largest config file: those of today have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
 /// The length of sequences where neither question nor config says.
@@ -56,11 +60,22 @@ struct Config<'a> {
 
 impl Config<'_> {
     fn model(&self, sequence: Option<u64>, attention: Attention) -> Result<Transformer, Error> {
-        let family = self.keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        let family = match self.keys.get("model_type") {
+            None | Some(Value::Null) => "",
+            Some(Value::String(name)) => name,
+            Some(other) => return Err(self.not("a name", "model_type", other)),
+        };
         let sizes = match family {
             "gpt2" => self.gpt2(sequence, attention)?,
             _ => self.llama(family, sequence, attention)?,
         };
+        if family != "gpt2" && !LIKE_LLAMA.contains(&family) {
+            note(&format!(
+                "{}: the model_type `{family}` is read as if it were built like llama: gated MLP, \
+                 RMS norms, no learned positions; a table [model] says otherwise",
+                self.path.display()
+            ));
+        }
         Transformer::new(sizes).map_err(|error| self.wrong("hidden_size", error.to_string()))
     }
 
@@ -81,7 +96,7 @@ impl Config<'_> {
             sequence: sequence.unwrap_or(positions),
             positions,
             experts: None,
-            tied: self.flag("tie_word_embeddings").unwrap_or(true),
+            tied: self.flag("tie_word_embeddings")?.unwrap_or(true),
             biases: Biases { qkv: true, output: true, mlp: true },
             norm: Norm::Layer,
             attention,
@@ -107,7 +122,7 @@ impl Config<'_> {
             Some(ffn) => ffn,
             None => self.required(&["intermediate_size"])?,
         };
-        let bias = self.flag("attention_bias").unwrap_or(false);
+        let bias = self.flag("attention_bias")?.unwrap_or(false);
         // Qwen 1 and 2 have a bias on queries, keys and values, which their configs do not name.
         let qkv = bias || (matches!(family, "qwen2" | "qwen2_moe") && !self.has("attention_bias"));
         let longest = self.optional(&["max_position_embeddings"])?.unwrap_or(SEQUENCE);
@@ -126,8 +141,8 @@ impl Config<'_> {
             sequence: sequence.unwrap_or(longest.min(SEQUENCE.max(4096))),
             positions: 0,
             experts,
-            tied: self.flag("tie_word_embeddings").unwrap_or(false),
-            biases: Biases { qkv, output: bias, mlp: self.flag("mlp_bias").unwrap_or(false) },
+            tied: self.flag("tie_word_embeddings")?.unwrap_or(false),
+            biases: Biases { qkv, output: bias, mlp: self.flag("mlp_bias")?.unwrap_or(false) },
             norm: Norm::Rms,
             attention,
         })
@@ -145,21 +160,26 @@ impl Config<'_> {
         self.keys.get(key).is_some_and(|value| !value.is_null())
     }
 
-    fn flag(&self, key: &str) -> Option<bool> {
-        self.keys.get(key).and_then(Value::as_bool)
+    /// Whether `key` says yes, if it says anything.
+    fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
+        match self.keys.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(other) => Err(self.not("true or false", key, other)),
+        }
+    }
+
+    fn not(&self, wanted: &str, key: &str, given: &Value) -> Error {
+        let given: String = given.to_string().chars().take(40).collect();
+        self.wrong(key, format!("{key} is {given}: it must be {wanted}"))
     }
 
     /// The first of `names` that there is, as a count.
     fn optional(&self, names: &[&str]) -> Result<Option<u64>, Error> {
         let Some(name) = names.iter().find(|name| self.has(name)) else { return Ok(None) };
-        match self.keys.get(*name).and_then(Value::as_u64) {
-            Some(value) => Ok(Some(value)),
-            None => {
-                let given = self.keys.get(*name).map(Value::to_string).unwrap_or_default();
-                let given: String = given.chars().take(40).collect();
-                Err(self.wrong(name, format!("{name} is {given}: it must be a whole number")))
-            }
-        }
+        let given = &self.keys[*name];
+        let wrong = || self.not("a whole number", name, given);
+        given.as_u64().ok_or_else(wrong).map(Some)
     }
 
     fn required(&self, names: &[&str]) -> Result<u64, Error> {

@@ -3,35 +3,30 @@
 
 use std::fmt::Write;
 
-use pipeline::{Bytes, Family, LimitUse, Nanos};
+use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, PassTimes, Vocabulary};
 use plan::{Recompute, Zero};
+use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
 use super::question::Question;
 
 /// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
 pub fn scenario(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
-    let chunks = costed.costs.chunks();
-    let times = |of: fn(&pipeline::PassTimes) -> Nanos| {
-        let all: Vec<String> = chunks.iter().map(|one| format!("\"{}ns\"", of(one).0)).collect();
-        format!("[{}]", all.join(", "))
-    };
-    let sizes = |values: &mut dyn Iterator<Item = Bytes>| {
-        let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
-        format!("[{}]", all.join(", "))
-    };
+    let costed = plan.finalist.costed();
+    let chunks = plan.finalist.costs.chunks();
+    let times = |of: fn(&PassTimes) -> Nanos| times(chunks.iter().map(of));
     let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
-    let resident = || costed.resident.iter().map(plan::StageMemory::resident);
+    let layout = &plan.finalist.layout;
+    let seats: Vec<String> = layout.devices.iter().map(usize::to_string).collect();
     let shape = costed.shape;
     let mut text = format!(
-        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's.\n",
-        question.title,
+        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's; \
+         under noise, that of one replica.\n",
+        question.title.replace(['\r', '\n'], " "),
         question.clusters[plan.cluster].devices(),
         question.clusters[plan.cluster].name(),
         super::tables::setup(&costed.setup),
-    )
-    .replace('\r', " ");
+    );
     let mut add = |key: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{key} = {value}");
@@ -43,15 +38,19 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("forward", times(|one| one.forward));
     add("backward-input", times(|one| one.backward_input));
     add("backward-weight", times(|one| one.backward_weight));
-    add("hop", format!("\"{}ns\"", costed.costs.hop().0));
-    add("activation", sizes(&mut footprints().map(|one| one.until_backward)));
-    add("activation-until-weight", sizes(&mut footprints().map(|one| one.until_weight)));
-    add("resident", sizes(&mut resident()));
-    add("device-memory", sizes(&mut costed.capacities.iter().copied()));
+    add("cluster", "\"cluster.toml\"".to_owned());
+    add("seating", format!("\"{}\"", seats.join(",")));
+    add("message", format!("\"{}B\"", plan.finalist.message().0));
+    add("communication", "\"blocking\"".to_owned());
+    for (key, value) in vocabulary(plan) {
+        add(key, value);
+    }
+    add("activation", sizes(footprints().map(|one| one.until_backward)));
+    add("activation-until-weight", sizes(footprints().map(|one| one.until_weight)));
+    add("resident", sizes(plan.finalist.resident.iter().copied()));
+    add("device-memory", sizes(layout.by_device(&costed.capacities).into_iter()));
     if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
-        let left = costed.capacities.iter().zip(resident());
-        let left = left.map(|(has, held)| Bytes(has.0.saturating_sub(held.0)));
-        add("memory-limit", sizes(&mut left.into_iter()));
+        add("memory-limit", sizes(costed.left().into_iter()));
     }
     add("boundary", "\"barrier\"".to_owned());
     add("exchange", format!("\"{}ns\"", costed.exchange.0));
@@ -59,9 +58,59 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     text
 }
 
+/// The keys about the vocabulary on all stages, if it is there.
+fn vocabulary(plan: &Plan) -> Vec<(&'static str, String)> {
+    let (shards, waits) = (plan.finalist.costs.shards(), plan.finalist.costs.collectives());
+    if shards.is_empty() {
+        return Vec::new();
+    }
+    let [behind_s, behind_t] = [waits.statistics, waits.hidden_gradient];
+    vec![
+        ("vocab-s", times(shards.iter().map(|one| one.before))),
+        ("vocab-t", times(shards.iter().map(|one| one.after))),
+        ("vocab-barrier", format!("\"{}ns,{}ns\"", behind_s.0, behind_t.0)),
+        ("vocab-broadcast", format!("\"{}ns\"", waits.broadcast.0)),
+        ("vocab-activation", sizes(plan.finalist.costed().footprints.shards().iter().copied())),
+    ]
+}
+
+/// A list of times.
+fn times(values: impl Iterator<Item = Nanos>) -> String {
+    let all: Vec<String> = values.map(|one| format!("\"{}ns\"", one.0)).collect();
+    format!("[{}]", all.join(", "))
+}
+
+/// A list of sizes.
+fn sizes(values: impl Iterator<Item = Bytes>) -> String {
+    let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
+    format!("[{}]", all.join(", "))
+}
+
+/// The part of the cluster that the scenario runs on: one device of each stage.
+pub fn cluster(question: &Question, plan: &Plan) -> String {
+    let ClusterSpec { nodes, devices_per_node, intra, inter, host, .. } = plan.finalist.layout.spec;
+    let host = host.map_or_else(String::new, |host| {
+        let (rate, devices) = (host.bandwidth.bytes_per_second(), host.devices_per_link);
+        format!("\n[host]\nbandwidth = \"{rate}B/s\"\ndevices-per-link = {devices}\n")
+    });
+    let wire = |bandwidth: Bandwidth, latency: Nanos| {
+        let rate = bandwidth.bytes_per_second();
+        format!("bandwidth = \"{rate}B/s\"\nlatency = \"{}ns\"\n", latency.0)
+    };
+    format!(
+        "# Written by `debubble plan`: one device of each stage of {}, at the rates that transfers \
+         reach.\nnodes = {nodes}\ndevices-per-node = {devices_per_node}\n\n[intra]\n{}\n[inter]\n\
+         nics = {}\n{}{host}",
+        question.clusters[plan.cluster].name(),
+        wire(intra.bandwidth, intra.latency),
+        inter.nics,
+        wire(inter.bandwidth, inter.latency),
+    )
+}
+
 /// Flags of Megatron-LM, one a line; what it cannot do is said in comments.
 pub fn megatron(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let (own, model) = (&costed.setup, &question.model);
     let mut text = "# Flags of Megatron-LM, written by `debubble plan`.\n".to_owned();
     let mut flag = |line: String| text += &format!("{line}\n");
@@ -121,7 +170,7 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
 
 /// The flags of schedule and layers.
 fn megatron_schedule(plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let mut text = String::new();
@@ -132,6 +181,19 @@ fn megatron_schedule(plan: &Plan) -> String {
         }
         Family::Interleaved => {
             text += &format!("--num-virtual-stages-per-pipeline-rank {}\n", own.chunks);
+        }
+        other if other.vocabulary() != Vocabulary::Whole => {
+            text += &format!(
+                "# {}: not in Megatron-LM; the authors' fork is sail-sg/VocabularyParallelism\n",
+                other.name()
+            );
+        }
+        other if other.about().choice == Choice::Offload => {
+            text += &format!(
+                "# {}: not in Megatron-LM; the authors' fork is \
+                 sail-sg/zero-bubble-pipeline-parallelism\n",
+                other.name()
+            );
         }
         other => {
             text += &format!(
@@ -165,7 +227,7 @@ const fn torch_name(family: Family) -> Option<&'static str> {
 
 /// A configuration of torchtitan, whose schedules are those of torch.distributed.pipelining.
 pub fn torchtitan(question: &Question, plan: &Plan) -> String {
-    let costed = &plan.evaluation.costed;
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     let (replicate, shard) = match own.zero {
         Zero::None => (own.data, 1),

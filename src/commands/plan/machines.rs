@@ -6,7 +6,7 @@ use calibrate::profile::{Part, Quantity};
 use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
 use serde::Deserialize;
-use sim::cluster::Bandwidth;
+use sim::cluster::{Bandwidth, Host};
 
 use crate::error::Error;
 use crate::files;
@@ -39,6 +39,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct DeviceDocument {
+    r#type: Option<String>,
     #[serde(deserialize_with = "text")]
     memory: Option<Bytes>,
     peak_tflops: f64,
@@ -50,6 +51,10 @@ struct DeviceDocument {
     link: Option<Bandwidth>,
     #[serde(deserialize_with = "text")]
     network: Option<Bandwidth>,
+    #[serde(default, deserialize_with = "text")]
+    host_link: Option<Bandwidth>,
+    /// 1 unless given.
+    devices_per_host_link: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +77,6 @@ struct EfficiencyDocument {
     #[serde(deserialize_with = "text")]
     launch: Option<Nanos>,
     launch_tensor: f64,
-    error: f64,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +113,24 @@ pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
     }
 }
 
+/// All machines that are built in.
+pub fn built_in() -> Result<Vec<Machine>, Error> {
+    BUILT_IN.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+}
+
+/// The built-in machine whose devices are of the type `device`.
+pub fn of_device(device: &str) -> Result<Machine, Error> {
+    let mut known = Vec::new();
+    for machine in built_in()? {
+        if machine.device.as_deref() == Some(device) {
+            return Ok(machine);
+        }
+        known.extend(machine.device);
+    }
+    let message = format!("no built-in machine has devices of the type {device}");
+    Err(Error::question(message).with_help(format!("those there are: {}", known.join(", "))))
+}
+
 /// The machine that `content` describes.
 pub fn parse(name: &str, path: &Path, content: &str) -> Result<Machine, Error> {
     let document: Document = toml::from_str(content).map_err(|error| {
@@ -134,6 +156,8 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     within("peak-tflops", device.peak_tflops, 1e-3, 1e6)?;
     within("peak-fp8-tflops", device.peak_fp8_tflops.unwrap_or(1.0), 1e-3, 1e6)?;
     within("per-node", plan::number(device.per_node), 1.0, 65536.0)?;
+    let behind = plan::number(device.devices_per_host_link.unwrap_or(1));
+    within("devices-per-host-link", behind, 1.0, plan::number(device.per_node))?;
     let shares = [
         ("matmul", efficiency.matmul),
         ("flash", efficiency.flash),
@@ -150,7 +174,6 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     within("fill", efficiency.fill, 0.0, 1e12)?;
     within("depth", efficiency.depth, 0.0, 1e6)?;
     within("launch-tensor", efficiency.launch_tensor, 1.0, 1e3)?;
-    within("error", efficiency.error, 0.0, 1.0)?;
     check_prices(price)?;
     within("hours-between-failures", failures.hours_between_failures, 1.0, 1e9)?;
     let given = [
@@ -195,6 +218,7 @@ fn machine(name: &str, document: &Document) -> Machine {
     let spot = price.spot.map(|dollars| (dollars, price.preemptions_per_hour.unwrap_or(0.0)));
     Machine {
         name: name.to_owned(),
+        device: device.r#type.clone(),
         memory: device.memory.unwrap_or_default(),
         peak: device.peak_tflops * 1e12,
         peak_fp8: device.peak_fp8_tflops.map(|peak| peak * 1e12),
@@ -202,6 +226,10 @@ fn machine(name: &str, document: &Document) -> Machine {
         node: device.per_node,
         link: rate(device.link),
         network: rate(device.network),
+        host: device.host_link.map(|bandwidth| Host {
+            bandwidth,
+            devices_per_link: device.devices_per_host_link.unwrap_or(1),
+        }),
         efficiency: Efficiency {
             matmul: given.matmul,
             fill: given.fill,
@@ -217,7 +245,6 @@ fn machine(name: &str, document: &Document) -> Machine {
             hop_latency: seconds(given.hop_latency),
             launch: seconds(given.launch),
             launch_tensor: given.launch_tensor,
-            error: given.error,
         },
         price: Price { on_demand: price.on_demand, reserved: price.reserved, spot },
         reliability: Reliability {

@@ -4,6 +4,7 @@
 mod answer;
 mod config;
 mod export;
+mod levers;
 mod machines;
 mod question;
 mod report;
@@ -14,14 +15,17 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use plan::Orders;
 use serde::Serialize;
 
-use self::answer::{Answer, Lever};
+use self::answer::Answer;
+use self::levers::Lever;
 use self::question::Question;
 use self::validate::Options;
-use super::{OUTPUT, Verdict, print_json};
+use self::validate::error_bar::ErrorBar;
+use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
-use crate::files;
+use crate::{files, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,11 +39,12 @@ Examples:
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are
 built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
-not fit are left out with the reason, the rest is simulated as long as it could beat the best. The
-plan to take is the cheapest that meets the deadline.
+not fit are left out with the reason, the rest is replayed as long as it could beat the best. The
+plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
+stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
 
---export FOLDER writes megatron.sh, torchtitan.toml and scenario.toml of the plan to take;
-`debubble simulate FOLDER/scenario.toml` gives the same step.";
+--export FOLDER writes megatron.sh, torchtitan.toml, scenario.toml and cluster.toml of the plan to
+take; `debubble simulate FOLDER/scenario.toml` gives the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -79,6 +84,8 @@ struct Json<'a> {
     winner: Option<usize>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
+    /// How far the steps of each machine may be off.
+    errors: &'a [ErrorBar],
 }
 
 #[derive(Serialize)]
@@ -110,10 +117,15 @@ impl Plan {
             return Err(Error::question(message).with_help("see scenarios/plan/ for some"));
         };
         let question = question::read(path)?;
-        let answer = question.answer()?;
+        interrupt::listen();
+        let orders = Orders::default();
+        let answer = question.answer(&orders)?;
         let levers = question
             .winner(&answer.plans)
-            .map_or_else(Vec::new, |winner| answer::levers(&question, winner));
+            .map_or_else(Vec::new, |winner| levers::levers(&question, winner, &orders));
+        if interrupt::asked() {
+            note("interrupted: the best of the set-ups and levers that had been looked at");
+        }
         self.write(&question, &answer, &levers)?;
         if self.json {
             print_json(out, &json(&question, &answer, &levers))?;
@@ -136,6 +148,7 @@ impl Plan {
         }
         if let (Some(folder), Some(winner)) = (&self.export, question.winner(&answer.plans)) {
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
+            files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
             files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
         }
@@ -148,6 +161,7 @@ fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Jso
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        errors: &answer.bars,
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
         levers: levers

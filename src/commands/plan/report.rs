@@ -1,8 +1,11 @@
 //! The answer as a picture and as one page.
 
-use super::answer::{Answer, Lever, Plan};
+use super::answer::{Answer, Plan};
+use super::levers::Lever;
 use super::question::Question;
+use super::validate::error_bar::ErrorBar;
 use super::{export, tables};
+use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
 
@@ -10,7 +13,9 @@ use crate::error::Error;
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
-    let cheapest = answer.plans.iter().map(|plan| plan.dollars).fold(f64::MAX, f64::min);
+    let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
+    let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
+    let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
     for plan in &answer.plans {
         let cluster = &question.clusters[plan.cluster];
         let name = format!("{} {}", cluster.devices(), cluster.name());
@@ -19,15 +24,16 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
             points.push(Vec::new());
             series.len() - 1
         });
-        points[at].push((plan.days, plan.dollars / cheapest));
+        points[at].push((plan.days, plan.dollars / unit.0));
     }
     Ok(scatter::svg(&Scatter {
         title: question.title.clone(),
         x_label: "days for all tokens".to_owned(),
-        y_label: format!("dollars, 100% = {cheapest:.0}, the cheapest plan"),
+        y_label: format!("dollars for all tokens{}", unit.1),
+        scale: Scale::Amounts,
         series,
         columns: 1,
-        named: false,
+        named: true,
         panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
     })?)
 }
@@ -40,24 +46,33 @@ body { margin: 16px; font: 13px sans-serif; color: #222; background: #fff; }\n\
 table { border-collapse: collapse; margin: 8px 0 20px; }\n\
 th, td { padding: 2px 12px 2px 0; text-align: right; font-variant-numeric: tabular-nums; }\n\
 th { font-weight: normal; color: #555; border-bottom: 1px solid #999; }\n\
-th:first-child, td:first-child { text-align: left; }\n\
+th.w, td.w { text-align: left; }\n\
+svg { max-width: 100%; height: auto; }\n\
+.wide { overflow-x: auto; }\n\
 pre { padding: 8px; background: #f4f4f4; overflow-x: auto; }\n</style>\n</head>\n<body>\n";
 
 /// One self-contained page.
 pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<String, Error> {
-    let mut page = format!("{HEAD}<h1>{}</h1>\n", escape(&question.title));
-    page += &svg(question, answer)?;
+    // The picture has the title.
+    let mut page = HEAD.to_owned() + &svg(question, answer)?;
+    let winner = question.winner(&answer.plans);
+    if let Some(winner) = winner {
+        let taken = escape(&tables::taken(question, winner));
+        page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+    }
     let plans = || answer.plans.iter();
     page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
     let memory = plans().map(|plan| tables::memory(question, plan));
     page += &table("Memory of the fullest device", &tables::MEMORY, memory);
-    if let Some(winner) = question.winner(&answer.plans) {
+    if let Some(winner) = winner {
         page += &winner_of(question, winner, levers);
     }
     let reasons = tables::reasons(question, answer).into_iter();
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
-    page += &format!("<pre>{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
+    let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
+    page += &format!("<pre>{}\n", escape(&bars.join("\n")));
+    page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)
 }
 
@@ -69,7 +84,8 @@ fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
     for (title, file) in [
         ("Megatron-LM", export::megatron(question, winner)),
         ("torchtitan", export::torchtitan(question, winner)),
-        ("debubble simulate", export::scenario(question, winner)),
+        ("debubble simulate: scenario.toml", export::scenario(question, winner)),
+        ("its cluster.toml", export::cluster(question, winner)),
     ] {
         text += &format!("<h2>{title}</h2>\n<pre>{}</pre>\n", escape(&file));
     }
@@ -77,13 +93,24 @@ fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
 }
 
 fn table(title: &str, header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let cells = |cells: Vec<String>, tag: &str| {
-        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+    let rows: Vec<Vec<String>> = rows.collect();
+    // Columns of words begin with a letter, those of numbers do not.
+    let words = |column: usize| {
+        let letter = |row: &Vec<String>| row[column].starts_with(|one: char| one.is_alphabetic());
+        column == 0 || rows.iter().all(letter)
+    };
+    let kinds: Vec<&str> =
+        (0..header.len()).map(|column| if words(column) { " class=\"w\"" } else { "" }).collect();
+    let cells = |cells: &mut dyn Iterator<Item = &str>, tag: &str| {
+        let cells =
+            cells.zip(&kinds).map(|(cell, kind)| format!("<{tag}{kind}>{}</{tag}>", escape(cell)));
         format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
-    let head = cells(header.iter().map(|&name| name.to_owned()).collect(), "th");
-    let body: String = rows.map(|row| cells(row, "td")).collect();
-    format!("<h2>{}</h2>\n<table>\n{head}{body}</table>\n", escape(title))
+    let head = cells(&mut header.iter().copied(), "th");
+    let body: String =
+        rows.iter().map(|row| cells(&mut row.iter().map(String::as_str), "td")).collect();
+    let table = format!("<div class=\"wide\"><table>\n{head}{body}</table></div>\n");
+    format!("<h2>{}</h2>\n{table}", escape(title))
 }
 
 /// `text` in which nothing is markup.

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
+use pipeline::Nanos;
 use plan::{Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Lever, Plan, seconds};
+use super::answer::{Answer, Plan, seconds};
+use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
 use crate::format;
@@ -46,9 +48,11 @@ pub struct Row {
     recompute: &'static str,
     vocabulary_parallel: bool,
     step_ns: u64,
-    step_p50_ns: u64,
-    step_p95_ns: u64,
-    /// Mean error of predictions with these constants, as a share of the step.
+    /// What replay says, by which set-ups are searched.
+    replay_step_ns: u64,
+    step_p50_ns: Option<u64>,
+    step_p95_ns: Option<u64>,
+    /// How far the step may be off, as a share.
     error: f64,
     tokens_per_second: f64,
     mfu: f64,
@@ -71,9 +75,9 @@ pub struct Row {
 impl Row {
     pub fn of(question: &Question, plan: &Plan) -> Self {
         let cluster = &question.clusters[plan.cluster];
-        let costed = &plan.evaluation.costed;
+        let costed = plan.finalist.costed();
         let own = &costed.setup;
-        let (_, held) = plan.evaluation.fullest();
+        let (_, held) = plan.finalist.evaluation.fullest();
         let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
         Self {
             machine: cluster.name(),
@@ -90,14 +94,15 @@ impl Row {
             zero: own.zero.stage(),
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
-            step_ns: plan.evaluation.step.0,
-            step_p50_ns: plan.percentiles[0].0,
-            step_p95_ns: plan.percentiles[1].0,
+            step_ns: plan.finalist.step.0,
+            replay_step_ns: plan.finalist.evaluation.step.0,
+            step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
+            step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
-            bubble_rate: plan.evaluation.metrics.bubble_rate_makespan(),
+            bubble_rate: plan.finalist.metrics.bubble_rate_makespan(),
             peak_bytes: held.sum().0,
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
@@ -114,12 +119,18 @@ impl Row {
     }
 }
 
+/// A time, or that there is none.
+fn time_or_none(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "-".to_owned(), format::time)
+}
+
 /// What the columns of the table of plans are.
-pub const HEADER: [&str; 13] = [
+pub const HEADER: [&str; 14] = [
     "machines",
     "set-up",
     "schedule",
     "step",
+    "over replay",
     "P50",
     "P95",
     "tokens/s",
@@ -134,22 +145,23 @@ pub const HEADER: [&str; 13] = [
 /// A line of the table of plans.
 pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let costed = &plan.evaluation.costed;
-    let step = format!("{} +-{:.0} %", format::time(plan.evaluation.step), 100.0 * plan.error);
+    let costed = plan.finalist.costed();
+    let step = format!("{} +-{:.0} %", format::time(plan.finalist.step), 100.0 * plan.error);
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{} {}{front}", cluster.devices(), cluster.name()),
         setup(&costed.setup),
         costed.setup.family.name().to_owned(),
         step,
-        format::time(plan.percentiles[0]),
-        format::time(plan.percentiles[1]),
-        format!("{:.0}", plan.tokens_per_second),
+        format::signed_percent(plan.finalist.over_replay()),
+        time_or_none(plan.percentiles.map(|[median, _]| median)),
+        time_or_none(plan.percentiles.map(|[_, p95]| p95)),
+        format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
-        format::percent(plan.evaluation.metrics.bubble_rate_makespan()),
+        format::percent(plan.finalist.metrics.bubble_rate_makespan()),
         format!("{:.1}", plan.days),
-        format!("{:.0}", plan.dollars),
+        format::grouped(plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
     ]
 }
@@ -170,23 +182,41 @@ pub const MEMORY: [&str; 9] = [
 /// A line of the table of memory: the fullest device.
 pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let (stage, held) = plan.evaluation.fullest();
+    let (stage, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let has = plan.evaluation.costed.capacities[stage];
+    let has = plan.finalist.costed().capacities[stage];
     let mut line = vec![
         format!("{} {}", cluster.devices(), cluster.name()),
-        setup(&plan.evaluation.costed.setup),
+        setup(&plan.finalist.costed().setup),
     ];
     let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
     line.extend(sizes.map(format::size));
     line
 }
 
+/// The plan to take, in words.
+pub fn taken(question: &Question, winner: &Plan) -> String {
+    let cluster = &question.clusters[winner.cluster];
+    let own = &winner.finalist.costed().setup;
+    format!(
+        "{} {}, {} {}: {:.1} days, {} dollars; {:.2} % of the time is useful, with a checkpoint \
+         every {:.0} s",
+        cluster.devices(),
+        cluster.name(),
+        own.family.name(),
+        setup(own),
+        winner.days,
+        format::grouped(winner.dollars),
+        100.0 * winner.goodput,
+        winner.checkpoint_interval,
+    )
+}
+
 /// Where the winner's time goes, largest first.
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let step = seconds(plan.evaluation.step);
+    let step = seconds(plan.finalist.step);
     let line = |part: super::answer::Part| {
         let share = format::percent(part.seconds / step);
         vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
@@ -197,7 +227,7 @@ pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
 /// What changes would be worth to the winner.
 pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
     let line = |lever: &Lever| {
-        let saved = format!("{:.0}", lever.saved);
+        let saved = format::grouped(lever.saved);
         vec![lever.name.to_owned(), format::time(lever.step), saved]
     };
     levers.iter().map(line).collect()
@@ -220,9 +250,13 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
 
 /// What the words of the tables mean.
 pub const DEFINITIONS: &str = "\
+set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the experts, v chunks to a
+stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
+evenly, even; where the vocabulary is on all stages, vocabulary.
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: as simulated, +- the mean error of its constants against published iterations (20 % where none
-are held against them: an assumption); P50, P95: under the question's noise, the slowest replica.
+step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
+replay, which searched the set-ups and counts transfers with the passes.
+P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
 *: on the Pareto front of days and dollars. Prices are assumptions of the machines' files.";
 
@@ -241,24 +275,14 @@ pub fn print(
     let rows = reasons(question, answer);
     writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
     if let Some(winner) = question.winner(plans) {
-        let cluster = &question.clusters[winner.cluster];
-        writeln!(
-            out,
-            "the plan to take: {} {}, {} {}: {:.1} days, {:.0} dollars; {:.2} % of the time is \
-             useful, with a checkpoint every {:.0} s",
-            cluster.devices(),
-            cluster.name(),
-            winner.evaluation.costed.setup.family.name(),
-            setup(&winner.evaluation.costed.setup),
-            winner.days,
-            winner.dollars,
-            100.0 * winner.goodput,
-            winner.checkpoint_interval,
-        )?;
+        writeln!(out, "the plan to take: {}", taken(question, winner))?;
         let header = ["where its time goes, on the busiest stage", "a step", "share"];
         writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
         let header = ["what would be worth most", "step", "dollars saved"];
         writeln!(out, "{}", format::table(&header, worth(levers)))?;
+    }
+    for bar in &answer.bars {
+        writeln!(out, "{}", bar.source())?;
     }
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())

@@ -1,6 +1,7 @@
 //! Bubble against peak memory, of what was found and what was published.
 
 use super::report::Row;
+use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
 use crate::question::SEARCHED;
@@ -39,6 +40,7 @@ pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Error> {
         title: title.unwrap_or("Bubble rate against memory").to_owned(),
         x_label: "peak memory, in p x M_B".to_owned(),
         y_label: "bubble rate".to_owned(),
+        scale: Scale::Rates,
         series: vec![SEARCHED.to_owned(), "best published".to_owned(), "bound".to_owned()],
         columns: 2,
         named: false,

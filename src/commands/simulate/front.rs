@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use pipeline::Limits;
 
 use super::ask::Answers;
+use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -78,6 +79,7 @@ pub(super) fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Erro
         title: title.unwrap_or("Bubble rate against peak memory").to_owned(),
         x_label: x_label.to_owned(),
         y_label: "bubble rate".to_owned(),
+        scale: Scale::Rates,
         series,
         columns: 2,
         named: true,

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::pictures::{Rows, check_panels, place, title};
+use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
 use crate::hardware;
@@ -38,6 +39,7 @@ pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Erro
         title: title(grid, "bubble rate against peak memory"),
         x_label: x_label.to_owned(),
         y_label: "bubble rate".to_owned(),
+        scale: Scale::Rates,
         series,
         columns: 3,
         named: false,

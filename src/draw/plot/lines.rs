@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, marks, panels,
+    LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, panels,
     rates_from_zero,
 };
 use crate::draw::DrawError;
@@ -47,7 +47,7 @@ pub(crate) fn svg(chart: &LineChart) -> Result<String, DrawError> {
         }
     }
     let all = || chart.panels.iter().flat_map(|panel| panel.series.iter().flatten().copied());
-    let x = panels::x_range(all().map(|point| point.0))?;
+    let x = panels::fitted(all().map(|point| point.0))?;
     let shared = rates_from_zero(all().map(|point| point.1));
     let columns = chart.columns.clamp(1, chart.panels.len());
     let rows = chart.panels.len().div_ceil(columns);
@@ -74,7 +74,7 @@ fn draw_panel(
     x: Range<f64>,
     y: Range<f64>,
 ) -> Result<(), DrawError> {
-    let axes = panels::draw_axes(cell, &panel.title, x, y)?;
+    let axes = panels::draw_axes(cell, &panel.title, x, y, Scale::Rates)?;
     let place = |point: &(f64, f64)| panels::place(&axes, cell, point);
     let places: Vec<Vec<Point>> =
         panel.series.iter().map(|points| points.iter().map(place).collect()).collect();

@@ -92,6 +92,40 @@ fn percent(value: f64, range: &Range<f64>) -> String {
     format!("{:.decimals$}%", value * 100.0)
 }
 
+/// What a vertical axis shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scale {
+    /// Rates, in percent and from zero.
+    Rates,
+    /// Amounts, as far as there are any.
+    Amounts,
+}
+
+impl Scale {
+    /// The range of an axis of `values`, of which there are some.
+    fn range(self, values: impl Iterator<Item = f64>) -> Result<Range<f64>, DrawError> {
+        match self {
+            Self::Rates => Ok(rates_from_zero(values)),
+            Self::Amounts => panels::fitted(values),
+        }
+    }
+
+    /// What stands at `value` on an axis of `range`.
+    fn label(self, value: f64, range: &Range<f64>) -> String {
+        match self {
+            Self::Rates => percent(value, range),
+            Self::Amounts => {
+                let decimals = match range.end - range.start {
+                    width if width < 0.5 => 2,
+                    width if width < 5.0 => 1,
+                    _ => 0,
+                };
+                format!("{value:.decimals$}")
+            }
+        }
+    }
+}
+
 /// From zero, or the least value below it, to a little over the greatest.
 fn rates_from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = values.fold((0f64, 0f64), |(low, high), v| (low.min(v), high.max(v)));

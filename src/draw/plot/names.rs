@@ -125,6 +125,7 @@ fn joined(points: Vec<Named>) -> Vec<Named> {
             one.bold == other.bold && x.abs() <= SAME && y.abs() <= SAME
         };
         match all.iter_mut().find(close) {
+            Some(other) if other.name.split(", ").any(|name| name == one.name) => {}
             Some(other) => other.name.extend([", ", &one.name]),
             None => all.push(one),
         }
@@ -239,6 +240,9 @@ mod tests {
         let names: Vec<&str> = all.iter().map(|one| &one.name[..]).collect();
         assert_eq!(names, ["v-half", "v-min, 1f1b-v", "gis"]);
         assert!(all[0].bold && !all[1].bold);
+        let twice = [("v-min", (100, 50)), ("gis", (101, 50)), ("v-min", (102, 50))];
+        let all = joined(twice.map(|(name, at)| named(name, at)).into_iter().collect());
+        assert_eq!(all.iter().map(|one| &one.name[..]).collect::<Vec<_>>(), ["v-min, gis"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Axes, FONT, LINE, axis_font, letters, percent};
+use super::{Axes, FONT, LINE, Scale, axis_font, letters};
 use crate::draw::DrawError;
 use crate::draw::canvas::{self, Area, GRID, INK, Lettering, Point, extent};
 
@@ -33,8 +33,8 @@ pub(super) fn split<'a>(area: &Area<'a>, head: i32, shape: (usize, usize)) -> Ve
     area.margin(head, LINE + 6, LINE, 10).split_evenly(shape)
 }
 
-/// The range of all x, with room at both ends.
-pub(super) fn x_range(values: impl Iterator<Item = f64>) -> Result<Range<f64>, DrawError> {
+/// The range of `values`, with room at both ends.
+pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, DrawError> {
     let ends = (f64::INFINITY, f64::NEG_INFINITY);
     let (low, high) = values.fold(ends, |(low, high), x| (low.min(x), high.max(x)));
     if low > high {
@@ -64,6 +64,7 @@ pub(super) fn draw_axes<'a, 'b>(
     title: &str,
     x: Range<f64>,
     y: Range<f64>,
+    scale: Scale,
 ) -> Result<Axes<'a, 'b>, DrawError> {
     let mut axes = ChartBuilder::on(cell)
         .margin_top(LINE + 4)
@@ -74,7 +75,7 @@ pub(super) fn draw_axes<'a, 'b>(
     let mut mesh = axes.configure_mesh();
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(INK);
     mesh.label_style(axis_font()).x_labels(7).y_labels(6);
-    mesh.y_label_formatter(&|rate| percent(*rate, &y)).draw()?;
+    mesh.y_label_formatter(&|value| scale.label(*value, &y)).draw()?;
     let (width, _) = cell.dim_in_pixel();
     let title = canvas::fit(title, FONT, f64::from(width) - 54.0);
     let bold = Lettering { bold: true, ..letters(HPos::Left) };

@@ -8,8 +8,8 @@ use plotters::prelude::*;
 
 use super::names::Named;
 use super::{
-    FONT, LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, marks, names, panels,
-    rates_from_zero,
+    FONT, LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, names,
+    panels,
 };
 use crate::draw::DrawError;
 use crate::draw::canvas::{self, Area, INK, Point};
@@ -20,8 +20,10 @@ pub(crate) struct Scatter {
     pub title: String,
     /// What the horizontal axes show, with its unit.
     pub x_label: String,
-    /// What the vertical axes show; they are in percent.
+    /// What the vertical axes show, with its unit.
     pub y_label: String,
+    /// Whether that is a rate.
+    pub scale: Scale,
     /// The names of the series, in the order in which every panel has them.
     pub series: Vec<String>,
     /// Panels per row, at least one.
@@ -37,7 +39,7 @@ pub(crate) struct Scatter {
 pub(crate) struct Panel {
     /// What stands above it.
     pub title: String,
-    /// The points of each series, x and a rate (1 is 100%); a series may have none.
+    /// The points of each series, x and y (of rates, 1 is 100%); a series may have none.
     pub series: Vec<Vec<(f64, f64)>>,
     /// The largest x that is allowed, if something is.
     pub limit: Option<f64>,
@@ -84,7 +86,7 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
         let cells = panels::split(area, head, (rows, columns));
         for ((panel, x), cell) in drawn.iter().zip(ranges).zip(&cells) {
             let names = if scatter.named { &scatter.series[..] } else { &[] };
-            draw_panel(cell, panel, x, names)?;
+            draw_panel(cell, panel, (x, scatter.scale), names)?;
         }
         panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)
     })
@@ -112,7 +114,7 @@ impl Panel {
     }
 
     fn x_range(&self) -> Result<Range<f64>, DrawError> {
-        panels::x_range(self.points().map(|point| point.0).chain(self.limit))
+        panels::fitted(self.points().map(|point| point.0).chain(self.limit))
     }
 }
 
@@ -120,11 +122,11 @@ impl Panel {
 fn draw_panel(
     cell: &Area<'_>,
     panel: &Panel,
-    x: Range<f64>,
+    (x, scale): (Range<f64>, Scale),
     names: &[String],
 ) -> Result<(), DrawError> {
-    let y = rates_from_zero(panel.points().map(|point| point.1));
-    let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone())?;
+    let y = scale.range(panel.points().map(|point| point.1))?;
+    let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone(), scale)?;
     let front = front(panel.points());
     let steps = staircase(&front, (x.end, y.end));
     let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
@@ -228,6 +230,7 @@ mod tests {
             title: "memory".to_owned(),
             x_label: "peak memory".to_owned(),
             y_label: "bubble rate".to_owned(),
+            scale: Scale::Rates,
             series: vec!["1f1b".to_owned(), "zb-h1".to_owned(), "zb-2p".to_owned()],
             columns: 3,
             named: false,
@@ -260,6 +263,16 @@ mod tests {
         }
         // One marker each, and none in the legend.
         assert_eq!(drawn.matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn amounts_stand_on_their_axis_as_they_are() {
+        let points = vec![(1.0, 510.0), (2.0, 1057.0)];
+        let amounts = Scatter { scale: Scale::Amounts, ..scatter(vec![vec![points]]) };
+        let drawn = svg(&amounts).unwrap();
+        check_svg(&drawn);
+        assert!(drawn.contains("\n1000\n") && !drawn.contains('%'), "{drawn}");
+        assert!(!drawn.contains("\n0\n"), "the axis begins where the points do");
     }
 
     #[test]

@@ -1,18 +1,13 @@
 //! Single steps of building: what may run next, whether it fits, and running it.
 
 use super::Way::{self, Down, Up};
-use super::{ABOUT, Build, NOT_MADE};
-use crate::costs::{Change, Footprint};
+use super::{ABOUT, Build, Chunk, Stage};
+use crate::costs::Footprint;
 use crate::fault::Fault;
-use crate::pass::{Kind, Pass, Value};
+use crate::pass::{Kind, Pass};
 use crate::units::Bytes;
 
 impl Build<'_> {
-    pub(super) fn chunk(&self, stage: usize, way: Way) -> u16 {
-        let stage = u16::try_from(stage).unwrap_or(u16::MAX);
-        if way == Down { stage } else { self.shape.chunks() - 1 - stage }
-    }
-
     pub(super) fn has_left(&self, stage: usize, kind: Kind, way: Way) -> bool {
         self.stages[stage].done(kind, way) < self.shape.microbatches()
     }
@@ -26,120 +21,155 @@ impl Build<'_> {
         }
     }
 
-    /// Whether there is a next pass, and all it needs has been made.
+    /// Whether there is a next pass, and all it needs has been made. Stages go through microbatches
+    /// in order, so counts tell; where the gradient of the chunk behind is there, so is the output.
     pub(super) fn is_ready(&self, stage: usize, kind: Kind, way: Way) -> bool {
-        let made = |value: Value| self.made[self.cell(value)] != NOT_MADE;
-        let mut needs = self.next(stage, kind, way).needs(self.shape);
-        self.has_left(stage, kind, way) && needs.all(made)
+        let own = &self.stages[stage];
+        let made = match (self.source(stage, kind, way), kind, way) {
+            (Some(from), _, _) => self.stages[from].done(kind, way),
+            (None, Kind::F, Down) => self.shape.microbatches(),
+            (None, Kind::F, Up) => own.done(Kind::F, Down),
+            (None, _, Up) => own.done(Kind::F, Up),
+            (None, _, Down) => own.done(Kind::B, Up),
+        };
+        own.done(kind, way) < made
     }
 
     pub(super) fn can_forward(&self, stage: usize, way: Way) -> bool {
-        self.is_ready(stage, Kind::F, way)
-            && self.room_for(stage, self.next(stage, Kind::F, way)).is_ok()
+        self.is_ready(stage, Kind::F, way) && self.room_for(stage, way).is_ok()
     }
 
     /// When the neighbour's part for the next pass arrives, if there is a neighbour.
     pub(super) fn arrival(&self, stage: usize, kind: Kind, way: Way) -> Option<u64> {
         let from = self.source(stage, kind, way)?;
         let microbatch = self.stages[stage].done(kind, way);
-        let theirs = Pass { kind, chunk: self.chunk(from, way), microbatch };
-        Some(self.made[self.cell(theirs.makes()?)] + self.costs.hop().0)
+        Some(self.made[self.cell(from, kind, way, microbatch)] + self.hop)
     }
 
-    fn cell(&self, value: Value) -> usize {
-        self.shape.value_cell(value)
+    fn cell(&self, stage: usize, kind: Kind, way: Way, microbatch: u32) -> usize {
+        let row = 4 * microbatch as usize + 2 * usize::from(kind != Kind::F) + way as usize;
+        row * self.stages.len() + stage
     }
 
-    /// Runs waiting W passes while they end before the next pass can begin; then, if `fill`, one
-    /// more if the gap is longer than this stage can afford to wait.
-    pub(super) fn fill_gap(&mut self, i: usize, kind: Kind, way: Way, fill: bool) {
-        let Some(arrival) = self.arrival(i, kind, way) else { return };
-        while let Some(&weight) = self.stages[i].waiting.front()
-            && self.stages[i].end + self.costs.of(weight).0 <= arrival
+    /// Runs waiting W passes while they end before the next pass can begin; then one more if the gap
+    /// is longer than this stage can afford to wait, and such gaps are filled.
+    pub(super) fn fill_gap(&mut self, i: usize, kind: Kind, way: Way, arrival: Option<u64>) {
+        let Some(arrival) = arrival else { return };
+        let stage = &mut self.stages[i];
+        while let Some(&(way, _)) = stage.waiting.front()
+            && stage.end + stage.chunk(way).times.backward_weight.0 <= arrival
         {
-            self.put_weight(i);
+            stage.put_weight();
         }
-        let stage = &self.stages[i];
-        let may_wait = self.max_idle.max(self.allowance[i]) - stage.idle;
-        if fill && arrival > stage.end + may_wait {
-            self.put_weight(i);
+        if stage.waiting.is_empty() {
+            return;
+        }
+        let idle = arrival.saturating_sub(stage.end) + stage.idle;
+        let (from, below) = &mut stage.same;
+        if idle > self.max_idle.max(self.allowance[i]) {
+            *below = idle.min(*below);
+            if self.is_filled(kind, way) {
+                self.stages[i].put_weight();
+            }
+        } else if idle > self.max_idle {
+            *from = idle.max(*from);
         }
     }
 
-    /// Runs waiting W passes while `pass` does not fit into memory.
-    pub(super) fn make_room(&mut self, i: usize, pass: Pass) {
-        let Change { taken_at_start, taken_at_end, freed_at_end } = self.footprints.change(pass);
-        let more = taken_at_start.0.max(taken_at_end.0.saturating_sub(freed_at_end.0));
-        while self.stages[i].held.0 + more > self.limits.of(i).0 && self.put_weight(i) {}
+    /// Whether a gap before such a pass is filled, now that one has come up.
+    fn is_filled(&mut self, kind: Kind, way: Way) -> bool {
+        match (kind, way) {
+            (Kind::F, _) => {
+                self.asked.forward = true;
+                self.fill.forward
+            }
+            (_, Up) => {
+                self.asked.backward = true;
+                self.fill.backward
+            }
+            (_, Down) => true,
+        }
     }
 
-    pub(super) fn next(&self, stage: usize, kind: Kind, way: Way) -> Pass {
-        let microbatch = self.stages[stage].done(kind, way);
-        Pass { kind, chunk: self.chunk(stage, way), microbatch }
+    /// Runs waiting W passes while the next pass of `kind` on `way` does not fit into memory.
+    pub(super) fn make_room(&mut self, i: usize, kind: Kind, way: Way) {
+        let stage = &mut self.stages[i];
+        let Footprint { until_backward, until_weight } = stage.chunk(way).holds;
+        let more = match kind {
+            Kind::F => until_backward.0,
+            _ => until_weight.0.saturating_sub(until_backward.0),
+        };
+        while stage.held.0 + more > stage.limit.0 && stage.put_weight() {}
     }
 
-    pub(super) fn until_backward(&self, chunk: u16) -> Bytes {
-        self.footprints.of(chunk).until_backward
-    }
-
-    /// Whether `stage` can do the forward `pass` once no W waits, then every backward, and, with
-    /// nothing left but what is on the way down, a forward on the way up: else all stages could end
-    /// up full of microbatches that cannot turn.
-    pub(super) fn room_for(&self, stage: usize, pass: Pass) -> Result<(), Fault> {
-        let [down, up] = [Down, Up].map(|way| self.footprints.of(self.chunk(stage, way)));
-        let growth = |of: Footprint| of.until_weight.0.saturating_sub(of.until_backward.0);
+    /// Whether `stage` can do its next forward on `way` once no W waits, then every backward, and,
+    /// with nothing left but what is on the way down, a forward on the way up: else all stages could
+    /// end up full of microbatches that cannot turn.
+    pub(super) fn room_for(&self, stage: usize, way: Way) -> Result<(), Fault> {
         let here = &self.stages[stage];
-        let now = here.held.0 - here.held_by_waiting.0 + self.until_backward(pass.chunk).0;
+        let [down, up] = here.chunks.map(|chunk| chunk.holds);
+        let growth = |of: Footprint| of.until_weight.0.saturating_sub(of.until_backward.0);
+        let own = here.chunk(way);
+        let now = here.held.0 - here.held_by_waiting.0 + own.holds.until_backward.0;
         let on_the_way_down = here.done(Kind::F, Down) - here.done(Kind::F, Up);
-        let later = match usize::from(pass.chunk) < self.stages.len() {
-            true => u64::from(on_the_way_down + 1) * down.until_backward.0 + up.until_backward.0,
-            false => 0,
+        let later = match way {
+            Down => u64::from(on_the_way_down + 1) * down.until_backward.0 + up.until_backward.0,
+            Up => 0,
         };
         let needs = Bytes(now.max(later) + growth(down).max(growth(up)));
-        let limit = self.limits.of(stage);
+        let limit = here.limit;
         if needs <= limit {
             return Ok(());
         }
+        let pass = Pass::f(own.at, here.done(Kind::F, way));
         Err(Fault::Infeasible { family: ABOUT.name, stage, pass, needs, limit })
-    }
-
-    /// Runs the oldest waiting W, if there is one.
-    pub(super) fn put_weight(&mut self, i: usize) -> bool {
-        let stage = &mut self.stages[i];
-        let Some(weight) = stage.waiting.pop_front() else { return false };
-        let freed = self.footprints.of(weight.chunk).until_weight;
-        stage.held = stage.held - freed;
-        stage.held_by_waiting = stage.held_by_waiting - freed;
-        stage.order.push(weight);
-        stage.end += self.costs.of(weight).0;
-        true
     }
 
     /// Runs the next pass of `kind` on `way` as soon as its input is there.
     pub(super) fn put(&mut self, i: usize, kind: Kind, way: Way) {
-        let pass = self.next(i, kind, way);
-        self.make_room(i, pass);
-        let arrival = self.arrival(i, kind, way).unwrap_or(0);
+        let arrival = self.arrival(i, kind, way);
+        self.put_behind(i, kind, way, arrival);
+    }
+
+    /// The same where the input is there at `arrival`, or was made by the stage itself.
+    pub(super) fn put_behind(&mut self, i: usize, kind: Kind, way: Way, arrival: Option<u64>) {
+        self.make_room(i, kind, way);
         let stage = &mut self.stages[i];
-        let begin = stage.end.max(arrival);
-        match stage.all_forwards() {
-            0 => stage.start = begin,
-            _ => stage.idle += begin - stage.end,
+        let begin = stage.end.max(arrival.unwrap_or(0));
+        if stage.all_forwards() > 0 {
+            stage.idle += begin - stage.end;
         }
-        let change = self.footprints.change(pass);
-        stage.held = stage.held + change.taken_at_start + change.taken_at_end - change.freed_at_end;
-        stage.end = begin + self.costs.of(pass).0;
-        stage.order.push(pass);
-        let count = if kind == Kind::F { &mut stage.forwards } else { &mut stage.backwards };
-        count[way as usize] += 1;
-        if kind == Kind::B {
-            stage.waiting.push_back(Pass { kind: Kind::W, ..pass });
-            stage.held_by_waiting += change.taken_at_end;
+        let microbatch = stage.done(kind, way);
+        let own = stage.chunk(way);
+        stage.order.push(Pass { kind, chunk: own.at, microbatch });
+        if kind == Kind::F {
+            stage.held += own.holds.until_backward;
+            stage.end = begin + own.times.forward.0;
+            stage.forwards[way as usize] += 1;
+        } else {
+            stage.held = stage.held + own.holds.until_weight - own.holds.until_backward;
+            stage.end = begin + own.times.backward_input.0;
+            stage.backwards[way as usize] += 1;
+            stage.waiting.push_back((way, microbatch));
+            stage.held_by_waiting += own.holds.until_weight;
         }
-        self.max_idle = self.max_idle.max(stage.idle);
-        if let Some(value) = pass.makes() {
-            let cell = self.cell(value);
-            self.made[cell] = self.stages[i].end;
-        }
+        let (end, idle) = (stage.end, stage.idle);
+        self.max_idle = self.max_idle.max(idle);
+        self.span = self.span.max(self.work[i] + idle);
+        let cell = self.cell(i, kind, way, microbatch);
+        self.made[cell] = end;
+    }
+}
+
+impl Stage {
+    /// Runs the oldest waiting W, if there is one.
+    pub(super) fn put_weight(&mut self) -> bool {
+        let Some((way, microbatch)) = self.waiting.pop_front() else { return false };
+        let Chunk { at, times, holds } = self.chunk(way);
+        self.held = self.held - holds.until_weight;
+        self.held_by_waiting = self.held_by_waiting - holds.until_weight;
+        self.order.push(Pass::w(at, microbatch));
+        self.end += times.backward_weight.0;
+        true
     }
 }

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use crate::keys::text;
+use crate::keys::{list, text};
+use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -127,6 +128,12 @@ pub(super) struct TrainingDocument {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct NoiseDocument {
     pub(super) jitter: Option<f64>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) stall: Option<Stall>,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) straggler: Option<Straggler>,
+    #[serde(default, deserialize_with = "list")]
+    pub(super) slowdown: Option<Vec<Slowdown>>,
     pub(super) replicas: Option<u64>,
     pub(super) seed: Option<u64>,
 }

@@ -1,16 +1,17 @@
 //! `PLAN.toml`: what a planner is asked.
 
 mod document;
+mod unrest;
 
 use std::path::Path;
 
-use pipeline::{Bytes, Choice, Family, Semantics, Vocabulary};
+use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
     Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
     Transformer, Unrest, Zero,
 };
 
-use self::document::{Document, ModelDocument, NoiseDocument, SizesDocument, TrainingDocument};
+use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
@@ -21,9 +22,10 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_DEVICES: u64 = 1 << 20;
 /// The most clusters of a question.
 const MAX_CLUSTERS: usize = 256;
-/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory
-/// against bubble.
-const SCHEDULES: [&str; 5] = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half"];
+/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory,
+/// of the link to the host and of the head against bubble.
+const SCHEDULES: [&str; 8] =
+    ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
 
 /// Which price of a machine is paid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +86,7 @@ impl Reader<'_> {
         }
         let clusters = self.clusters(&model)?;
         let space = self.space(&model, &clusters)?;
+        let unrest = self.unrest(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -93,7 +96,7 @@ impl Reader<'_> {
             clusters,
             space,
             recipe: self.recipe()?,
-            unrest: self.unrest()?,
+            unrest,
             model,
         })
     }
@@ -268,20 +271,6 @@ impl Reader<'_> {
         })
     }
 
-    fn unrest(&self) -> Result<Unrest, Error> {
-        let NoiseDocument { jitter, replicas, seed } = self.document.noise;
-        let jitter = jitter.unwrap_or(0.03);
-        if !(0.0..=10.0).contains(&jitter) {
-            let message = format!("jitter is {jitter}: a coefficient of variation from 0 to 10");
-            return Err(self.wrong("jitter", message));
-        }
-        let replicas = replicas.unwrap_or(200);
-        if !(1..=10_000).contains(&replicas) {
-            return Err(self.wrong("replicas", format!("replicas is {replicas}: 1 to 10000")));
-        }
-        Ok(Unrest { jitter, replicas, seed: seed.unwrap_or(0) })
-    }
-
     fn space(&self, model: &Transformer, clusters: &[Cluster]) -> Result<Space, Error> {
         let search = &self.document.search;
         let node = clusters.iter().flat_map(|cluster| &cluster.parts).map(|(kind, _)| kind.node);
@@ -367,10 +356,7 @@ impl Reader<'_> {
             if segments || about.semantics == Semantics::Asynchronous {
                 return Err("one that flushes and leaves microbatches whole");
             }
-            match about.choice == Choice::Offload || family.vocabulary() != Vocabulary::Whole {
-                true => Err("one without copies to the host and without shards of the vocabulary"),
-                false => Ok(family),
-            }
+            Ok(family)
         })?;
         if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
             all.push(Family::OneFOneB);

@@ -1,5 +1,6 @@
 //! `debubble plan --validate`: every published measurement predicted, row by row.
 
+pub mod error_bar;
 mod rows;
 mod sets;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use self::sets::Set;
 use crate::accuracy;
+use crate::commands::plan::machines;
 use crate::commands::{Verdict, note, print_json};
 use crate::error::Error;
 use crate::files;
@@ -136,7 +138,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, Error> {
 }
 
 fn held(path: &Path, text: &str) -> Result<Held, Error> {
-    let (set, rows) = rows::read(path, text)?;
+    let (set, rows) = rows::read(path, text, &machines::of_device(rows::device(text))?)?;
     let bars = set.quantities().iter().map(|one| bar(set, one, &rows)).collect();
     Ok(Held { set: set.name(), rows, bars })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Evaluation, Ground, Machine, Norm, Recipe, Recompute,
+    Attention, Biases, Boundary, Cluster, Finalist, Ground, Machine, Norm, Recipe, Recompute,
     Setup, Sizes, Split, Transformer, Zero, number,
 };
 use rayon::prelude::*;
@@ -29,21 +29,36 @@ const RESERVED: Bytes = Bytes(1 << 30);
 const FITTED_EVERY: usize = 10;
 const FITTED_MULTI: [usize; 6] = [0, 11, 13, 15, 35, 53];
 
-/// Reads a file of measurements by its header and predicts every row.
-pub(super) fn read(path: &Path, text: &str) -> Result<(Set, Vec<Row>), Error> {
+/// The device of measurements that name none.
+const DEVICE: &str = "A100 80GB";
+
+/// The type of the devices that were measured, as a comment of the file says.
+pub(super) fn device(text: &str) -> &str {
+    let mut comments = text.lines().filter_map(|line| line.strip_prefix("# device:"));
+    comments.next().map_or(DEVICE, str::trim)
+}
+
+/// Reads a file of measurements by its header and predicts every row on `machine`.
+pub(super) fn read(path: &Path, text: &str, machine: &Machine) -> Result<(Set, Vec<Row>), Error> {
     let text = uncommented(text);
     let header = text.lines().next().unwrap_or_default();
     let has = |column: &str| header.contains(column);
     let reader = Reader { path, text: &text };
     match () {
-        () if has("tflops_per_gpu") => Ok((Set::Megatron, reader.each(megatron)?)),
-        () if has("full_recompute_s") => Ok((Set::Korthikanti, reader.each(korthikanti)?)),
-        () if has("samples_per_gpu_per_s") => Ok((Set::ZeroBubble, reader.each(zero_bubble)?)),
+        () if has("tflops_per_gpu") => {
+            Ok((Set::Megatron, reader.each(|row, _| megatron(row, machine))?))
+        }
+        () if has("full_recompute_s") => {
+            Ok((Set::Korthikanti, reader.each(|row, _| korthikanti(row, machine))?))
+        }
+        () if has("samples_per_gpu_per_s") => {
+            Ok((Set::ZeroBubble, reader.each(|row, _| zero_bubble(row, machine))?))
+        }
         () if has("iteration time (ms)") && has("Parameters") => {
-            Ok((Set::MultiNode, reader.each(|row, at| vtrain(row, at, true))?))
+            Ok((Set::MultiNode, reader.each(|row, at| vtrain(row, at, None))?))
         }
         () if has("iteration time (ms)") => {
-            Ok((Set::SingleNode, reader.each(|row, at| vtrain(row, at, false))?))
+            Ok((Set::SingleNode, reader.each(|row, at| vtrain(row, at, Some(machine)))?))
         }
         () => Err(Error::Read {
             path: path.to_owned(),
@@ -161,30 +176,30 @@ fn recipe(batch: u64) -> Recipe {
     }
 }
 
-fn a100() -> Result<Machine, String> {
-    machines::named("a100-80g", Path::new("")).map_err(|error| error.to_string())
-}
-
-/// The prediction, on as many devices as the set-up has. Whether it fits is not asked: it ran.
+/// The prediction, on as many devices as the set-up has, as plans are: by the event engine. Whether
+/// it fits is not asked: it ran.
 fn predict(
     model: &Transformer,
     setup: &Setup,
     recipe: &Recipe,
-    mut machine: Machine,
-) -> Result<Evaluation, String> {
+    machine: &Machine,
+) -> Result<Finalist, String> {
     let sizes = [setup.data, setup.tensor, setup.pipeline, setup.microbatch, recipe.batch];
     if let Some(size) = sizes.into_iter().find(|size| !(1..=MOST).contains(size)) {
         return Err(format!("a group or batch of {size}: from 1 to {MOST}"));
     }
-    machine.memory = Bytes(1 << 60);
+    // Profiles are of the question's model.
+    let machine = Machine { memory: Bytes(1 << 60), measured: None, ..machine.clone() };
     let cluster = Cluster { parts: vec![(machine, setup.devices())] };
     let ground = Ground { model, recipe, cluster: &cluster };
     let costed = ground.cost(setup).map_err(|error| error.to_string())?;
-    ground.evaluate(costed, &mut Replay::new()).map_err(|error| error.to_string())
+    let evaluation = ground.evaluate(costed, &mut Replay::new());
+    let evaluation = evaluation.map_err(|error| error.to_string())?;
+    ground.finalist(evaluation).map_err(|error| error.to_string())
 }
 
-fn seconds(evaluation: &Evaluation) -> f64 {
-    number(evaluation.step.0) / 1e9
+fn seconds(finalist: &Finalist) -> f64 {
+    number(finalist.step.0) / 1e9
 }
 
 #[derive(Deserialize)]
@@ -214,7 +229,7 @@ struct MegatronSetting {
 
 const SETTINGS: &str = include_str!("../../../../scenarios/paper/megatron2021-settings.csv");
 
-fn megatron(row: &MegatronRow, _: usize) -> Result<Vec<Row>, String> {
+fn megatron(row: &MegatronRow, machine: &Machine) -> Result<Vec<Row>, String> {
     let MegatronRow { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;
     let settings: Vec<MegatronSetting> = table(SETTINGS)?;
     let own = settings
@@ -229,15 +244,14 @@ fn megatron(row: &MegatronRow, _: usize) -> Result<Vec<Row>, String> {
         overlap_gradients: own.overlap == "yes",
         ..recipe(global_batch)
     };
-    let machine = a100()?;
     let flops = model.hardware_flops(Recompute::Full) * number(global_batch) * number(SEQUENCE);
     let measured = flops / (row.tflops_per_gpu * 1e12 * number(gpus));
     // Printed in whole percents.
     let used = (100.0 * row.tflops_per_gpu * 1e12 / machine.peak).round();
-    let evaluation = predict(&model, &setup, &recipe, machine)?;
+    let finalist = predict(&model, &setup, &recipe, machine)?;
     let run = format!("{:.1}B on {gpus}", number(model.parameters()) / 1e9);
     Ok(vec![
-        Row::new(&run, TIME, [seconds(&evaluation), measured]),
+        Row::new(&run, TIME, [seconds(&finalist), measured]),
         Row::new(&run, HFU, [used, row.percent_of_peak]),
     ])
 }
@@ -260,7 +274,7 @@ struct KorthikantiRow {
     hfu_percent: f64,
 }
 
-fn korthikanti(row: &KorthikantiRow, _: usize) -> Result<Vec<Row>, String> {
+fn korthikanti(row: &KorthikantiRow, machine: &Machine) -> Result<Vec<Row>, String> {
     let KorthikantiRow { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;
     let model = gpt(hidden, heads, layers, VOCABULARY, SEQUENCE)?;
     let data = gpus / tp.max(1) / pp.max(1);
@@ -273,12 +287,12 @@ fn korthikanti(row: &KorthikantiRow, _: usize) -> Result<Vec<Row>, String> {
         let (size, chunks) = (row.microbatch_size, row.interleave_stages);
         let setup = set_up([data, tp, pp], size, chunks, recompute);
         let recipe = Recipe { sequence_parallel, scatter_gather: true, ..recipe(global_batch) };
-        let evaluation = predict(&model, &setup, &recipe, a100()?)?;
+        let finalist = predict(&model, &setup, &recipe, machine)?;
         let run = format!("{} {name}", row.model);
-        rows.push(Row::new(&run, TIME, [seconds(&evaluation), measured]));
+        rows.push(Row::new(&run, TIME, [seconds(&finalist), measured]));
     }
     let tokens = number(global_batch) * number(SEQUENCE);
-    let at_peak = a100()?.peak * number(gpus) * row.present_work_s;
+    let at_peak = machine.peak * number(gpus) * row.present_work_s;
     let used = |flops: f64| 100.0 * flops * tokens / at_peak;
     let run = format!("{} selective", row.model);
     rows.push(Row::new(&run, MFU, [used(model.model_flops()), row.mfu_percent]));
@@ -310,7 +324,7 @@ struct ZeroBubbleModel {
 
 const MODELS: &str = include_str!("../../../../scenarios/paper/zb-models.csv");
 
-fn zero_bubble(row: &ZeroBubbleRow, _: usize) -> Result<Vec<Row>, String> {
+fn zero_bubble(row: &ZeroBubbleRow, machine: &Machine) -> Result<Vec<Row>, String> {
     let models: Vec<ZeroBubbleModel> = table(MODELS)?;
     let own = models.iter().find(|one| one.model == row.model).ok_or("an unknown model")?;
     let (family, chunks) = match row.schedule.as_str() {
@@ -327,9 +341,9 @@ fn zero_bubble(row: &ZeroBubbleRow, _: usize) -> Result<Vec<Row>, String> {
     let post = matches!(family, Family::ZbH1 | Family::Zb2p);
     let boundary = if post { Boundary::PostValidation } else { Boundary::Barrier };
     let recipe = Recipe { boundary, ..recipe(batch) };
-    let evaluation = predict(&model, &Setup { family, ..setup }, &recipe, a100()?)?;
-    let speed = number(batch) / number(row.gpus) / seconds(&evaluation);
-    let peak = number(evaluation.fullest().1.sum().0) / 1e9;
+    let finalist = predict(&model, &Setup { family, ..setup }, &recipe, machine)?;
+    let speed = number(batch) / number(row.gpus) / seconds(&finalist);
+    let peak = number(finalist.evaluation.fullest().1.sum().0) / 1e9;
     let run = format!("{} m={} {}", row.model, row.m, row.schedule);
     Ok(vec![
         Row::new(&run, SPEED, [speed, row.samples_per_gpu_per_s]),
@@ -365,16 +379,19 @@ struct VtrainRow {
 
 const MULTI_NODE: &str = include_str!("../../../../scenarios/paper/vtrain-multi.toml");
 
-fn vtrain(row: &VtrainRow, at: usize, multi: bool) -> Result<Vec<Row>, String> {
+/// On `machine`, or on the cluster of the measurements over many nodes.
+fn vtrain(row: &VtrainRow, at: usize, machine: Option<&Machine>) -> Result<Vec<Row>, String> {
     let VtrainRow { hidden, heads, layers, sequence, tensor, data, pipeline, .. } = *row;
     let model = gpt(hidden, heads, layers, VOCABULARY, sequence)?;
     let setup = set_up([data, tensor, pipeline], row.microbatch, 1, Recompute::Full);
-    let machine = match multi {
-        true => machines::parse("vtrain-multi", Path::new("vtrain-multi.toml"), MULTI_NODE)
-            .map_err(|error| error.to_string())?,
-        false => a100()?,
+    let many = || {
+        machines::parse("vtrain-multi", Path::new("vtrain-multi.toml"), MULTI_NODE)
+            .map_err(|error| error.to_string())
     };
-    let evaluation = predict(&model, &setup, &recipe(row.batch), machine)?;
+    let finalist = match machine {
+        Some(machine) => predict(&model, &setup, &recipe(row.batch), machine)?,
+        None => predict(&model, &setup, &recipe(row.batch), &many()?)?,
+    };
     let run = format!(
         "{:.1}B on {}: t {tensor} d {data} p {pipeline} b {} B {}",
         number(model.parameters()) / 1e9,
@@ -382,10 +399,10 @@ fn vtrain(row: &VtrainRow, at: usize, multi: bool) -> Result<Vec<Row>, String> {
         row.microbatch,
         row.batch
     );
-    let predicted = Row::new(&run, TIME, [seconds(&evaluation), row.milliseconds / 1e3]);
-    let fitted = match multi {
-        true => FITTED_MULTI.contains(&at),
-        false => at.is_multiple_of(FITTED_EVERY),
+    let predicted = Row::new(&run, TIME, [seconds(&finalist), row.milliseconds / 1e3]);
+    let fitted = match machine {
+        Some(_) => at.is_multiple_of(FITTED_EVERY),
+        None => FITTED_MULTI.contains(&at),
     };
     Ok(vec![Row { fitted, ..predicted }])
 }

@@ -1,0 +1,219 @@
+//! A set-up of the answer, run by the event engine: transfers on wires that they share, in place of
+//! the time that replay counts for them with the passes.
+//!
+//! A stage does nothing else until what it has made has arrived, as replay has it. The two differ
+//! where values meet on a wire, and at stages that send one way only: replay counts a transfer with
+//! every pass of a chunk.
+
+use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
+use sim::Sharing;
+use sim::boundary::{self, Synchronisation};
+use sim::cluster::{self, ClusterError, Seats};
+use sim::engine::{
+    self, Communication, Conditions, EngineError, Messages, Offload, Protocol, Run, Setup, Steady,
+};
+use sim::occupancy::{Occupancy, activation_peaks};
+use thiserror::Error;
+
+use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
+use crate::layout::Layout;
+use crate::memory::StageMemory;
+use crate::setup::Boundary;
+
+/// Why a set-up has no run.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum FinalistError {
+    /// The engine's order cannot be made, or holds more than a device has.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// Its devices are no cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// It does not come to its end.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<Fault> for FinalistError {
+    fn from(fault: Fault) -> Self {
+        Self::Rejected(Rejected::Schedule(fault))
+    }
+}
+
+/// A set-up that the event engine has run, without noise.
+#[derive(Clone, Debug)]
+pub struct Finalist {
+    /// What replay says.
+    pub evaluation: Evaluation,
+    /// Where its stages sit.
+    pub layout: Layout,
+    /// Passes without transfers; the hop is the longest transfer, which families reckon with.
+    pub costs: Costs,
+    /// When each stage works.
+    pub metrics: Metrics,
+    /// By stage, how long it waits until what it has made has arrived.
+    pub sending: Vec<Nanos>,
+    /// A step with all that lies between two.
+    pub step: Nanos,
+    /// What each stage holds all the time, less what the engine counts itself: the buffers of values
+    /// on their way, as far as the framework's reserve has them.
+    pub resident: Vec<Bytes>,
+    schedule: Schedule,
+    cluster: cluster::Cluster,
+    seats: Seats,
+    boundary: Boundary,
+}
+
+impl Ground<'_> {
+    /// `evaluation` run by the engine.
+    ///
+    /// # Errors
+    /// Where the engine's run needs more memory than there is, or cannot be.
+    pub fn finalist(&self, evaluation: Evaluation) -> Result<Finalist, FinalistError> {
+        let costed = &evaluation.costed;
+        let layout = Layout::new(&costed.setup, self.cluster)?;
+        let (cluster, seats) = layout.seated()?;
+        let at = (costed.shape, costed.setup.family.about().placement);
+        let hop = cluster.longest_hop(&seats, at, costed.message);
+        let costs = costed.apart.clone().with_hop(hop);
+        let schedule = costed.setup.family.schedule(&costed.problem_with(costs.clone())?)?;
+        let mut finalist = Finalist {
+            layout,
+            costs,
+            metrics: evaluation.metrics.clone(),
+            sending: Vec::new(),
+            step: Nanos(0),
+            resident: costed.resident.iter().map(StageMemory::sum).collect(),
+            schedule,
+            cluster,
+            seats,
+            boundary: self.recipe.boundary,
+            evaluation,
+        };
+        let run = finalist.run(&Steady)?;
+        finalist.metrics = run.metrics(0);
+        finalist.step = finalist.evaluation.costed.step(&finalist.metrics, finalist.boundary);
+        finalist.sending = sending(&run, finalist.seats.devices().len());
+        finalist.hold(&run, self.recipe.reserved)?;
+        Ok(finalist)
+    }
+}
+
+impl Finalist {
+    /// What the set-up is and costs.
+    #[must_use]
+    pub const fn costed(&self) -> &Costed {
+        &self.evaluation.costed
+    }
+
+    /// What crosses between two stages for a microbatch.
+    #[must_use]
+    pub const fn message(&self) -> Bytes {
+        self.evaluation.costed.message
+    }
+
+    /// How much longer the engine says a step takes than replay, as a share of what replay says.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn over_replay(&self) -> f64 {
+        self.step.0 as f64 / self.evaluation.step.0.max(1) as f64 - 1.0
+    }
+
+    /// A step under `conditions`.
+    ///
+    /// # Errors
+    /// If it does not come to its end, or to none that a clock can show.
+    pub fn step_under(&self, conditions: &impl Conditions) -> Result<Nanos, EngineError> {
+        let metrics = self.run(conditions)?.metrics(0);
+        // A clock near its end tells no time.
+        if metrics.makespan().0 > u64::MAX / 4 {
+            return Err(Fault::Overflow { what: "the times" }.into());
+        }
+        Ok(self.costed().step(&metrics, self.boundary))
+    }
+
+    /// The passes of a step.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.schedule.passes()
+    }
+
+    fn run(&self, conditions: &impl Conditions) -> Result<Run, EngineError> {
+        let boundary = self.crossing();
+        engine::run(&self.setup(&boundary), conditions)
+    }
+
+    /// What lies between two steps.
+    fn crossing(&self) -> boundary::Boundary {
+        boundary::Boundary {
+            synchronisation: Synchronisation::Barrier,
+            exchange: self.costed().exchange,
+            optimizer: self.costed().optimizer,
+            ..boundary::Boundary::default()
+        }
+    }
+
+    fn setup<'a>(&'a self, boundary: &'a boundary::Boundary) -> Setup<'a> {
+        let footprints = &self.evaluation.costed.footprints;
+        Setup {
+            schedule: &self.schedule,
+            costs: &self.costs,
+            cluster: &self.cluster,
+            seats: &self.seats,
+            communication: Communication {
+                sharing: Sharing::Fair,
+                protocol: Protocol::Eager,
+                blocking: true,
+            },
+            messages: Messages { bytes: self.message() },
+            room: None,
+            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
+            steps: 1,
+            boundary,
+        }
+    }
+
+    /// Follows the memory of `run`, in which `reserved` of each device is for buffers.
+    fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
+        let boundary = self.crossing();
+        let nothing = vec![Bytes(0); self.resident.len()];
+        let costed = &self.evaluation.costed;
+        let footprints = &costed.footprints;
+        // The engine's order may be another than replay's, and copies to the host take other times.
+        let peaks = match self.schedule.copies() {
+            None => Memory::of(&self.schedule, footprints)?.peak,
+            Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
+        };
+        let memory = costed.with_activations(peaks);
+        let setup = self.setup(&boundary);
+        let occupancy = Occupancy::of(run, &setup, footprints, &nothing, None)?;
+        let most = |device: usize| {
+            let peaks = occupancy.peaks.iter();
+            peaks.filter(|peak| peak.device == device).map(|peak| peak.bytes).max()
+        };
+        let mut resident = Vec::new();
+        let mut needs = Vec::new();
+        for (stage, held) in memory.iter().enumerate() {
+            let most = most(self.seats.device(stage)).unwrap_or_default();
+            // What the device holds beyond activations is on its way.
+            let transit = Bytes(most.0.saturating_sub(held.activations.0));
+            let own =
+                self.resident[stage].0 - transit.0.min(reserved.0).min(self.resident[stage].0);
+            resident.push(Bytes(own));
+            needs.push(Bytes(own.saturating_add(most.0)));
+        }
+        fits(needs.into_iter(), &self.evaluation.costed.capacities)?;
+        self.resident = resident;
+        self.evaluation.memory = memory;
+        Ok(())
+    }
+}
+
+/// By stage, how long values take from when they are made until they arrive.
+fn sending(run: &Run, stages: usize) -> Vec<Nanos> {
+    let mut all = vec![Nanos(0); stages];
+    for transfer in &run.transfers {
+        all[transfer.from] += transfer.end - transfer.made;
+    }
+    all
+}

@@ -1,0 +1,128 @@
+//! Where the stages of a set-up sit, and the wires between them, for the event engine.
+
+use pipeline::{Bytes, Nanos};
+use sim::cluster::{Bandwidth, ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+
+use crate::evaluate::nanos;
+use crate::machine::Machine;
+use crate::setup::{Cluster, Setup};
+
+/// One device of each stage, of the many that do the same: those that hand values to each other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Their nodes and wires.
+    pub spec: ClusterSpec,
+    /// The device of each stage among those of `spec`.
+    pub devices: Vec<usize>,
+}
+
+impl Layout {
+    /// That of `setup` on `cluster`: neighbouring stages lie [`Setup::stage_stride`] devices apart.
+    /// Every device has its port and its NIC, at the rates that transfers reach; of several kinds of
+    /// devices the slowest counts for all.
+    ///
+    /// # Errors
+    /// A rate that no wire has.
+    pub fn new(setup: &Setup, cluster: &Cluster) -> Result<Self, ClusterError> {
+        let machines = || cluster.parts.iter().map(|(machine, _)| machine);
+        let node = machines().map(|machine| machine.node).min().unwrap_or(1).max(1);
+        let (devices, per_node) = seats(setup.pipeline, setup.stage_stride(), node);
+        let nodes = devices.last().map_or(1, |last| *last as u64 / per_node + 1);
+        let slowest =
+            |rate: fn(&Machine) -> f64| whole(machines().map(rate).fold(f64::MAX, f64::min));
+        let latency = machines().map(|one| one.efficiency.hop_latency).fold(0.0, f64::max);
+        let latency: Nanos = nanos(latency);
+        let spec = ClusterSpec {
+            nodes,
+            devices_per_node: per_node,
+            memory: None,
+            intra: Intra { bandwidth: slowest(Machine::hop_inside)?, latency },
+            inter: Inter {
+                nics: per_node,
+                bandwidth: slowest(Machine::hop_outside)?,
+                latency,
+                oversubscription_percent: 100,
+            },
+            host: host(setup, cluster, per_node),
+        };
+        Ok(Self { spec, devices })
+    }
+
+    /// The cluster with the stages on it.
+    ///
+    /// # Errors
+    /// More devices than a cluster can have.
+    pub fn seated(&self) -> Result<(sim::cluster::Cluster, Seats), ClusterError> {
+        let cluster = sim::cluster::Cluster::new(self.spec)?;
+        let seating = Seating::Explicit(self.devices.clone());
+        let seats = Seats::new(&cluster, self.devices.len(), &seating)?;
+        Ok((cluster, seats))
+    }
+
+    /// What each device has of `values`, which are those of stages; nothing where no stage sits.
+    #[must_use]
+    pub fn by_device(&self, values: &[Bytes]) -> Vec<Bytes> {
+        let count = self.spec.nodes * self.spec.devices_per_node;
+        let mut all = vec![Bytes(0); usize::try_from(count).unwrap_or(0)];
+        for (&device, &value) in self.devices.iter().zip(values) {
+            if let Some(own) = all.get_mut(device) {
+                *own = value;
+            }
+        }
+        all
+    }
+}
+
+/// The links to the host, if every device has one: neighbours behind a link are of as many stages
+/// as lie behind it, and the devices of a stage share what it carries.
+fn host(setup: &Setup, cluster: &Cluster, per_node: u64) -> Option<Host> {
+    let links: Option<Vec<Host>> = cluster.parts.iter().map(|(machine, _)| machine.host).collect();
+    let slowest = links?
+        .into_iter()
+        .min_by_key(|link| link.bandwidth.bytes_per_second() / link.devices_per_link.max(1))?;
+    let (rate, behind) = (slowest.bandwidth.bytes_per_second(), slowest.devices_per_link.max(1));
+    let stride = setup.stage_stride();
+    let stages = if behind.is_multiple_of(stride) { behind / stride } else { 1 };
+    let stages = if per_node.is_multiple_of(stages) { stages } else { 1 };
+    let bandwidth = Bandwidth::new((rate * stages / behind).max(1)).ok()?;
+    Some(Host { bandwidth, devices_per_link: stages })
+}
+
+/// The device of each of `stages` that lie `stride` apart on nodes of `node` devices, where nodes
+/// and devices without a stage are left out; and the devices of a node that are left.
+fn seats(stages: u64, stride: u64, node: u64) -> (Vec<usize>, u64) {
+    let node_of = |stage: u64| stage.saturating_mul(stride) / node;
+    let mut places: Vec<(u64, u64)> = Vec::new();
+    for stage in 0..stages {
+        let place = match places.last() {
+            Some(&(last, at)) if node_of(stage) == node_of(stage - 1) => (last, at + 1),
+            Some(&(last, _)) => (last + 1, 0),
+            None => (0, 0),
+        };
+        places.push(place);
+    }
+    let per_node = places.iter().map(|(_, at)| at + 1).max().unwrap_or(1);
+    let device = |(node, at): (u64, u64)| usize::try_from(node * per_node + at).unwrap_or(0);
+    (places.into_iter().map(device).collect(), per_node)
+}
+
+/// A rate in whole bytes per second, at least 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
+fn whole(rate: f64) -> Result<Bandwidth, ClusterError> {
+    Bandwidth::new((rate as u64).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_sit_on_the_nodes_that_their_devices_are_of() {
+        assert_eq!(seats(4, 8, 8), (vec![0, 1, 2, 3], 1));
+        assert_eq!(seats(4, 100, 8), (vec![0, 1, 2, 3], 1));
+        assert_eq!(seats(6, 2, 8), (vec![0, 1, 2, 3, 4, 5], 4));
+        // Devices 0, 3, 6 | 9, 12, 15 | 18, 21 | 24.
+        assert_eq!(seats(9, 3, 8), (vec![0, 1, 2, 3, 4, 5, 6, 7, 9], 3));
+        assert_eq!(seats(1, 1, 8), (vec![0], 1));
+    }
+}

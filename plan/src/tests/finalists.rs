@@ -1,0 +1,113 @@
+//! What the engine says of a set-up, with and without noise.
+
+use pipeline::Family;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::SplitMix64;
+use sim::Replay;
+use sim::straggler::{Jitter, Stragglers, Target};
+
+use super::{gpt, machine, model, recipe, setup};
+use crate::{
+    Attention, Cluster, Ground, Setup, Sizes, SlowDevice, Straggler, Unrest, number, percentiles,
+};
+
+/// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
+/// done by P50 and by P95 are what their names say, within five standard deviations.
+#[test]
+fn percentiles_are_those_of_steps_drawn_one_by_one() {
+    const STEPS: u64 = 1000;
+    let model = model(gpt(8, 1024, 16));
+    let cluster = Cluster { parts: vec![(machine(), 8)] };
+    let recipe = recipe(16);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let costed = ground.cost(&setup([4, 1, 2])).unwrap();
+    let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+    let finalist = ground.finalist(evaluation).unwrap();
+    let straggler = Straggler { probability: 0.01, factor: 1.5 };
+    let slowdown = vec![SlowDevice { device: 5, factor: 1.1 }];
+    let unrest = Unrest {
+        jitter: 0.05,
+        stall: None,
+        straggler: Some(straggler),
+        slowdown,
+        replicas: 1000,
+        seed: 1,
+    };
+    let found = percentiles(&finalist, &unrest).unwrap();
+    let mut chance = SplitMix64::seed_from_u64(9);
+    let mut step = |at: u64| {
+        let of_replica = |replica: u64| {
+            let mut noise = Stragglers::new(2, 77);
+            noise.jitter_passes(Jitter::log_normal(0.05).unwrap());
+            for stage in 0..2 {
+                // Device 5 is stage 1 of replica 1.
+                if (stage, replica) == (1, 1) {
+                    noise.slow(Target::Device(1), 1.1).unwrap();
+                }
+                if chance.random_bool(straggler.probability) {
+                    noise.slow(Target::Stage(stage), straggler.factor).unwrap();
+                }
+            }
+            finalist.step_under(&noise.conditions(4 * at + replica, &finalist.costs)).unwrap()
+        };
+        (0..4).map(of_replica).max().unwrap()
+    };
+    let steps: Vec<_> = (0..STEPS).map(&mut step).collect();
+    for (found, share) in found.into_iter().zip([0.5, 0.95]) {
+        let done = steps.iter().filter(|step| **step <= found).count();
+        let margin = 5.0 * (share * (1.0 - share) / number(STEPS)).sqrt();
+        let done = number(done as u64) / number(STEPS);
+        assert!((done - share).abs() < margin, "{done} {share}");
+    }
+}
+
+/// Where transfers take no time, the engine has nothing that replay has not.
+#[test]
+fn without_transfers_the_engine_agrees_with_replay() {
+    let model = model(gpt(24, 2304, 24));
+    let mut ideal = machine();
+    ideal.efficiency.hop_latency = 0.0;
+    (ideal.link, ideal.network) = (1e15, 1e15);
+    ideal.efficiency.link = 1.0;
+    let cluster = Cluster { parts: vec![(ideal, 16)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    // ZB-V and its like are ordered by times, in which replay counts transfers.
+    for (family, chunks) in [(Family::OneFOneB, 1), (Family::Interleaved, 3), (Family::ZbH1, 1)] {
+        let costed = ground.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
+        let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let finalist = ground.finalist(evaluation).unwrap();
+        // A byte of 10^15 a second: 34 ns for each transfer.
+        assert!(finalist.over_replay().abs() < 1e-5, "{family:?} {}", finalist.over_replay());
+    }
+}
+
+/// GIS with and without copies to the host: the same passes, less memory; and what the host's link
+/// takes is what its rate says.
+#[test]
+fn copies_to_the_host_save_memory_and_take_their_time() {
+    let model = model(Sizes { attention: Attention::Flash, ..gpt(32, 12_288, 96) });
+    let cluster = Cluster { parts: vec![(machine(), 64)] };
+    let recipe = recipe(64);
+    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let peak = |family: Family| {
+        let setup = Setup { family, chunks: 2, ..setup([1, 8, 8]) };
+        let costed = ground.cost(&setup).unwrap();
+        for (chunk, times) in (0..).zip(costed.costs.copies()) {
+            // 30 GB/s for two devices, which are of the same stage.
+            let bytes = costed.footprints.of(chunk).until_backward;
+            assert_eq!(times.out.0, (bytes.0 * 2).div_ceil(30));
+        }
+        let finalist = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let finalist = ground.finalist(finalist).unwrap();
+        finalist.evaluation.fullest().1.activations.0
+    };
+    let [stays, half, full] = [Family::Gis, Family::PoH, Family::PoF].map(peak);
+    assert!(10 * half < 7 * stays && full < half, "{stays} {half} {full}");
+    let mut bare = machine();
+    bare.host = None;
+    let cluster = Cluster { parts: vec![(bare, 64)] };
+    let ground = Ground { cluster: &cluster, ..ground };
+    let refused = ground.cost(&Setup { family: Family::PoH, chunks: 2, ..setup([1, 8, 8]) });
+    assert!(refused.unwrap_err().to_string().contains("link to it is not known"));
+}

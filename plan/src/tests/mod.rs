@@ -1,0 +1,126 @@
+//! Models, machines and set-ups of the tests.
+
+mod costs;
+mod finalists;
+mod published;
+mod search;
+
+use pipeline::{Bytes, Family};
+use sim::cluster::{Bandwidth, Host};
+
+use crate::{
+    Attention, Biases, Boundary, Efficiency, Machine, Norm, Price, Recipe, Recompute, Reliability,
+    Setup, Sizes, Split, Transformer, Zero,
+};
+
+fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
+    Sizes {
+        layers,
+        hidden,
+        heads,
+        kv_heads: heads,
+        head_size: hidden / heads,
+        ffn: 4 * hidden,
+        gated: false,
+        vocabulary: 51_200,
+        sequence: 2048,
+        positions: 2048,
+        experts: None,
+        tied: true,
+        biases: Biases { qkv: true, output: true, mlp: true },
+        norm: Norm::Layer,
+        attention: Attention::Core,
+    }
+}
+
+fn llama(
+    layers: u64,
+    hidden: u64,
+    [heads, kv_heads]: [u64; 2],
+    ffn: u64,
+    vocabulary: u64,
+) -> Sizes {
+    Sizes {
+        kv_heads,
+        ffn,
+        gated: true,
+        vocabulary,
+        positions: 0,
+        tied: false,
+        biases: Biases::default(),
+        norm: Norm::Rms,
+        attention: Attention::Flash,
+        ..gpt(layers, hidden, heads)
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        name: "a100".to_owned(),
+        device: None,
+        memory: Bytes(80_000_000_000),
+        peak: 312e12,
+        peak_fp8: None,
+        bandwidth: 2039e9,
+        node: 8,
+        link: 300e9,
+        network: 25e9,
+        host: Some(Host {
+            bandwidth: Bandwidth::new(30_000_000_000).unwrap(),
+            devices_per_link: 2,
+        }),
+        efficiency: Efficiency {
+            matmul: 0.79,
+            fill: 1.5e6,
+            depth: 48.0,
+            flash: 0.5,
+            memory: 0.78,
+            link: 0.74,
+            ring: 0.3,
+            shared_ring: 1.0,
+            tensor_network: 0.45,
+            hop: 0.87,
+            collective_latency: 34e-6,
+            hop_latency: 250e-6,
+            launch: 3.4e-3,
+            launch_tensor: 1.08,
+        },
+        price: Price { on_demand: 2.0, reserved: None, spot: None },
+        reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
+        measured: None,
+    }
+}
+
+fn recipe(batch: u64) -> Recipe {
+    Recipe {
+        batch,
+        gradient_bytes: 4,
+        optimizer_bytes: 12,
+        sequence_parallel: true,
+        scatter_gather: true,
+        overlap_gradients: true,
+        boundary: Boundary::Barrier,
+        reserved: Bytes(1 << 30),
+    }
+}
+
+fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
+    Setup {
+        data,
+        tensor,
+        pipeline,
+        context: 1,
+        expert: 1,
+        zero: Zero::Optimizer,
+        microbatch: 1,
+        chunks: 1,
+        family: Family::OneFOneB,
+        recompute: Recompute::None,
+        split: Split::Balanced,
+        vocabulary_parallel: false,
+    }
+}
+
+fn model(sizes: Sizes) -> Transformer {
+    Transformer::new(sizes).unwrap()
+}

@@ -1,0 +1,59 @@
+//! What changes of the machines would be worth to the plan to take.
+
+use pipeline::{Bytes, Nanos};
+use plan::{Machine, Orders, Watch};
+
+use super::answer::{Plan, seconds};
+use super::question::Question;
+use crate::{interrupt, progress};
+
+/// A change of the winner's ground, and what it would be worth.
+pub struct Lever {
+    /// What is changed.
+    pub name: &'static str,
+    /// The step with the best set-up then.
+    pub step: Nanos,
+    /// Dollars saved of the whole training, at the same prices.
+    pub saved: f64,
+}
+
+/// What is done to each machine.
+type Change = fn(&mut Machine);
+
+/// What the next best changes would be worth to `plan`: each searched anew, until a Ctrl-C.
+pub fn levers(question: &Question, plan: &Plan, orders: &Orders) -> Vec<Lever> {
+    let cluster = &question.clusters[plan.cluster];
+    let changes: [(&'static str, Change); 6] = [
+        ("network between nodes twice as fast", |machine| machine.network *= 2.0),
+        ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
+        ("half as much memory again", |machine| {
+            machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
+        }),
+        ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
+        ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
+        ("large matrix products 10 % faster", |machine| {
+            machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
+        }),
+    ];
+    let mut levers = Vec::new();
+    let bar = progress::bar(changes.len(), "levers");
+    for (name, change) in changes {
+        let mut changed = cluster.clone();
+        changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
+        let Some(setups) = question.space.setups(&changed) else { continue };
+        let ground = question.ground(&changed);
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
+        let mut found = plan::search_with(&ground, &setups, 1, watch);
+        if interrupt::asked() {
+            break;
+        }
+        bar.inc(1);
+        let Some(best) = found.best.pop() else { continue };
+        let Ok(best) = ground.finalist(best) else { continue };
+        let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
+        levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
+    }
+    bar.finish_and_clear();
+    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
+    levers
+}
