@@ -353,13 +353,20 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
 }
 
 /// What is said of the small question on an A100 whose file has `to` in place of `from`.
-fn refusal_of_machine(from: &str, to: &str) -> String {
+/// The A100 machine with `from` made `to`, in a file.
+fn changed_machine(from: &str, to: &str) -> (TempDir, String) {
     let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
     assert!(whole.contains(from), "{from}");
     let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("own.toml"), whole.replace(from, to)).unwrap();
     let own = folder.path().join("own.toml");
-    refusal(&SMALL.replace("a100-80g", own.to_str().unwrap()))
+    fs::write(&own, whole.replace(from, to)).unwrap();
+    let name = own.to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+fn refusal_of_machine(from: &str, to: &str) -> String {
+    let (_folder, own) = changed_machine(from, to);
+    refusal(&SMALL.replace("a100-80g", &own))
 }
 
 #[test]
@@ -388,6 +395,13 @@ fn machines_that_never_get_done_are_left_out() {
         let text = refusal_of_machine(from, to);
         assert!(text.contains(message), "{message}: {text}");
     }
+    // Beside one that gets done they cost no answer.
+    let (_folder, own) = changed_machine("bandwidth = \"2039GB/s\"", "bandwidth = \"1B/s\"");
+    let slow = format!("[[cluster]]\nmachine = \"{own}\"\ndevices = [8]\n\n[noise]");
+    let (_, out) = ask(&SMALL.replace("[noise]", &slow), &[]);
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert!(String::from_utf8_lossy(&out.stdout).contains("8 a100-80g"), "{text}");
 }
 
 #[cfg(target_os = "linux")]

@@ -77,6 +77,17 @@ pub struct Answer {
     pub bars: Vec<ErrorBar>,
 }
 
+/// Every machine of `clusters`, by name, once.
+fn machines<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Vec<&'a Machine> {
+    let mut machines: Vec<&Machine> = Vec::new();
+    for (machine, _) in clusters.into_iter().flat_map(|cluster| &cluster.parts) {
+        if machines.iter().all(|known| known.name != machine.name) {
+            machines.push(machine);
+        }
+    }
+    machines
+}
+
 impl Question {
     /// The ground of the set-ups on `cluster`.
     pub fn ground<'a>(&'a self, cluster: &'a Cluster) -> Ground<'a> {
@@ -120,7 +131,7 @@ impl Question {
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
-        let bars = self.bars()?;
+        let bars = self.bars(&finalists)?;
         let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.is_empty() {
             return Err(self.no_plan(&searched));
@@ -192,20 +203,10 @@ impl Question {
         Ok(plans)
     }
 
-    /// The error bar of each machine of the question.
-    fn bars(&self) -> Result<Vec<ErrorBar>, Error> {
-        self.machines().into_iter().map(ErrorBar::of).collect()
-    }
-
-    /// Every machine of the question, by name, once.
-    fn machines(&self) -> Vec<&Machine> {
-        let mut machines: Vec<&Machine> = Vec::new();
-        for (machine, _) in self.clusters.iter().flat_map(|cluster| &cluster.parts) {
-            if machines.iter().all(|known| known.name != machine.name) {
-                machines.push(machine);
-            }
-        }
-        machines
+    /// The error bar of each machine with `finalists`, which stand by cluster.
+    fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Error> {
+        let clusters = self.clusters.iter().zip(finalists).filter(|(_, found)| !found.is_empty());
+        machines(clusters.map(|(cluster, _)| cluster)).into_iter().map(ErrorBar::of).collect()
     }
 
     /// All that is asked of one set-up.
@@ -321,7 +322,7 @@ impl Question {
 
     /// The fewest devices, doubled from one node, of any of the machines that hold the model.
     fn smallest(&self) -> Option<(u64, String)> {
-        let machines = self.machines();
+        let machines = machines(&self.clusters);
         let orders = Orders::default();
         let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
         let doubled = (0..17).map(|exponent| 1u64 << exponent);
