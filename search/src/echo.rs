@@ -102,8 +102,9 @@ impl Echo {
         }
     }
 
-    /// Wishes that what happens in one period happens again and again: as long as a stage starts as
-    /// many microbatches as it can hold.
+    /// Wishes that what happens in one period happens again and again, and then the rest as it was.
+    /// Good orders below 1p are periodic: a period is mostly the time in which the first stage begins
+    /// as many microbatches as it can hold, so what is gained in one is gained in all.
     fn repeat(&mut self, net: &Net, chance: &mut Chance) {
         let columns = net.microbatches as usize;
         let held = net.held(0).min(columns);
@@ -114,14 +115,18 @@ impl Echo {
         let begin = chance.below(columns - period);
         let times = 1 + chance.below((columns - begin).div_ceil(period));
         let (first, next) = (self.at[begin], self.at[begin + period]);
+        // Wishes far behind the end would not fit when they are weighed.
+        if (next - first).saturating_mul(times as i64) > i64::MAX / 64 {
+            return;
+        }
         let end = (begin + (times + 1) * period).min(columns - 1);
-        let gain = next + times as i64 * (next - first) - self.at[end];
+        let later = next + times as i64 * (next - first) - self.at[end];
         for lane in self.at.chunks_exact_mut(columns) {
             let from = lane.partition_point(|&time| time < next).max(period);
             for column in from..columns {
                 lane[column] = match column < from + times * period {
                     true => lane[column - period] + next - first,
-                    false => lane[column] + gain,
+                    false => lane[column] + later,
                 };
             }
         }

@@ -18,5 +18,7 @@ mod timing;
 mod tune;
 
 pub use instance::{Instance, Objective};
-pub use run::{Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, Progress, SearchError, search};
+pub use run::{
+    Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,
+};
 pub use start::Published;

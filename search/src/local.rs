@@ -149,7 +149,7 @@ impl<'a> Local<'a> {
         for stage in 0..self.net.stages {
             let one = self.end[self.order[(stage + 1) * each - 1] as usize] - self.first(stage);
             score.cost = score.cost.max(one);
-            score.sum += one;
+            score.sum = score.sum.saturating_add(one);
         }
         score
     }
@@ -334,7 +334,8 @@ impl<'a> Local<'a> {
         best: &mut (Score, Vec<u16>),
         halt: &Halt<'_>,
     ) {
-        let least = plan.weight * self.mean(self.net.work.iter().sum());
+        let least = plan.weight
+            * self.mean(self.net.work.iter().fold(0, |sum: i64, work| sum.saturating_add(*work)));
         let mut now = self.score();
         self.find_path();
         let mut tries = 0u32;

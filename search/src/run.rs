@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use pipeline::{Fault, Nanos, Schedule};
+use pipeline::{Fault, Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 use thiserror::Error;
@@ -22,6 +22,10 @@ pub const MAX_PASSES: usize = 4_000_000;
 
 /// The most chunks of a stage: three kinds of passes of each are numbered in 16 bits.
 pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 3;
+
+/// The longest that all passes and hops of a pipeline may take one after the other, 4.6 years: times
+/// that are weighed still fit.
+pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
 /// Searches beside each other. More threads than that gain nothing; fewer give the same result.
 const CHAINS: usize = 4;
@@ -116,6 +120,9 @@ pub enum SearchError {
     /// More chunks per stage than [`MAX_CHUNKS_PER_STAGE`].
     #[error("{0} chunks per stage are too many to search: at most {MAX_CHUNKS_PER_STAGE}")]
     TooManyChunks(u16),
+    /// Passes and hops that take more than [`MAX_TIME`] one after the other.
+    #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
+    TooLong(Nanos),
     /// A mirrored placement.
     #[error("orders are searched for looped chunks and for a V, not for two directions at once")]
     Mirrored,
@@ -161,6 +168,18 @@ pub fn search(
     search.found(instance, bound, interrupted)
 }
 
+/// What all passes and hops take one after the other.
+fn serial_time(instance: &Instance) -> Nanos {
+    let Instance { shape, costs, .. } = instance;
+    let hops = costs.hop().0.saturating_mul(2);
+    let chunk = |times: &PassTimes| {
+        let PassTimes { forward, backward_input, backward_weight } = *times;
+        [forward.0, backward_input.0, backward_weight.0].into_iter().fold(hops, u64::saturating_add)
+    };
+    let microbatch = costs.chunks().iter().map(chunk).fold(0, u64::saturating_add);
+    Nanos(microbatch.saturating_mul(u64::from(shape.microbatches())))
+}
+
 fn check(instance: &Instance) -> Result<(), SearchError> {
     if instance.placement == pipeline::Placement::Mirrored {
         return Err(SearchError::Mirrored);
@@ -172,6 +191,10 @@ fn check(instance: &Instance) -> Result<(), SearchError> {
     let chunks = instance.shape.chunks_per_stage();
     if chunks > MAX_CHUNKS_PER_STAGE {
         return Err(SearchError::TooManyChunks(chunks));
+    }
+    let time = serial_time(instance);
+    if time > MAX_TIME {
+        return Err(SearchError::TooLong(time));
     }
     Ok(bounds::check_limits(instance)?)
 }
@@ -258,8 +281,8 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point, for local search
-    /// needs time to cool down.
+    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point, for local
+    /// search needs time to cool down.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
         let steps = first.saturating_mul(1 << (self.round / 2).min(LONGEST));
@@ -315,7 +338,6 @@ fn plan(net: &Net, goal: i64, steps: u64, round: u32, number: usize) -> Plan {
     const HEAT: [(f64, f64, f64); CHAINS] =
         [(0.03, 0.01, 1.0), (0.1, 0.01, 0.3), (0.01, 0.001, 0.3), (0.05, 0.005, 3.0)];
     let (hot, cold, weight) = HEAT[(number + round as usize / 2) % CHAINS];
-    let total: i64 = net.lanes.iter().map(|lane| lane.duration).sum();
-    let pass = total as f64 / net.lanes.len() as f64;
+    let pass = net.mean_pass();
     Plan { steps, goal, hot: hot * pass, cold: cold * pass, weight }
 }

@@ -21,7 +21,7 @@ impl Score {
         let stages = stages.map(|(first, free)| if net.makespan { *free } else { free - first });
         stages.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
             cost: score.cost.max(one),
-            sum: score.sum + one,
+            sum: score.sum.saturating_add(one),
         })
     }
 }

@@ -124,6 +124,7 @@ fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Error
         SearchError::Infeasible(_) => Some("memory-limit"),
         SearchError::TooLarge(_) => Some("microbatches"),
         SearchError::TooManyChunks(_) => Some("chunks"),
+        SearchError::TooLong(_) => Some("microbatches"),
         SearchError::Mirrored | SearchError::Fault(_) => None,
     };
     scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))

@@ -302,7 +302,10 @@ fn a_wrong_search_says_what_is_wrong() {
     let two = format!("search {QUESTION} --memory-limits 1p,2p --export x.txt");
     let huge = "search --stages 4 --microbatches 2000000 --forward 1ms --backward-input 1ms \
                 --backward-weight 1ms";
+    let long = "search --stages 4 --microbatches 300 --forward 1000000s --backward-input 1ms \
+                --backward-weight 1ms";
     for (line, says) in [
+        (long.to_owned(), "too long to search"),
         (format!("search {QUESTION} --memory-limit 0.1p"), "at least"),
         (format!("search {QUESTION} --memory-limits 1p,0.1p"), "at least"),
         (two, "one search"),
