@@ -204,7 +204,11 @@ fn nanos(time: i64) -> Nanos {
 }
 
 /// How many times a round is doubled: the more rounds, the more kinds of [`Step`] see the best.
-const LONGEST: u32 = 3;
+const LONGEST: u32 = 4;
+
+/// How many times longer a round of local search is where stages have several chunks: it needs time
+/// to cool down.
+const COOLING: u64 = 4;
 
 /// What the chains do in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -281,11 +285,15 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point, for local
-    /// search needs time to cool down.
+    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a
+    /// point.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
         let steps = first.saturating_mul(1 << (self.round / 2).min(LONGEST));
+        let steps = match Step::of(self.net, self.round) {
+            Step::Anneal if self.net.chunks > 1 => steps.saturating_mul(COOLING),
+            _ => steps,
+        };
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
