@@ -64,12 +64,3 @@ pub fn write_by(
         .inspect_err(|_| drop(fs::remove_file(&partial)))
         .map_err(|cause| Error::Write { path: path.to_owned(), cause })
 }
-
-/// The error of a name of a `what` that is neither among `known` nor that of a file.
-pub fn not_built_in(what: &str, name: &str, known: &[&str]) -> Error {
-    let nearest = known.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
-    let nearest = nearest.copied().unwrap_or_default();
-    let message = format!("there is no {what} `{name}`: did you mean `{nearest}`?");
-    let cure = format!("built in are {}; a file name needs a `.` or a `/`", known.join(", "));
-    Error::question(message).with_help(cure)
-}

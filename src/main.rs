@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // A binary exports nothing.
 
 mod accuracy;
+mod built_in;
 mod commands;
 mod compare;
 mod draw;

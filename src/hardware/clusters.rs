@@ -6,22 +6,19 @@ use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
 
+use crate::built_in::{BuiltIn, texts};
 use crate::error::Error;
-use crate::files;
 use crate::keys::text;
 
-macro_rules! built_in {
-    ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../scenarios/clusters/", $name, ".toml")))),*]
-    };
-}
-
 /// The clusters that can be named without a file.
-const BUILT_IN: [(&str, &str); 5] =
-    built_in!["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"];
-
-/// The largest cluster file.
-const MAX_FILE: u64 = 1 << 20;
+const CLUSTERS: BuiltIn = BuiltIn {
+    what: "cluster",
+    texts: &texts!(
+        "clusters",
+        ".toml",
+        ["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"]
+    ),
+};
 
 /// What a cluster file says.
 #[derive(Deserialize)]
@@ -71,12 +68,7 @@ struct HostDocument {
 /// The cluster in the file `name`, or the built-in one of that name, with room for `stages`.
 pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
     let path = Path::new(name);
-    let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
-    let content = match built_in {
-        Some((_, content)) => (*content).to_owned(),
-        None if path.exists() || name.contains(['/', '.']) => files::read_text(path, MAX_FILE)?,
-        None => return Err(files::not_built_in("cluster", name, &BUILT_IN.map(|(name, _)| name))),
-    };
+    let content = CLUSTERS.text(name, path)?;
     let document: Document = toml::from_str(&content).map_err(|error| {
         Error::scenario(path, &content, error.span(), error.message().to_owned())
     })?;

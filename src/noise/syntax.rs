@@ -149,9 +149,8 @@ impl FromStr for Stall {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let parts = text.split_once(':');
-        let (probability, length) = parts.ok_or_else(|| SyntaxError::Stall(text.to_owned()))?;
-        Ok(Self { probability: number(probability)?, length: length.trim().parse()? })
+        let (probability, length) = chance_of(text, SyntaxError::Stall)?;
+        Ok(Self { probability, length: length.trim().parse()? })
     }
 }
 
@@ -168,10 +167,15 @@ impl FromStr for Straggler {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let parts = text.split_once(':');
-        let (probability, factor) = parts.ok_or_else(|| SyntaxError::Straggler(text.to_owned()))?;
-        Ok(Self { probability: number(probability)?, factor: number(factor)? })
+        let (probability, factor) = chance_of(text, SyntaxError::Straggler)?;
+        Ok(Self { probability, factor: number(factor)? })
     }
+}
+
+/// `PROBABILITY:WHAT`: the probability, and the text of what has it.
+fn chance_of(text: &str, wrong: fn(String) -> SyntaxError) -> Result<(f64, &str), SyntaxError> {
+    let (probability, what) = text.split_once(':').ok_or_else(|| wrong(text.to_owned()))?;
+    Ok((number(probability)?, what))
 }
 
 /// A number; whether it makes sense is for others to say.

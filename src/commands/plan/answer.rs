@@ -206,7 +206,7 @@ impl Question {
     /// The error bar of each machine with `finalists`, which stand by cluster.
     fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Error> {
         let clusters = self.clusters.iter().zip(finalists).filter(|(_, found)| !found.is_empty());
-        machines(clusters.map(|(cluster, _)| cluster)).into_iter().map(ErrorBar::of).collect()
+        ErrorBar::of_all(&machines(clusters.map(|(cluster, _)| cluster)))
     }
 
     /// All that is asked of one set-up.

@@ -8,22 +8,14 @@ use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Host};
 
+use crate::built_in::{BuiltIn, texts};
 use crate::error::Error;
-use crate::files;
 use crate::keys::text;
 use crate::profiles;
 
-macro_rules! built_in {
-    ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../../scenarios/machines/", $name, ".toml")))),*]
-    };
-}
-
 /// The machines that can be named without a file.
-const BUILT_IN: [(&str, &str); 3] = built_in!["a100-80g", "h100", "h200"];
-
-/// The largest machine file.
-const MAX_FILE: u64 = 1 << 20;
+const MACHINES: BuiltIn =
+    BuiltIn { what: "machine", texts: &texts!("machines", ".toml", ["a100-80g", "h100", "h200"]) };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -101,21 +93,14 @@ struct FailuresDocument {
 /// The machine in the file `name`, looked for in `folder`, or the built-in one of that name.
 pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
     let path = folder.join(name);
-    match BUILT_IN.iter().find(|(known, _)| *known == name) {
-        Some((_, content)) => parse(name, Path::new(name), content),
-        None if path.exists() || name.contains(['/', '.']) => {
-            let content = files::read_text(&path, MAX_FILE)?;
-            let stem =
-                path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-            parse(&stem, &path, &content)
-        }
-        None => Err(files::not_built_in("machine", name, &BUILT_IN.map(|(name, _)| name))),
-    }
+    let content = MACHINES.text(name, &path)?;
+    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+    parse(&stem, &path, &content)
 }
 
 /// All machines that are built in.
 pub fn built_in() -> Result<Vec<Machine>, Error> {
-    BUILT_IN.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+    MACHINES.texts.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
 }
 
 /// The built-in machine whose devices are of the type `device`.

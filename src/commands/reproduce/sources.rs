@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::built_in::texts;
 use crate::error::Error;
 use crate::files;
 use crate::scenario::Scenario;
@@ -9,27 +10,25 @@ use crate::scenario::Scenario;
 /// The folder looked for when none is named.
 const FOLDER: &str = "scenarios/paper";
 
-macro_rules! built_in {
-    ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../../scenarios/paper/", $name)))),*]
-    };
-}
-
 /// The same files, for use away from the repository.
-const BUILT_IN: [(&str, &str); 12] = built_in![
-    "table2.toml",
-    "table5.toml",
-    "table8.toml",
-    "interleave.toml",
-    "fig9.csv",
-    "vocabulary.csv",
-    "vocabulary-tables.csv",
-    "odc.csv",
-    "odc-lengths.csv",
-    "controllable.csv",
-    "offload-fig1.csv",
-    "offload-fig15.csv"
-];
+const BUILT_IN: [(&str, &str); 12] = texts!(
+    "paper",
+    "",
+    [
+        "table2.toml",
+        "table5.toml",
+        "table8.toml",
+        "interleave.toml",
+        "fig9.csv",
+        "vocabulary.csv",
+        "vocabulary-tables.csv",
+        "odc.csv",
+        "odc-lengths.csv",
+        "controllable.csv",
+        "offload-fig1.csv",
+        "offload-fig15.csv"
+    ]
+);
 
 /// The largest file of figures.
 const MAX_FILE: u64 = 16 << 20;

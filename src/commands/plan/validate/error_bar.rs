@@ -30,17 +30,19 @@ pub struct ErrorBar {
 }
 
 impl ErrorBar {
-    /// That of `machine`: every published iteration of its type of device, of those built in, is
-    /// predicted with its constants.
+    /// Those of `machines`: every published iteration of their types of device, of those built in, is
+    /// predicted with their constants.
     ///
     /// # Errors
     /// If a row cannot be predicted with them.
-    pub fn of(machine: &Machine) -> Result<Self, Error> {
-        let mut bar = Self::by_rows(machine)?;
-        if bar.rows == 0 {
-            bar.error = widest()?;
+    pub fn of_all(machines: &[&Machine]) -> Result<Vec<Self>, Error> {
+        let mut bars: Vec<Self> =
+            machines.iter().map(|machine| Self::by_rows(machine)).collect::<Result<_, _>>()?;
+        if bars.iter().any(|bar| bar.rows == 0) {
+            let widest = widest()?;
+            bars.iter_mut().filter(|bar| bar.rows == 0).for_each(|bar| bar.error = widest);
         }
-        Ok(bar)
+        Ok(bars)
     }
 
     fn by_rows(machine: &Machine) -> Result<Self, Error> {

@@ -1,0 +1,57 @@
+//! Data files that can be named without being there.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::files;
+
+/// The largest of such files when a user writes one.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The named files of a folder of `scenarios`, each with its text. `ext` ends what names leave out.
+macro_rules! texts {
+    ($folder:literal, $ext:literal, [$($name:literal),* $(,)?]) => {
+        [$((
+            $name,
+            include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"), "/scenarios/", $folder, "/", $name, $ext
+            )),
+        )),*]
+    };
+}
+
+pub(crate) use texts;
+
+/// What a name may stand for instead of a file.
+pub struct BuiltIn {
+    /// What the files describe, as errors say it.
+    pub what: &'static str,
+    /// Names and texts.
+    pub texts: &'static [(&'static str, &'static str)],
+}
+
+impl BuiltIn {
+    /// The text of that `name`, or else of the file in `path`.
+    ///
+    /// # Errors
+    /// If there is neither.
+    pub fn text(&self, name: &str, path: &Path) -> Result<Cow<'static, str>, Error> {
+        match self.texts.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Ok(Cow::Borrowed(text)),
+            None if path.exists() || name.contains(['/', '.']) => {
+                files::read_text(path, MAX_FILE).map(Cow::Owned)
+            }
+            None => Err(self.unknown(name)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let known: Vec<&str> = self.texts.iter().map(|(known, _)| *known).collect();
+        let nearest = known.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
+        let nearest = nearest.copied().unwrap_or_default();
+        let message = format!("there is no {} `{name}`: did you mean `{nearest}`?", self.what);
+        let cure = format!("built in are {}; a file name needs a `.` or a `/`", known.join(", "));
+        Error::question(message).with_help(cure)
+    }
+}
