@@ -80,9 +80,17 @@ impl Chain {
             tables: Offsets::default(),
             clock: Clock::default(),
             echoes: Echoes::default(),
-            echoing: net.chunks == 1 && (ECHOING[number as usize % ECHOING.len()] || is_roomy(net)),
+            echoing: net.chunks == 1
+                && (ECHOING[number as usize % ECHOING.len()] || net.is_roomy()),
             idle: 0,
         }
+    }
+
+    /// Forgets what it has found.
+    pub(crate) fn begin_anew(&mut self, net: &Net) {
+        self.best = (Score::WORST, Vec::new());
+        self.parameters = (Score::WORST, Parameters::plain(net));
+        self.idle = 0;
     }
 
     /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
@@ -245,22 +253,16 @@ impl Chain {
         halt: &Halt<'_>,
     ) -> u64 {
         let start = start.unwrap_or(&self.best.1).to_vec();
-        if start.is_empty() || self.clock.time(net, &start).is_none() {
+        if start.is_empty() {
             return 0;
         }
-        let mut local = Local::new(net, &start, &self.clock);
+        let Some(mut local) = Local::new(net, &start) else { return 0 };
         local.anneal(&mut self.chance, plan, &mut self.best, halt);
         if self.best.0.cost <= plan.goal {
             halt.solved();
         }
         local.steps
     }
-}
-
-/// Whether every stage can hold as many forwards of its first chunk as there are stages.
-fn is_roomy(net: &Net) -> bool {
-    let lanes = net.lanes.chunks_exact(net.width).zip(&net.limit);
-    lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1)).all(|held| held >= net.stages as i64)
 }
 
 /// Makes `sequence` the best if its score is.

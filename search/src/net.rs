@@ -168,6 +168,13 @@ impl Net {
         held.clamp(1, i64::from(self.microbatches)) as usize
     }
 
+    /// Whether every stage can hold as many forwards of its first chunk as there are stages.
+    pub(crate) fn is_roomy(&self) -> bool {
+        let lanes = self.lanes.chunks_exact(self.width).zip(&self.limit);
+        let mut held = lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1));
+        held.all(|held| held >= self.stages as i64)
+    }
+
     /// How long a pass takes on average, in nanoseconds.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn mean_pass(&self) -> f64 {

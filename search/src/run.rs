@@ -206,33 +206,60 @@ fn nanos(time: i64) -> Nanos {
 /// How many times a round is doubled: the more rounds, the more kinds of [`Step`] see the best.
 const LONGEST: u32 = 4;
 
-/// How many times longer a round of local search is where stages have several chunks: it needs time
-/// to cool down.
-const COOLING: u64 = 4;
+/// How many times longer a round of local search is than the others: it needs time to cool down.
+const COOLING: u64 = 3;
+
+/// Where chains go on from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// Each from its own best order.
+    Own,
+    /// All from the best order of all chains.
+    Best,
+}
 
 /// What the chains do in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
+    /// List schedules from the beginning, whatever was found before.
+    Begin,
     /// List schedules.
     Climb,
-    /// Echoes of the best order of all chains.
-    Echo,
-    /// Echoes of the best order of each chain.
-    OwnEcho,
-    /// Local search from the best order of all chains.
-    Anneal,
+    /// Echoes of an order.
+    Echo(Origin),
+    /// Local search from an order.
+    Anneal(Origin),
 }
 
-impl Step {
-    /// List schedules find good orders of one chunk per stage; with several the families are ahead
-    /// of them, and better orders come from echoes.
-    fn of(net: &Net, round: u32) -> Self {
-        let turn = match (net.chunks, round) {
-            (_, 0) => return Self::Climb,
-            (1, _) => [Self::Echo, Self::Anneal, Self::Climb],
-            _ => [Self::Echo, Self::Anneal, Self::OwnEcho],
+/// What is done first, what again and again, and after how many rounds these become longer.
+struct Course {
+    opening: &'static [Step],
+    turn: &'static [Step],
+    rounds: u32,
+}
+
+impl Course {
+    /// Where stages hold 1p or more, list schedules and echoes of the best come close to the bound.
+    /// With less memory good orders are of many kinds, which are not changed into each other: each
+    /// chain finds one of its own, time and again. With several chunks the families are ahead of
+    /// list schedules, and better orders come from echoes.
+    fn of(net: &Net) -> Self {
+        use Origin::{Best, Own};
+        use Step::{Anneal, Begin, Climb, Echo};
+        let (opening, turn, rounds): (&[Step], &[Step], u32) = match net.chunks {
+            1 if net.is_roomy() => (&[], &[Climb, Echo(Best), Anneal(Best)], 2),
+            1 => (&[], &[Begin, Echo(Own), Anneal(Own), Echo(Best), Anneal(Best)], 5),
+            _ => (&[Climb], &[Echo(Best), Anneal(Best), Echo(Own)], 2),
         };
-        turn[(round as usize - 1) % turn.len()]
+        Self { opening, turn, rounds }
+    }
+
+    fn step(&self, round: u32) -> Step {
+        let round = round as usize;
+        match self.opening.get(round) {
+            Some(step) => *step,
+            None => self.turn[(round - self.opening.len()) % self.turn.len()],
+        }
     }
 }
 
@@ -245,6 +272,7 @@ struct Search<'a> {
     best: (Score, Vec<u16>),
     published: Vec<Published>,
     chains: Vec<Chain>,
+    course: Course,
     round: u32,
     done: u64,
     total: u64,
@@ -274,6 +302,7 @@ impl<'a> Search<'a> {
             best,
             published,
             chains: chains.collect(),
+            course: Course::of(net),
             round: 0,
             done: 0,
             total: effort.steps(net.passes()),
@@ -289,24 +318,33 @@ impl<'a> Search<'a> {
     /// point.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
-        let steps = first.saturating_mul(1 << (self.round / 2).min(LONGEST));
-        let steps = match Step::of(self.net, self.round) {
-            Step::Anneal if self.net.chunks > 1 => steps.saturating_mul(COOLING),
+        let longer = (self.round / self.course.rounds).min(LONGEST);
+        let steps = first.saturating_mul(1 << longer);
+        let steps = match self.course.step(self.round) {
+            Step::Anneal(_) => steps.saturating_mul(COOLING),
             _ => steps,
         };
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
         let (net, goal, best, round) = (self.net, self.goal, &self.best, self.round);
+        let step = self.course.step(round);
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
-            match Step::of(net, round) {
-                Step::Climb => chain.climb((net, reversed), (goal, best.0.cost), steps, &halt),
-                Step::Echo => chain.echo((net, reversed), (Some(&best.1), goal), steps, &halt),
-                Step::OwnEcho => chain.echo((net, reversed), (None, goal), steps, &halt),
-                Step::Anneal => {
+            let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);
+            match step {
+                Step::Begin | Step::Climb => {
+                    if step == Step::Begin {
+                        chain.begin_anew(net);
+                    }
+                    chain.climb((net, reversed), (goal, best.0.cost), steps, &halt)
+                }
+                Step::Echo(origin) => {
+                    chain.echo((net, reversed), (from(origin), goal), steps, &halt)
+                }
+                Step::Anneal(origin) => {
                     let plan = plan(net, goal, steps, round, number);
-                    chain.anneal(net, Some(&best.1), plan, &halt)
+                    chain.anneal(net, from(origin), plan, &halt)
                 }
             }
         };
@@ -341,11 +379,18 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How hot chain `number` begins, and what it weighs.
+/// How hot each chain begins and ends, in average passes, and what it weighs, where stages have one
+/// chunk.
+const HEAT: [(f64, f64, f64); CHAINS] =
+    [(0.3, 0.03, 0.0), (0.1, 0.01, 0.3), (1.0, 0.03, 1.0), (3.0, 0.1, 0.0)];
+/// The same where they have several: there orders are better from the beginning.
+const COOL: [(f64, f64, f64); CHAINS] =
+    [(0.03, 0.01, 1.0), (0.1, 0.01, 0.3), (0.01, 0.001, 0.3), (0.05, 0.005, 3.0)];
+
+/// How chain `number` anneals; chains take turns.
 fn plan(net: &Net, goal: i64, steps: u64, round: u32, number: usize) -> Plan {
-    const HEAT: [(f64, f64, f64); CHAINS] =
-        [(0.03, 0.01, 1.0), (0.1, 0.01, 0.3), (0.01, 0.001, 0.3), (0.05, 0.005, 3.0)];
-    let (hot, cold, weight) = HEAT[(number + round as usize / 2) % CHAINS];
+    let heat = if net.chunks == 1 { HEAT } else { COOL };
+    let (hot, cold, weight) = heat[(number + round as usize / 2) % CHAINS];
     let pass = net.mean_pass();
     Plan { steps, goal, hot: hot * pass, cold: cold * pass, weight }
 }

@@ -18,8 +18,12 @@ impl Score {
     /// Of stages that start their first pass at `first` and end their last at `free`.
     pub(crate) fn of(net: &Net, first: &[i64], free: &[i64]) -> Self {
         let stages = first.iter().zip(free);
-        let stages = stages.map(|(first, free)| if net.makespan { *free } else { free - first });
-        stages.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
+        Self::of_spans(stages.map(|(first, free)| if net.makespan { *free } else { free - first }))
+    }
+
+    /// Of stages that take so long.
+    pub(crate) fn of_spans(spans: impl Iterator<Item = i64>) -> Self {
+        spans.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
             cost: score.cost.max(one),
             sum: score.sum.saturating_add(one),
         })

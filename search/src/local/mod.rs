@@ -1,0 +1,241 @@
+//! Local search over the orders of the stages: a pass moves within its stage. What that comes to is
+//! first estimated from the times around it, and only what looks good is timed anew.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+mod anneal;
+mod times;
+
+pub(crate) use self::anneal::Plan;
+use self::times::{Sorting, Times};
+use crate::net::{Lane, Net};
+
+/// A timed order of all stages that can be changed and changed back.
+pub(crate) struct Local<'a> {
+    net: &'a Net,
+    /// Passes in their slots, stage by stage. Pass: lane times microbatches plus microbatch.
+    order: Vec<u32>,
+    /// The slot of each pass.
+    slot: Vec<u32>,
+    /// The lane of each pass.
+    lane: Vec<u32>,
+    /// What the stage holds behind each slot.
+    held: Vec<i64>,
+    times: Times,
+    /// The times before the last change.
+    before: Times,
+    /// By stage: what of its end does not count, the start of its first pass.
+    offset: Vec<i64>,
+    /// The slots whose pass starts when that of the slot before ends, along one of the longest
+    /// chains of passes.
+    joints: Vec<u32>,
+    /// Start of each pass of a segment.
+    starts: Vec<i64>,
+    sorting: Sorting,
+    /// What has been done so far, in passes placed or timed by others: see [`Local::time`].
+    pub(crate) steps: u64,
+}
+
+impl<'a> Local<'a> {
+    /// Begins at `sequence`; `None` if its passes wait for each other.
+    pub(crate) fn new(net: &'a Net, sequence: &[u16]) -> Option<Self> {
+        let mut local = Self {
+            net,
+            order: Vec::with_capacity(net.passes()),
+            slot: vec![0; net.passes()],
+            lane: (0..net.passes() as u32).map(|pass| pass / net.microbatches).collect(),
+            held: vec![0; net.passes()],
+            times: Times::new(net),
+            before: Times::new(net),
+            offset: vec![0; net.stages],
+            joints: Vec::new(),
+            starts: Vec::new(),
+            sorting: Sorting::default(),
+            steps: 0,
+        };
+        local.fill(sequence);
+        if !local.time() {
+            return None;
+        }
+        if !net.makespan {
+            // It never changes: nothing comes before the first pass of a stage but the same
+            // microbatch's passes, which are the first of theirs.
+            for stage in 0..net.stages {
+                local.offset[stage] = local.times.head[local.first_of(stage)];
+            }
+            local.time();
+        }
+        Some(local)
+    }
+
+    /// Puts the passes into the slots that they have in `sequence`.
+    fn fill(&mut self, sequence: &[u16]) {
+        let (net, each) = (self.net, self.net.passes_per_stage());
+        for stage in 0..net.stages {
+            let mut next = vec![0; net.width];
+            for &lane in &sequence[stage * each..(stage + 1) * each] {
+                let lane = usize::from(lane);
+                let pass = (stage * net.width + lane) as u32 * net.microbatches + next[lane];
+                next[lane] += 1;
+                self.slot[pass as usize] = self.order.len() as u32;
+                self.order.push(pass);
+            }
+            self.account(stage * each, (stage + 1) * each - 1);
+        }
+    }
+
+    /// The first pass of `stage`.
+    fn first_of(&self, stage: usize) -> usize {
+        self.order[stage * self.net.passes_per_stage()] as usize
+    }
+
+    /// The last pass of `stage`.
+    fn last_of(&self, stage: usize) -> u32 {
+        self.order[(stage + 1) * self.net.passes_per_stage() - 1]
+    }
+
+    /// The sequence as it is.
+    pub(crate) fn sequence(&self, into: &mut Vec<u16>) {
+        into.clear();
+        into.extend(
+            self.order
+                .iter()
+                .map(|&pass| (self.lane[pass as usize] as usize % self.net.width) as u16),
+        );
+    }
+
+    fn lane_of(&self, pass: u32) -> &Lane {
+        &self.net.lanes[self.lane[pass as usize] as usize]
+    }
+
+    fn stage_of(&self, slot: usize) -> usize {
+        slot / self.net.passes_per_stage()
+    }
+
+    fn is_first(&self, slot: usize) -> bool {
+        slot.is_multiple_of(self.net.passes_per_stage())
+    }
+
+    fn is_last(&self, slot: usize) -> bool {
+        (slot + 1).is_multiple_of(self.net.passes_per_stage())
+    }
+
+    /// Writes down memory from slot `from` to slot `to` of a stage; whether its limit is kept there.
+    fn account(&mut self, from: usize, to: usize) -> bool {
+        let limit = self.net.limit[self.stage_of(from)];
+        let mut held = if self.is_first(from) { 0 } else { self.held[from - 1] };
+        let mut kept = true;
+        for slot in from..=to {
+            let lane = *self.lane_of(self.order[slot]);
+            held += lane.take;
+            kept &= held.max(held + lane.leave) <= limit;
+            held += lane.leave;
+            self.held[slot] = held;
+        }
+        kept
+    }
+
+    /// The pass of the same microbatch in another lane.
+    fn same(&self, pass: u32, lane: u32) -> usize {
+        let columns = self.net.microbatches;
+        (pass - self.lane[pass as usize] * columns + lane * columns) as usize
+    }
+
+    /// Moves the pass in slot `from` to slot `to` of its stage, all between by one.
+    fn shift(&mut self, from: usize, to: usize) {
+        if from < to {
+            self.order[from..=to].rotate_left(1);
+        } else {
+            self.order[to..=from].rotate_right(1);
+        }
+        for slot in from.min(to)..=from.max(to) {
+            self.slot[self.order[slot] as usize] = slot as u32;
+        }
+    }
+
+    /// Whether the pass in slot `later` must stay behind that in slot `sooner`, on its stage.
+    fn bound(&self, sooner: u32, later: u32) -> bool {
+        let (a, b) = (self.lane[sooner as usize], self.lane[later as usize]);
+        if a == b {
+            return true;
+        }
+        let lane = &self.net.lanes[b as usize];
+        let columns = self.net.microbatches;
+        (lane.local == a || lane.remote == a) && sooner - a * columns == later - b * columns
+    }
+
+    /// How far the pass in `slot` can go, at most `far` slots, forwards or back.
+    fn reach(&self, slot: usize, far: usize, back: bool) -> usize {
+        let pass = self.order[slot];
+        let mut to = slot;
+        for _ in 0..far {
+            if back {
+                if self.is_first(to) || self.bound(self.order[to - 1], pass) {
+                    break;
+                }
+                to -= 1;
+            } else {
+                if self.is_last(to) || self.bound(pass, self.order[to + 1]) {
+                    break;
+                }
+                to += 1;
+            }
+        }
+        to
+    }
+
+    /// Takes back `change` of the order.
+    fn undo(&mut self, change: &Change) {
+        if let Some((from, to)) = change.relief {
+            self.shift(to, from);
+        }
+        self.shift(change.to, change.from);
+        self.account(change.low, change.high);
+    }
+
+    /// Moves the pass in slot `from` to slot `to`, and a W in front of it where memory lacks;
+    /// `None` if it lacks still.
+    fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
+        self.shift(from, to);
+        let (low, high) = (from.min(to), from.max(to));
+        let mut change = Change { from, to, relief: None, low, high };
+        let mut fits = self.account(low, high);
+        if !fits
+            && to < from
+            && let Some(weight) = self.next_weight(to)
+        {
+            self.shift(weight, to);
+            change.relief = Some((weight, to));
+            change.high = high.max(weight);
+            fits = self.account(low, change.high);
+        }
+        if fits {
+            return Some(change);
+        }
+        self.undo(&change);
+        None
+    }
+
+    /// The slot of the next W behind `slot` that could be done before it.
+    fn next_weight(&self, slot: usize) -> Option<usize> {
+        const FAR: usize = 24;
+        let (width, chunks) = (self.net.width, self.net.chunks);
+        let end = (self.stage_of(slot) + 1) * self.net.passes_per_stage();
+        (slot + 1..end.min(slot + FAR)).find(|&other| {
+            let lane = self.lane[self.order[other] as usize] as usize % width;
+            lane >= 2 * chunks && self.reach(other, other - slot, true) == slot
+        })
+    }
+}
+
+/// What was moved.
+struct Change {
+    from: usize,
+    to: usize,
+    /// The slots from and to which a W went beside it.
+    relief: Option<(usize, usize)>,
+    /// All that moved is from this slot
+    low: usize,
+    /// to that one.
+    high: usize,
+}
