@@ -206,9 +206,6 @@ fn nanos(time: i64) -> Nanos {
 /// How many times a round is doubled: the more rounds, the more kinds of [`Step`] see the best.
 const LONGEST: u32 = 4;
 
-/// How many times longer a round of local search is than the others: it needs time to cool down.
-const COOLING: u64 = 3;
-
 /// Where chains go on from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
@@ -231,18 +228,24 @@ enum Step {
     Anneal(Origin),
 }
 
-/// What is done first, what again and again, and after how many rounds these become longer.
+/// How the rounds follow each other.
 struct Course {
+    /// What is done first.
     opening: &'static [Step],
+    /// What is done again and again.
     turn: &'static [Step],
+    /// After how many rounds they become longer.
     rounds: u32,
+    /// How long a round of local search is, in quarters of the others.
+    cooling: u64,
 }
 
 impl Course {
     /// Where stages hold 1p or more, list schedules and echoes of the best come close to the bound.
     /// With less memory good orders are of many kinds, which are not changed into each other: each
     /// chain finds one of its own, time and again. With several chunks the families are ahead of
-    /// list schedules, and better orders come from echoes.
+    /// list schedules, and better orders come from echoes; local search needs time to cool down where
+    /// memory is short, and where it is not, leaves little for echoes to gain if it gets that time.
     fn of(net: &Net) -> Self {
         use Origin::{Best, Own};
         use Step::{Anneal, Begin, Climb, Echo};
@@ -251,7 +254,8 @@ impl Course {
             1 => (&[], &[Begin, Echo(Own), Anneal(Own), Echo(Best), Anneal(Best)], 5),
             _ => (&[Climb], &[Echo(Best), Anneal(Best), Echo(Own)], 2),
         };
-        Self { opening, turn, rounds }
+        let cooling = if net.chunks > 1 && net.held(0) > net.stages { 1 } else { 12 };
+        Self { opening, turn, rounds, cooling }
     }
 
     fn step(&self, round: u32) -> Step {
@@ -321,7 +325,7 @@ impl<'a> Search<'a> {
         let longer = (self.round / self.course.rounds).min(LONGEST);
         let steps = first.saturating_mul(1 << longer);
         let steps = match self.course.step(self.round) {
-            Step::Anneal(_) => steps.saturating_mul(COOLING),
+            Step::Anneal(_) => steps.saturating_mul(self.course.cooling) / 4,
             _ => steps,
         };
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
