@@ -320,14 +320,14 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use pipeline::{Bytes, Family, Footprint, Nanos, PassTimes, Problem};
 
     use super::*;
     use crate::timing::Clock;
 
-    /// Unequal stages under `objective`, and the order that `family` makes for them.
-    fn case(family: Family, [p, m]: [u64; 2], objective: Objective) -> (Net, Vec<u16>) {
+    /// Unequal stages that can hold 2p, and the order that `family` makes for them.
+    pub(crate) fn case(family: Family, [p, m]: [u64; 2], objective: Objective) -> (Net, Vec<u16>) {
         let about = family.about();
         let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
         let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
@@ -340,7 +340,9 @@ mod tests {
         let footprints = Footprints::uniform(shape, held);
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let schedule = family.schedule(&problem).unwrap();
-        let instance = Instance::new(shape, about.placement, costs, footprints, None, objective);
+        let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
+        let limits = Some(Limits::new(shape, &[limit]).unwrap());
+        let instance = Instance::new(shape, about.placement, costs, footprints, limits, objective);
         let net = Net::of(&instance.unwrap());
         let sequence = net.sequence(&schedule).unwrap();
         (net, sequence)

@@ -101,38 +101,12 @@ impl Plan {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use pipeline::{
-        Bytes, Costs, Family, Footprint, Footprints, Limits, Nanos, PassTimes, Problem, Shape,
-    };
+    use pipeline::Family;
 
     use super::*;
+    use crate::Objective;
+    use crate::net::tests::case;
     use crate::timing::Clock;
-    use crate::{Instance, Objective};
-
-    /// The net of `family` for unequal stages, which can hold 2p, and its order.
-    fn case(family: Family, p: u64, m: u64, objective: Objective) -> (Net, Vec<u16>) {
-        let about = family.about();
-        let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
-        let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
-            forward: Nanos(50 + 7 * chunk % 11),
-            backward_input: Nanos(60 + 5 * chunk % 13),
-            backward_weight: Nanos(30 + 3 * chunk % 7),
-        });
-        let costs = Costs::new(times.collect(), Nanos(9));
-        let footprints = Footprints::uniform(
-            shape,
-            Footprint { until_backward: Bytes(20), until_weight: Bytes(7) },
-        );
-        let problem = Problem::new(shape, costs.clone()).unwrap();
-        let schedule = family.schedule(&problem).unwrap();
-        let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
-        let limits = Limits::new(shape, &[limit]).unwrap();
-        let instance =
-            Instance::new(shape, about.placement, costs, footprints, Some(limits), objective);
-        let net = Net::of(&instance.unwrap());
-        let sequence = net.sequence(&schedule).unwrap();
-        (net, sequence)
-    }
 
     #[test]
     fn what_is_found_costs_what_the_clock_says_and_keeps_the_limits() {
@@ -140,7 +114,7 @@ mod tests {
             for (family, p, m) in
                 [(Family::ZbH1, 4, 12), (Family::ZbV, 4, 10), (Family::Interleaved, 3, 6)]
             {
-                let (net, sequence) = case(family, p, m, objective);
+                let (net, sequence) = case(family, [p, m], objective);
                 let mut clock = Clock::default();
                 let before = clock.time(&net, &sequence).unwrap();
                 let mut local = Local::new(&net, &sequence).unwrap();
@@ -158,7 +132,7 @@ mod tests {
     /// The longest chain through any pass is the cost where nothing has changed.
     #[test]
     fn chains_through_passes_are_no_longer_than_the_cost() {
-        let (net, sequence) = case(Family::ZbV, 4, 10, Objective::Span);
+        let (net, sequence) = case(Family::ZbV, [4, 10], Objective::Span);
         let mut local = Local::new(&net, &sequence).unwrap();
         let cost = local.times.score.cost;
         let chains: Vec<i64> = (0..net.passes()).map(|slot| local.estimate(slot, slot)).collect();
