@@ -318,13 +318,13 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a
-    /// point.
+    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
         let first = 300_000 + 8 * self.net.passes() as u64;
         let longer = (self.round / self.course.rounds).min(LONGEST);
         let steps = first.saturating_mul(1 << longer);
-        let steps = match self.course.step(self.round) {
+        let step = self.course.step(self.round);
+        let steps = match step {
             Step::Anneal(_) => steps.saturating_mul(self.course.cooling) / 4,
             _ => steps,
         };
@@ -332,7 +332,6 @@ impl<'a> Search<'a> {
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
         let (net, goal, best, round) = (self.net, self.goal, &self.best, self.round);
-        let step = self.course.step(round);
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);

@@ -352,7 +352,6 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     }
 }
 
-/// What is said of the small question on an A100 whose file has `to` in place of `from`.
 /// The A100 machine with `from` made `to`, in a file.
 fn changed_machine(from: &str, to: &str) -> (TempDir, String) {
     let whole = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
@@ -364,6 +363,7 @@ fn changed_machine(from: &str, to: &str) -> (TempDir, String) {
     (folder, name)
 }
 
+/// What is said of the small question on an A100 whose file has `to` in place of `from`.
 fn refusal_of_machine(from: &str, to: &str) -> String {
     let (_folder, own) = changed_machine(from, to);
     refusal(&SMALL.replace("a100-80g", &own))
