@@ -39,6 +39,8 @@ pub(crate) struct Chain {
     /// The best order it has met.
     pub(crate) best: (Score, Vec<u16>),
     parameters: (Score, Parameters),
+    /// The kind of its list schedules.
+    kind: usize,
     /// The cost that list schedules aim at.
     target: i64,
     state: State,
@@ -66,28 +68,36 @@ const SAME_HEAT: usize = 256;
 /// The heat at which each chain begins to take worse echoes, in average passes, where stages have
 /// several chunks. With one chunk echoes that are worse lead nowhere.
 const ECHO_HEAT: [f64; 4] = [0.0, 2.0, 6.0, 20.0];
-/// Which chains echo their list schedules of one chunk per stage; all do where stages can hold 1p.
+/// Which kinds of list schedules of one chunk per stage are echoed; all are where stages can hold 1p.
 const ECHOING: [bool; 4] = [false, true, false, true];
+/// The kind of list schedules, neither on a grid nor committing, that hardly ever come to the same
+/// order twice.
+const DIVERSE: usize = 2;
 
 impl Chain {
-    pub(crate) fn new(net: &Net, seed: u64, number: u64) -> Self {
+    pub(crate) fn new(net: &Net, seed: u64, number: usize) -> Self {
         Self {
-            chance: Chance::new(seed, number),
+            chance: Chance::new(seed, number as u64),
             best: (Score::WORST, Vec::new()),
             parameters: (Score::WORST, Parameters::plain(net)),
+            kind: number,
             target: 0,
             state: State::default(),
             tables: Offsets::default(),
             clock: Clock::default(),
             echoes: Echoes::default(),
-            echoing: net.chunks == 1
-                && (ECHOING[number as usize % ECHOING.len()] || net.is_roomy()),
+            echoing: echoing(net, number),
             idle: 0,
         }
     }
 
-    /// Forgets what it has found.
+    /// Forgets what it has found. Where memory is short, its list schedules are from now on of the
+    /// kind that is the most diverse.
     pub(crate) fn begin_anew(&mut self, net: &Net) {
+        if !net.is_roomy() {
+            self.kind = DIVERSE;
+        }
+        self.echoing = echoing(net, self.kind);
         self.best = (Score::WORST, Vec::new());
         self.parameters = (Score::WORST, Parameters::plain(net));
         self.idle = 0;
@@ -109,12 +119,12 @@ impl Chain {
         let mut done = 0;
         while steps > 0 && !halt.now() {
             let parameters = match made {
-                0 if fresh => Parameters::usual(net, halt.number),
+                0 if fresh => Parameters::usual(net, self.kind),
                 _ if self.parameters.0 == Score::WORST
                     || self.idle > PATIENCE
                     || (fresh && made < DRAWS) =>
                 {
-                    Parameters::draw(net, halt.number, &mut self.chance)
+                    Parameters::draw(net, self.kind, &mut self.chance)
                 }
                 _ => self.parameters.1.near(net, &mut self.chance),
             };
@@ -256,13 +266,18 @@ impl Chain {
         if start.is_empty() {
             return 0;
         }
-        let Some(mut local) = Local::new(net, &start) else { return 0 };
+        let Some(mut local) = Local::new(net, &start, &mut self.clock) else { return 0 };
         local.anneal(&mut self.chance, plan, &mut self.best, halt);
         if self.best.0.cost <= plan.goal {
             halt.solved();
         }
         local.steps
     }
+}
+
+/// Whether list schedules of `kind` are echoed.
+fn echoing(net: &Net, kind: usize) -> bool {
+    net.chunks == 1 && (ECHOING[kind % ECHOING.len()] || net.is_roomy())
 }
 
 /// Makes `sequence` the best if its score is.

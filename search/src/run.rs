@@ -48,7 +48,7 @@ impl Default for Effort {
 impl Effort {
     /// Passes placed or timed in all, for a pipeline of `passes`.
     fn steps(self, passes: usize) -> u64 {
-        let once = 8_000_000 + 200 * passes as u64;
+        let once = 6_000_000 + 150 * passes as u64;
         self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
     }
 }
@@ -203,8 +203,12 @@ fn nanos(time: i64) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(0))
 }
 
-/// How many times a round is doubled: the more rounds, the more kinds of [`Step`] see the best.
+/// How many times rounds are doubled: the more rounds, the more kinds of [`Step`] see the best.
 const LONGEST: u32 = 4;
+/// How much longer than others a round is that begins anew: what it finds decides what comes of it.
+const BEGINNING: u64 = 4;
+/// The same for local search: it needs time to cool down.
+const COOLING: u64 = 4;
 
 /// Where chains go on from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,26 +240,54 @@ struct Course {
     turn: &'static [Step],
     /// After how many rounds they become longer.
     rounds: u32,
-    /// How long a round of local search is, in quarters of the others.
-    cooling: u64,
+    /// The steps of a chain in the first round.
+    first: u64,
 }
 
 impl Course {
     /// Where stages hold 1p or more, list schedules and echoes of the best come close to the bound.
     /// With less memory good orders are of many kinds, which are not changed into each other: each
-    /// chain finds one of its own, time and again. With several chunks the families are ahead of
-    /// list schedules, and better orders come from echoes; local search needs time to cool down where
-    /// memory is short, and where it is not, leaves little for echoes to gain if it gets that time.
-    fn of(net: &Net) -> Self {
+    /// chain finds one of its own, time and again, and then all go on from the best; the larger the
+    /// pipeline, the longer that takes. With several chunks the families are ahead of list schedules;
+    /// echoes find better kinds of orders as long as chains differ, local search the best of a kind.
+    fn of(net: &Net, total: u64) -> Self {
         use Origin::{Best, Own};
         use Step::{Anneal, Begin, Climb, Echo};
-        let (opening, turn, rounds): (&[Step], &[Step], u32) = match net.chunks {
-            1 if net.is_roomy() => (&[], &[Climb, Echo(Best), Anneal(Best)], 2),
-            1 => (&[], &[Begin, Echo(Own), Anneal(Own), Echo(Best), Anneal(Best)], 5),
-            _ => (&[Climb], &[Echo(Best), Anneal(Best), Echo(Own)], 2),
+        let passes = net.passes() as u64;
+        let (usual, large) = (300_000 + 8 * passes, (100_000 + 64 * passes).min(1_000_000));
+        let (opening, turn, rounds, first): (&[Step], &[Step], u32, u64) = match net.chunks {
+            1 if net.is_roomy() => {
+                const TURN: &[Step] =
+                    &[Climb, Echo(Best), Anneal(Best), Begin, Echo(Best), Anneal(Best)];
+                (&[], TURN, 2, usual)
+            }
+            1 => {
+                const TURN: &[Step] =
+                    &[Begin, Anneal(Own), Begin, Anneal(Own), Anneal(Best), Anneal(Best)];
+                // Opening and turn take 29 times as many steps as a round of echoes.
+                let first = large.min(total / (30 * CHAINS as u64));
+                (&[Climb, Climb, Climb, Climb, Echo(Own)], TURN, 8, first)
+            }
+            _ if net.held(0) <= net.stages => {
+                (&[Climb], &[Echo(Best), Anneal(Best), Echo(Own)], 2, usual)
+            }
+            _ => {
+                const OPENING: &[Step] =
+                    &[Climb, Echo(Best), Echo(Own), Echo(Best), Echo(Own), Echo(Best), Echo(Own)];
+                (OPENING, &[Anneal(Best), Echo(Best), Echo(Own)], 2, usual)
+            }
         };
-        let cooling = if net.chunks > 1 && net.held(0) > net.stages { 1 } else { 12 };
-        Self { opening, turn, rounds, cooling }
+        Self { opening, turn, rounds, first }
+    }
+
+    /// How many steps each chain has in a round.
+    fn steps(&self, round: u32) -> u64 {
+        let times = match self.step(round) {
+            Step::Begin => BEGINNING,
+            Step::Anneal(_) => COOLING,
+            Step::Climb | Step::Echo(_) => 1,
+        };
+        self.first.saturating_mul(times << (round / self.rounds).min(LONGEST))
     }
 
     fn step(&self, round: u32) -> Step {
@@ -298,7 +330,8 @@ impl<'a> Search<'a> {
             }
         }
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS as u64).map(|number| Chain::new(net, effort.seed, number));
+        let chains = (0..CHAINS).map(|number| Chain::new(net, effort.seed, number));
+        let total = effort.steps(net.passes());
         Self {
             net,
             reversed: net.reversed(),
@@ -306,10 +339,10 @@ impl<'a> Search<'a> {
             best,
             published,
             chains: chains.collect(),
-            course: Course::of(net),
+            course: Course::of(net, total),
             round: 0,
             done: 0,
-            total: effort.steps(net.passes()),
+            total,
             history: Vec::new(),
         }
     }
@@ -320,14 +353,8 @@ impl<'a> Search<'a> {
 
     /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let first = 300_000 + 8 * self.net.passes() as u64;
-        let longer = (self.round / self.course.rounds).min(LONGEST);
-        let steps = first.saturating_mul(1 << longer);
         let step = self.course.step(self.round);
-        let steps = match step {
-            Step::Anneal(_) => steps.saturating_mul(self.course.cooling) / 4,
-            _ => steps,
-        };
+        let steps = self.course.steps(self.round);
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
@@ -385,7 +412,7 @@ impl<'a> Search<'a> {
 /// How hot each chain begins and ends, in average passes, and what it weighs, where stages have one
 /// chunk.
 const HEAT: [(f64, f64, f64); CHAINS] =
-    [(0.3, 0.03, 0.0), (0.1, 0.01, 0.3), (1.0, 0.03, 1.0), (3.0, 0.1, 0.0)];
+    [(0.03, 0.01, 0.1), (0.1, 0.01, 0.3), (0.03, 0.01, 0.3), (0.05, 0.005, 0.03)];
 /// The same where they have several: there orders are better from the beginning.
 const COOL: [(f64, f64, f64); CHAINS] =
     [(0.03, 0.01, 1.0), (0.1, 0.01, 0.3), (0.01, 0.001, 0.3), (0.05, 0.005, 3.0)];

@@ -64,14 +64,14 @@ impl Parameters {
         Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
-    /// The usual ones, for chain `number`: on a grid or not, committing or not.
-    pub(crate) fn usual(net: &Net, number: usize) -> Self {
+    /// The usual ones of a `kind`: on a grid or not, committing or not.
+    pub(crate) fn usual(net: &Net, kind: usize) -> Self {
         let mut parameters = Self::plain(net);
-        parameters.belong(number);
+        parameters.belong(kind);
         parameters
     }
 
-    pub(crate) fn draw(net: &Net, number: usize, chance: &mut Chance) -> Self {
+    pub(crate) fn draw(net: &Net, kind: usize, chance: &mut Chance) -> Self {
         let few = COMMON.len() + 2 * net.width;
         let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
             _ if at >= few => plain,
@@ -80,15 +80,15 @@ impl Parameters {
         };
         let drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
         let mut drawn = Self(drawn);
-        drawn.belong(number);
+        drawn.belong(kind);
         drawn
     }
 
-    /// Whether forwards lie on a grid, and whether stages commit, is settled by the chain: two of
+    /// Whether forwards lie on a grid, and whether stages commit, is settled by the kind: two of
     /// four do the one, two the other.
-    fn belong(&mut self, number: usize) {
-        self.0[COMMIT_AT] = [1.0, 0.0][number / 2 % 2];
-        self.0[GRID_AT] = [0.0, 1.0][number % 2];
+    fn belong(&mut self, kind: usize) {
+        self.0[COMMIT_AT] = [1.0, 0.0][kind / 2 % 2];
+        self.0[GRID_AT] = [0.0, 1.0][kind % 2];
     }
 
     /// These with one or a few changed a little.

@@ -1,14 +1,18 @@
 //! Local search over the orders of the stages: a pass moves within its stage. What that comes to is
-//! first estimated from the times around it, and only what looks good is timed anew.
+//! first estimated from the times around it; if that looks good, the passes whose times change are
+//! timed anew.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 mod anneal;
+mod marks;
 mod times;
 
 pub(crate) use self::anneal::Plan;
-use self::times::{Sorting, Times};
+use self::marks::Marks;
+use self::times::Link;
 use crate::net::{Lane, Net};
+use crate::timing::{Clock, Score};
 
 /// A timed order of all stages that can be changed and changed back.
 pub(crate) struct Local<'a> {
@@ -21,51 +25,72 @@ pub(crate) struct Local<'a> {
     lane: Vec<u32>,
     /// What the stage holds behind each slot.
     held: Vec<i64>,
-    times: Times,
-    /// The times before the last change.
-    before: Times,
+    /// By lane.
+    links: Vec<Link>,
+    /// When each pass ends.
+    end: Vec<i64>,
+    /// From the start of each pass to the end of the schedule, along the longest chain from it on.
+    rest: Vec<i64>,
+    score: Score,
+    /// Passes whose end has changed, and what it was before.
+    moved: Vec<(u32, i64)>,
+    marks: Marks,
+    /// Changes since slots were sorted.
+    changes: u32,
     /// By stage: what of its end does not count, the start of its first pass.
     offset: Vec<i64>,
     /// The slots whose pass starts when that of the slot before ends, along one of the longest
     /// chains of passes.
     joints: Vec<u32>,
-    /// Start of each pass of a segment.
-    starts: Vec<i64>,
-    sorting: Sorting,
-    /// What has been done so far, in passes placed or timed by others: see [`Local::time`].
+    /// Whether a slot is the first of its stage.
+    first: Vec<bool>,
+    /// When each pass of a segment ends.
+    ends: Vec<i64>,
+    /// What has been done so far, in passes placed or timed by others.
     pub(crate) steps: u64,
 }
 
 impl<'a> Local<'a> {
-    /// Begins at `sequence`; `None` if its passes wait for each other.
-    pub(crate) fn new(net: &'a Net, sequence: &[u16]) -> Option<Self> {
+    /// Begins at `sequence`; `None` if its passes wait for each other, a stage goes over its limit, or
+    /// passes wait no time at all for those of another stage: see [`Link::all`].
+    pub(crate) fn new(net: &'a Net, sequence: &[u16], clock: &mut Clock) -> Option<Self> {
+        let links = Link::all(net)?;
+        let score = clock.time(net, sequence)?;
+        let lane: Vec<u32> = (0..net.passes() as u32).map(|pass| pass / net.microbatches).collect();
         let mut local = Self {
             net,
             order: Vec::with_capacity(net.passes()),
             slot: vec![0; net.passes()],
-            lane: (0..net.passes() as u32).map(|pass| pass / net.microbatches).collect(),
             held: vec![0; net.passes()],
-            times: Times::new(net),
-            before: Times::new(net),
-            offset: vec![0; net.stages],
+            links,
+            end: clock.ends.clone(),
+            rest: vec![i64::MIN / 2; net.passes()],
+            lane,
+            score,
+            moved: Vec::new(),
+            marks: Marks::default(),
+            changes: 0,
+            // A stage's first pass never starts at another time: nothing comes before it but the
+            // same microbatch's passes, which are the first of theirs.
+            offset: if net.makespan { vec![0; net.stages] } else { clock.first.clone() },
             joints: Vec::new(),
-            starts: Vec::new(),
-            sorting: Sorting::default(),
-            steps: 0,
+            first: (0..=net.passes())
+                .map(|slot| slot.is_multiple_of(net.passes_per_stage()))
+                .collect(),
+            ends: Vec::new(),
+            steps: 2 * net.passes() as u64,
         };
         local.fill(sequence);
-        if !local.time() {
-            return None;
-        }
-        if !net.makespan {
-            // It never changes: nothing comes before the first pass of a stage but the same
-            // microbatch's passes, which are the first of theirs.
-            for stage in 0..net.stages {
-                local.offset[stage] = local.times.head[local.first_of(stage)];
-            }
-            local.time();
-        }
+        local.sort();
+        local.find_rests(0, net.passes() - 1);
         Some(local)
+    }
+
+    /// Sorts slots by time.
+    fn sort(&mut self) {
+        let Self { marks, end, order, .. } = self;
+        marks.sort(order.len(), |slot| end[order[slot] as usize]);
+        self.changes = 0;
     }
 
     /// Puts the passes into the slots that they have in `sequence`.
@@ -82,11 +107,6 @@ impl<'a> Local<'a> {
             }
             self.account(stage * each, (stage + 1) * each - 1);
         }
-    }
-
-    /// The first pass of `stage`.
-    fn first_of(&self, stage: usize) -> usize {
-        self.order[stage * self.net.passes_per_stage()] as usize
     }
 
     /// The last pass of `stage`.
@@ -113,11 +133,11 @@ impl<'a> Local<'a> {
     }
 
     fn is_first(&self, slot: usize) -> bool {
-        slot.is_multiple_of(self.net.passes_per_stage())
+        self.first[slot]
     }
 
     fn is_last(&self, slot: usize) -> bool {
-        (slot + 1).is_multiple_of(self.net.passes_per_stage())
+        self.first[slot + 1]
     }
 
     /// Writes down memory from slot `from` to slot `to` of a stage; whether its limit is kept there.
@@ -133,12 +153,6 @@ impl<'a> Local<'a> {
             self.held[slot] = held;
         }
         kept
-    }
-
-    /// The pass of the same microbatch in another lane.
-    fn same(&self, pass: u32, lane: u32) -> usize {
-        let columns = self.net.microbatches;
-        (pass - self.lane[pass as usize] * columns + lane * columns) as usize
     }
 
     /// Moves the pass in slot `from` to slot `to` of its stage, all between by one.

@@ -1,176 +1,212 @@
 //! When the passes of a changing order run, and how long the chains of passes through them are.
 // Passes, slots and lanes are fewer than `MAX_PASSES`.
-#![allow(clippy::cast_possible_truncation)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
 use super::Local;
+use super::marks::Toward;
 use crate::chance::Chance;
-use crate::net::{NONE, Net};
+use crate::net::{Lane, NONE, Net};
 use crate::timing::Score;
 
 /// No pass follows.
 const NEVER: i64 = i64::MIN / 2;
 
-/// How many passes are timed here, there and back, in the time in which others place one.
+/// How many passes are timed anew here in the time in which others place one.
 const QUICK: u64 = 2;
 
-/// When passes run, as early as they can.
-pub(super) struct Times {
-    /// Start of each pass.
-    pub(super) head: Vec<i64>,
-    /// From the end of each pass to the end of the schedule, along the longest chain behind it.
-    pub(super) tail: Vec<i64>,
-    pub(super) score: Score,
+/// What the passes of a lane have to do with those of others.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    duration: i64,
+    /// The hop from the pass elsewhere that it waits for.
+    hop: i64,
+    /// The hop to the pass elsewhere that waits for it.
+    hop_on: i64,
+    /// From the number of a pass to that of the pass elsewhere that it waits for; 0 if there is none.
+    remote: i32,
+    /// From the number of a pass to that of the pass elsewhere that waits for it; 0 if there is none.
+    feeds: i32,
 }
 
-impl Times {
-    pub(super) fn new(net: &Net) -> Self {
-        Self { head: vec![0; net.passes()], tail: vec![0; net.passes()], score: Score::WORST }
-    }
-}
-
-/// Tables of one timing.
-#[derive(Default)]
-pub(super) struct Sorting {
-    /// By lane: how many of its passes are timed.
-    next: Vec<u32>,
-    /// By stage: the slot to be timed next.
-    at: Vec<usize>,
-    /// Stages that may go on.
-    ready: Vec<usize>,
-    /// Slots in an order in which each comes behind all that it waits for.
-    slots: Vec<u32>,
-}
-
-impl Sorting {
-    fn reset(&mut self, net: &Net) {
-        self.next.clear();
-        self.next.resize(net.lanes.len(), 0);
-        self.at.clear();
-        self.at.extend((0..net.stages).map(|stage| stage * net.passes_per_stage()));
-        self.ready.clear();
-        self.ready.extend((0..net.stages).rev());
-        self.slots.clear();
+impl Link {
+    /// By lane; `None` if passes wait for some of another stage that take no time and are there at
+    /// once: then passes could wait for each other and [`Local::find_ends`] would not see it.
+    pub(super) fn all(net: &Net) -> Option<Vec<Self>> {
+        let way = |from: usize, to: u32| match to {
+            NONE => 0,
+            to => (to as i32 - from as i32) * net.microbatches as i32,
+        };
+        let link = |(number, lane): (usize, &Lane)| Self {
+            duration: lane.duration,
+            hop: lane.hop,
+            hop_on: net.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
+            remote: way(number, lane.remote),
+            feeds: way(number, lane.feeds),
+        };
+        let links: Vec<Self> = net.lanes.iter().enumerate().map(link).collect();
+        let mut lanes = net.lanes.iter().zip(&links);
+        let ends = lanes.all(|(lane, link)| lane.wakes == NONE || link.duration + link.hop_on > 0);
+        ends.then_some(links)
     }
 }
 
 impl Local<'_> {
+    #[inline]
+    fn link(&self, pass: u32) -> Link {
+        self.links[self.lane[pass as usize] as usize]
+    }
+
     /// When what `pass` waits for from elsewhere is there.
-    fn arrival(&self, pass: u32) -> i64 {
-        let lane = self.lane_of(pass);
-        if lane.remote == NONE {
-            return 0;
+    #[inline]
+    fn arrival(&self, pass: u32, link: Link) -> i64 {
+        match link.remote {
+            0 => 0,
+            way => self.end[pass.wrapping_add_signed(way) as usize] + link.hop,
         }
-        let remote = self.same(pass, lane.remote);
-        self.times.head[remote] + self.net.lanes[lane.remote as usize].duration + lane.hop
     }
 
     /// From the end of `pass` to the end of the schedule, through the pass elsewhere that waits for it.
-    fn onward(&self, pass: u32) -> i64 {
-        let feeds = self.lane_of(pass).feeds;
-        if feeds == NONE {
-            return NEVER;
+    #[inline]
+    fn onward(&self, pass: u32, link: Link) -> i64 {
+        match link.feeds {
+            0 => NEVER,
+            way => self.rest[pass.wrapping_add_signed(way) as usize] + link.hop_on,
         }
-        let fed = &self.net.lanes[feeds as usize];
-        self.times.tail[self.same(pass, feeds)] + fed.duration + fed.hop
-    }
-
-    /// When the pass in `slot` ends.
-    fn end(&self, slot: usize) -> i64 {
-        let pass = self.order[slot];
-        self.times.head[pass as usize] + self.lane_of(pass).duration
     }
 
     /// When its stage is free for the pass in `slot`.
+    #[inline]
     fn free(&self, slot: usize) -> i64 {
-        if self.is_first(slot) { 0 } else { self.end(slot - 1) }
+        if self.is_first(slot) { 0 } else { self.end[self.order[slot - 1] as usize] }
     }
 
     /// From the end of the pass in `slot` to the end of the schedule, through its stage.
+    #[inline]
     fn behind(&self, slot: usize) -> i64 {
         if self.is_last(slot) {
             return -self.offset[self.stage_of(slot)];
         }
-        let next = self.order[slot + 1];
-        self.lane_of(next).duration + self.times.tail[next as usize]
-    }
-
-    /// Times all passes; `false` if they wait for each other. A step is what it takes to place one
-    /// pass in a list schedule.
-    pub(super) fn time(&mut self) -> bool {
-        let mut sorting = std::mem::take(&mut self.sorting);
-        sorting.reset(self.net);
-        while let Some(stage) = sorting.ready.pop() {
-            self.time_stage(stage, &mut sorting);
-        }
-        let whole = sorting.slots.len() == self.net.passes();
-        if whole {
-            for &slot in sorting.slots.iter().rev() {
-                let pass = self.order[slot as usize];
-                let tail = self.behind(slot as usize).max(self.onward(pass));
-                self.times.tail[pass as usize] = tail;
-            }
-            let spans = (0..self.net.stages).map(|stage| self.span(stage));
-            self.times.score = Score::of_spans(spans);
-        }
-        self.sorting = sorting;
-        self.steps += self.net.passes() as u64 / QUICK + 1;
-        whole
-    }
-
-    /// Goes on with `stage` until a pass waits for one that is not timed.
-    fn time_stage(&mut self, stage: usize, sorting: &mut Sorting) {
-        let mut slot = sorting.at[stage];
-        let mut free = self.free(slot);
-        let end = (stage + 1) * self.net.passes_per_stage();
-        while slot < end {
-            let pass = self.order[slot];
-            let number = self.lane[pass as usize] as usize;
-            let lane = self.net.lanes[number];
-            if lane.remote != NONE {
-                if sorting.next[lane.remote as usize] <= sorting.next[number] {
-                    break;
-                }
-                free = free.max(self.arrival(pass));
-            }
-            self.times.head[pass as usize] = free;
-            free += lane.duration;
-            sorting.next[number] += 1;
-            sorting.slots.push(slot as u32);
-            if lane.wakes != NONE {
-                sorting.ready.push(lane.wakes as usize);
-            }
-            slot += 1;
-        }
-        sorting.at[stage] = slot;
+        self.rest[self.order[slot + 1] as usize]
     }
 
     /// How long `stage` takes, of what counts.
     fn span(&self, stage: usize) -> i64 {
-        let last = (stage + 1) * self.net.passes_per_stage() - 1;
-        self.end(last) - self.offset[stage]
+        self.end[self.last_of(stage) as usize] - self.offset[stage]
+    }
+
+    /// What the order comes to.
+    pub(super) fn measure(&mut self) {
+        self.score = Score::of_spans((0..self.net.stages).map(|stage| self.span(stage)));
+    }
+
+    /// Finds when passes end after those in the slots `low` to `high` have changed places, and
+    /// notes what changes; `false` if they wait for each other.
+    pub(super) fn find_ends(&mut self, low: usize, high: usize) -> bool {
+        let above = high + usize::from(!self.is_last(high));
+        (low..=above).for_each(|slot| self.marks.mark(slot));
+        let most = 2 * self.net.passes();
+        while let Some(slot) = self.marks.take(Toward::End) {
+            let pass = self.order[slot];
+            let link = self.link(pass);
+            let end = self.free(slot).max(self.arrival(pass, link)) + link.duration;
+            let before = std::mem::replace(&mut self.end[pass as usize], end);
+            if end == before {
+                continue;
+            }
+            self.moved.push((pass, before));
+            if !self.is_last(slot) {
+                let next = self.order[slot + 1];
+                let start = self.end[next as usize] - self.link(next).duration;
+                if end > start || before == start {
+                    self.marks.mark(slot + 1);
+                }
+            }
+            if link.feeds != 0 {
+                let fed = pass.wrapping_add_signed(link.feeds);
+                let start = self.end[fed as usize] - self.link(fed).duration;
+                if end + link.hop_on > start || before + link.hop_on == start {
+                    self.marks.mark(self.slot[fed as usize] as usize);
+                }
+            }
+            if self.moved.len() > most {
+                self.marks.clear();
+                return false;
+            }
+        }
+        self.steps += 1 + self.moved.len() as u64 / QUICK;
+        true
+    }
+
+    /// Puts ends back as they were before [`Local::find_ends`].
+    pub(super) fn restore_ends(&mut self) {
+        while let Some((pass, before)) = self.moved.pop() {
+            self.end[pass as usize] = before;
+        }
+    }
+
+    /// Finds how long the chains from passes on are after those in the slots `low` to `high` have
+    /// changed places.
+    pub(super) fn find_rests(&mut self, low: usize, high: usize) {
+        let below = low - usize::from(!self.is_first(low));
+        (below..=high).for_each(|slot| self.marks.mark(slot));
+        let mut count = 0;
+        while let Some(slot) = self.marks.take(Toward::Begin) {
+            let pass = self.order[slot];
+            let link = self.link(pass);
+            let rest = self.behind(slot).max(self.onward(pass, link)) + link.duration;
+            let before = std::mem::replace(&mut self.rest[pass as usize], rest);
+            if rest == before {
+                continue;
+            }
+            count += 1;
+            if !self.is_first(slot) {
+                let previous = self.order[slot - 1];
+                let tail = self.rest[previous as usize] - self.link(previous).duration;
+                if rest > tail || before == tail {
+                    self.marks.mark(slot - 1);
+                }
+            }
+            if link.remote != 0 {
+                let remote = pass.wrapping_add_signed(link.remote);
+                let tail = self.rest[remote as usize] - self.link(remote).duration;
+                if rest + link.hop > tail || before + link.hop == tail {
+                    self.marks.mark(self.slot[remote as usize] as usize);
+                }
+            }
+        }
+        self.steps += 1 + count / QUICK;
     }
 
     /// The longest chain through the slots `low` to `high`, whose passes have changed places, if
     /// nothing elsewhere changes.
     pub(super) fn estimate(&mut self, low: usize, high: usize) -> i64 {
         let mut free = self.free(low);
-        self.starts.clear();
+        self.ends.clear();
         for slot in low..=high {
             let pass = self.order[slot];
-            let start = free.max(self.arrival(pass));
-            self.starts.push(start);
-            free = start + self.lane_of(pass).duration;
+            let link = self.link(pass);
+            free = free.max(self.arrival(pass, link)) + link.duration;
+            self.ends.push(free);
         }
         let mut behind = self.behind(high);
         let mut longest = NEVER;
         for slot in (low..=high).rev() {
             let pass = self.order[slot];
-            let through = self.lane_of(pass).duration + behind.max(self.onward(pass));
-            longest = longest.max(self.starts[slot - low] + through);
-            behind = through;
+            let link = self.link(pass);
+            let tail = behind.max(self.onward(pass, link));
+            longest = longest.max(self.ends[slot - low] + tail);
+            behind = tail + link.duration;
         }
-        self.steps += 1 + (high - low) as u64;
+        self.steps += 1 + (high - low) as u64 / QUICK;
         longest
+    }
+
+    /// Whether the pass in `slot` starts when that of the slot before ends, on a longest chain.
+    pub(super) fn is_joint(&self, slot: usize) -> bool {
+        let pass = self.order[slot];
+        let start = self.end[pass as usize] - self.link(pass).duration;
+        let through = start + self.rest[pass as usize];
+        through == self.score.cost && !self.is_first(slot) && self.free(slot) == start
     }
 
     /// Follows one of the longest chains from its end.
@@ -180,15 +216,15 @@ impl Local<'_> {
         self.joints.clear();
         loop {
             let slot = self.slot[pass as usize] as usize;
-            let start = self.times.head[pass as usize];
-            let lane = self.lane_of(pass);
-            let joined = !self.is_first(slot) && self.end(slot - 1) == start;
-            let sent = lane.remote != NONE && self.arrival(pass) == start;
+            let link = self.link(pass);
+            let start = self.end[pass as usize] - link.duration;
+            let joined = !self.is_first(slot) && self.free(slot) == start;
+            let sent = link.remote != 0 && self.arrival(pass, link) == start;
             if joined && (!sent || chance.below(2) == 0) {
                 self.joints.push(slot as u32);
                 pass = self.order[slot - 1];
             } else if sent {
-                pass = self.same(pass, lane.remote) as u32;
+                pass = pass.wrapping_add_signed(link.remote);
             } else {
                 return;
             }
