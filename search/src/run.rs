@@ -254,7 +254,7 @@ impl Course {
         use Origin::{Best, Own};
         use Step::{Anneal, Begin, Climb, Echo};
         let passes = net.passes() as u64;
-        let (usual, large) = (300_000 + 8 * passes, (100_000 + 64 * passes).min(1_000_000));
+        let (usual, large) = (300_000 + 8 * passes, (60_000 + 80 * passes).min(1_000_000));
         let (opening, turn, rounds, first): (&[Step], &[Step], u32, u64) = match net.chunks {
             1 if net.is_roomy() => {
                 const TURN: &[Step] =
