@@ -6,6 +6,7 @@ pub mod bounds;
 
 mod chain;
 mod chance;
+mod course;
 mod echo;
 mod head;
 mod instance;
