@@ -243,15 +243,26 @@ where
     }
 }
 
-/// A port that nobody listens at just now.
+/// A port that nobody listens at just now. It is below those that systems give to callers (32768 and
+/// up on Linux), so that no connection takes it before it is listened at.
 fn free_port() -> Result<u16, Failure> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = bound.and_then(|listener| listener.local_addr());
+    const LOWEST: u64 = 10_000;
+    const COUNT: u64 = 20_000;
+    const TRIES: usize = 64;
+    let mut tries = (0..TRIES).map(|_| {
+        let drawn = LOWEST + RandomState::new().build_hasher().finish() % COUNT;
+        let port = u16::try_from(drawn).unwrap_or(0);
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        bound.and_then(|listener| listener.local_addr()).map(|address| address.port())
+    });
+    let free = tries
+        .find(Result::is_ok)
+        .unwrap_or_else(|| Err(std::io::Error::other(format!("none of {TRIES} ports is free"))));
     let none = |error: std::io::Error| {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         MeetingError::Bind { address, message: error.to_string() }
     };
-    Ok(address.map_err(none)?.port())
+    Ok(free.map_err(none)?)
 }
 
 /// Messages over a link: one series.
