@@ -249,20 +249,14 @@ fn free_port() -> Result<u16, Failure> {
     const LOWEST: u64 = 10_000;
     const COUNT: u64 = 20_000;
     const TRIES: usize = 64;
-    let mut tries = (0..TRIES).map(|_| {
-        let drawn = LOWEST + RandomState::new().build_hasher().finish() % COUNT;
-        let port = u16::try_from(drawn).unwrap_or(0);
-        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        bound.and_then(|listener| listener.local_addr()).map(|address| address.port())
-    });
-    let free = tries
-        .find(Result::is_ok)
-        .unwrap_or_else(|| Err(std::io::Error::other(format!("none of {TRIES} ports is free"))));
-    let none = |error: std::io::Error| {
-        let address = (Ipv4Addr::LOCALHOST, 0).into();
-        MeetingError::Bind { address, message: error.to_string() }
+    let draw = || RandomState::new().build_hasher().finish() % COUNT;
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let mut ports = (0..TRIES).filter_map(|_| u16::try_from(LOWEST + draw()).ok());
+    let none = || MeetingError::Bind {
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        message: format!("none of {TRIES} ports is free"),
     };
-    Ok(free.map_err(none)?)
+    Ok(ports.find(is_free).ok_or_else(none)?)
 }
 
 /// Messages over a link: one series.

@@ -47,8 +47,6 @@ pub(crate) struct Chain {
     tables: Offsets,
     clock: Clock,
     echoes: Echoes,
-    /// Whether its list schedules are echoed.
-    echoing: bool,
     /// List schedules since the parameters have become better.
     idle: u32,
 }
@@ -86,7 +84,6 @@ impl Chain {
             tables: Offsets::default(),
             clock: Clock::default(),
             echoes: Echoes::default(),
-            echoing: echoing(net, number),
             idle: 0,
         }
     }
@@ -97,7 +94,6 @@ impl Chain {
         if !net.is_roomy() {
             self.kind = DIVERSE;
         }
-        self.echoing = echoing(net, self.kind);
         self.best = (Score::WORST, Vec::new());
         self.parameters = (Score::WORST, Parameters::plain(net));
         self.idle = 0;
@@ -114,6 +110,7 @@ impl Chain {
         halt: &Halt<'_>,
     ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
+        let echoing = is_echoed(net, self.kind);
         let pass = net.mean_pass();
         let mut made = 0usize;
         let mut done = 0;
@@ -139,7 +136,7 @@ impl Chain {
             done += cost;
             steps = steps.saturating_sub(cost);
             let Some(mut score) = score else { continue };
-            if self.echoing && score <= self.parameters.0 {
+            if echoing && score <= self.parameters.0 {
                 let cost;
                 (score, cost) = self.there_and_back((net, reversed), goal);
                 done += cost;
@@ -276,7 +273,7 @@ impl Chain {
 }
 
 /// Whether list schedules of `kind` are echoed.
-fn echoing(net: &Net, kind: usize) -> bool {
+fn is_echoed(net: &Net, kind: usize) -> bool {
     net.chunks == 1 && (ECHOING[kind % ECHOING.len()] || net.is_roomy())
 }
 

@@ -1,6 +1,4 @@
 //! The search: bounds, known orders, then chains of list schedules and local search in rounds.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
-#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::AtomicUsize;
 

@@ -88,12 +88,10 @@ impl Local<'_> {
         let far = FAR[chance.below(FAR.len())];
         let far = 1 + chance.below(far);
         let back = chance.below(2) == 0;
-        let from = match chance.below(8) {
-            0 => chance.below(self.order.len()),
-            _ => match self.joint(chance) {
-                Some(slot) => slot - usize::from(!back),
-                None => chance.below(self.order.len()),
-            },
+        let joint = if chance.below(8) == 0 { None } else { self.joint(chance) };
+        let from = match joint {
+            Some(slot) => slot - usize::from(!back),
+            None => chance.below(self.order.len()),
         };
         (from, self.reach(from, far, back))
     }

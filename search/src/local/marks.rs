@@ -11,7 +11,6 @@ pub(super) enum Toward {
 
 /// A set of slots. They are taken in the order in which they were last sorted; changes since then
 /// make it less good, not wrong.
-#[derive(Default)]
 pub(super) struct Marks {
     /// The place of each slot.
     place: Vec<u32>,
@@ -26,14 +25,15 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Sorts `count` slots, none of them marked.
-    pub(super) fn sort(&mut self, count: usize, time: impl Fn(usize) -> i64) {
-        if self.slots.len() != count {
-            self.slots = (0..count as u32).collect();
-            self.place = vec![0; count];
-            self.words = vec![0; count.div_ceil(64)];
-            self.clear();
-        }
+    /// Of `count` slots, none of them marked.
+    pub(super) fn new(count: usize) -> Self {
+        let slots: Vec<u32> = (0..count as u32).collect();
+        let words = vec![0; count.div_ceil(64)];
+        Self { place: slots.clone(), slots, words, from: usize::MAX, to: 0 }
+    }
+
+    /// Sorts the slots, none of them marked.
+    pub(super) fn sort(&mut self, time: impl Fn(usize) -> i64) {
         self.slots.sort_unstable_by_key(|&slot| (time(slot as usize), slot));
         for (place, &slot) in self.slots.iter().enumerate() {
             self.place[slot as usize] = place as u32;

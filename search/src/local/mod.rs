@@ -68,7 +68,7 @@ impl<'a> Local<'a> {
             lane,
             score,
             moved: Vec::new(),
-            marks: Marks::default(),
+            marks: Marks::new(net.passes()),
             changes: 0,
             // A stage's first pass never starts at another time: nothing comes before it but the
             // same microbatch's passes, which are the first of theirs.
@@ -89,7 +89,7 @@ impl<'a> Local<'a> {
     /// Sorts slots by time.
     fn sort(&mut self) {
         let Self { marks, end, order, .. } = self;
-        marks.sort(order.len(), |slot| end[order[slot] as usize]);
+        marks.sort(|slot| end[order[slot] as usize]);
         self.changes = 0;
     }
 
