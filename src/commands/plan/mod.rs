@@ -79,6 +79,11 @@ pub struct Plan {
 /// The answer for machines.
 #[derive(Serialize)]
 struct Json<'a> {
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
+    /// What was assumed where the model was read.
+    model_assumed: &'a [String],
     plans: Vec<tables::Row>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
@@ -156,10 +161,13 @@ impl Plan {
     }
 }
 
-fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
+fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
     let winner = question.winner(&answer.plans);
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
+        parameters_total: question.model.parameters(),
+        parameters_active: question.model.active_parameters(),
+        model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
         winner: winner

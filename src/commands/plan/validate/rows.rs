@@ -139,6 +139,7 @@ fn gpt(
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention: Attention::Core,
     };
     Transformer::new(sizes).map_err(|error| error.to_string())
