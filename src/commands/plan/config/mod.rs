@@ -30,26 +30,30 @@ pub struct Model {
 /// for.
 pub fn read(path: &Path, sequence: Option<u64>, attention: Attention) -> Result<Model, Error> {
     let text = files::read_text(path, MAX_FILE)?;
+    parse(&File { path, text: &text }, sequence, attention)
+}
+
+fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Model, Error> {
+    let File { path, text } = *file;
     // Nesting beyond 128 levels is refused by the parser.
-    let Unique(value) = serde_json::from_str(&text).map_err(|error| {
-        let place = place(&text, error.line(), error.column());
+    let Unique(value) = serde_json::from_str(text).map_err(|error| {
+        let place = place(text, error.line(), error.column());
         let wrong = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
             _ => format!("this is no JSON: {error}"),
         };
-        Error::scenario(path, &text, place, wrong)
+        Error::scenario(path, text, place, wrong)
     })?;
     let Value::Object(keys) = value else {
-        return Err(Error::scenario(path, &text, None, "a config is an object: { .. }".to_owned()));
+        return Err(Error::scenario(path, text, None, "a config is an object: { .. }".to_owned()));
     };
-    let file = File { path, text: &text };
-    let parts = parts::of(&file, keys)?;
+    let parts = parts::of(file, keys)?;
     let model_type = match parts.keys.get("model_type") {
         None | Some(Value::Null) => "",
         Some(Value::String(name)) => name,
         Some(other) => return Err(file.not("a name", "model_type", other)),
     };
-    let config = Config { file: &file, keys: &parts.keys, model_type };
+    let config = Config { file, keys: &parts.keys, model_type };
     let mut model = config.model(sequence, attention)?;
     model.assumed.extend(parts.left_out);
     Ok(model)
@@ -64,7 +68,7 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
 
 /// A name of a stranger's file in a message: no longer than names are, nothing but visible letters.
 fn shown(name: &str) -> String {
-    name.chars().take(60).flat_map(char::escape_debug).collect()
+    name.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 /// Where errors point to.
@@ -319,3 +323,6 @@ impl Config<'_> {
         self.file.wrong(key, message)
     }
 }
+
+#[cfg(test)]
+mod tests;
