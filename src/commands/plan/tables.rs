@@ -52,8 +52,10 @@ pub struct Row {
     replay_step_ns: u64,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share.
-    error: f64,
+    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    error: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
     tokens_per_second: f64,
     mfu: f64,
     hfu: f64,
@@ -99,6 +101,7 @@ impl Row {
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
+            kind: plan.kind.to_string(),
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
@@ -124,6 +127,11 @@ fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
 }
 
+/// How far the step of `plan` may be off.
+fn bar(plan: &Plan) -> String {
+    plan.error.map_or_else(|| "+-?".to_owned(), |error| format!("+-{:.0} %", 100.0 * error))
+}
+
 /// What the columns of the table of plans are.
 pub const HEADER: [&str; 14] = [
     "machines",
@@ -146,7 +154,7 @@ pub const HEADER: [&str; 14] = [
 pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
     let costed = plan.finalist.costed();
-    let step = format!("{} +-{:.0} %", format::time(plan.finalist.step), 100.0 * plan.error);
+    let step = format!("{} {}", format::time(plan.finalist.step), bar(plan));
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{} {}{front}", cluster.devices(), cluster.name()),
@@ -254,7 +262,8 @@ set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the 
 stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
 evenly, even; where the vocabulary is on all stages, vocabulary.
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
+step: of the event engine, whose transfers share wires; +-: the error on measured iterations of the same
+kind, +-? where nothing is measured of this kind; over replay: how much longer that is than by
 replay, which searched the set-ups and counts transfers with the passes.
 P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
