@@ -28,7 +28,7 @@ pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
 pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{Cut, LayerTimes, Times, head, layer};
+pub use layer::{Cut, LayerTimes, Loss, Times, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};

@@ -2,8 +2,8 @@
 
 use pipeline::Nanos;
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Kind, Machine, Orders, Overflow, Setup,
-    Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Kind, Machine, Orders, Overflow,
+    Setup, Watch, number, percentiles_with,
 };
 
 use super::question::{Paid, Question};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Finalist, Ground, Kind, Machine, Norm, Recipe, Recompute,
-    Setup, Sizes, Split, Transformer, Zero, number,
+    Attention, Biases, Boundary, Cluster, Finalist, Ground, Kind, Loss, Machine, Norm, Recipe,
+    Recompute, Setup, Sizes, Split, Transformer, Zero, number,
 };
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
@@ -145,7 +145,12 @@ pub(super) fn gpt(
 }
 
 /// A set-up of Megatron-LM: `groups` are data, tensor and pipeline.
-pub(super) fn set_up(groups: [u64; 3], microbatch: u64, chunks: u64, recompute: Recompute) -> Setup {
+pub(super) fn set_up(
+    groups: [u64; 3],
+    microbatch: u64,
+    chunks: u64,
+    recompute: Recompute,
+) -> Setup {
     let [data, tensor, pipeline] = groups;
     Setup {
         data,
@@ -171,6 +176,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: RESERVED,
     }

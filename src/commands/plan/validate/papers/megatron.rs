@@ -81,7 +81,10 @@ pub(in super::super) struct Korthikanti {
     hfu_percent: f64,
 }
 
-pub(in super::super) fn korthikanti(row: &Korthikanti, machine: &Machine) -> Result<Vec<Row>, String> {
+pub(in super::super) fn korthikanti(
+    row: &Korthikanti,
+    machine: &Machine,
+) -> Result<Vec<Row>, String> {
     let Korthikanti { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;
     let model = gpt(Attention::Core, hidden, heads, layers, VOCABULARY, SEQUENCE)?;
     let data = gpus / tp.max(1) / pp.max(1);

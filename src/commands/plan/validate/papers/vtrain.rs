@@ -43,7 +43,11 @@ pub(in super::super) struct Vtrain {
 const MULTI_NODE: &str = include_str!("../../../../../scenarios/paper/vtrain-multi.toml");
 
 /// On `machine`, or on the cluster of the measurements over many nodes.
-pub(in super::super) fn vtrain(row: &Vtrain, at: usize, machine: Option<&Machine>) -> Result<Vec<Row>, String> {
+pub(in super::super) fn vtrain(
+    row: &Vtrain,
+    at: usize,
+    machine: Option<&Machine>,
+) -> Result<Vec<Row>, String> {
     let Vtrain { hidden, heads, layers, sequence, tensor, data, pipeline, .. } = *row;
     let model = gpt(Attention::Core, hidden, heads, layers, VOCABULARY, sequence)?;
     let setup = set_up([data, tensor, pipeline], row.microbatch, 1, Recompute::Full);
