@@ -89,7 +89,7 @@ struct Json<'a> {
     winner: Option<usize>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
-    /// How far the steps of each machine may be off.
+    /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
-    Transformer, Unrest, Zero,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Recompute, Sizes, Space,
+    Split, Transformer, Unrest, Zero,
 };
 
 use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
@@ -294,8 +294,27 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            boundary: Boundary::Barrier,
+            loss: self.loss()?,
+            boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(Bytes(4_000_000_000)),
+        })
+    }
+
+    fn loss(&self) -> Result<Loss, Error> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Error> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
         })
     }
 
