@@ -84,6 +84,15 @@ fn reference(shape: Gemm, a: &[f64], b: &[f64]) -> Vec<f64> {
     c
 }
 
+/// Relative error of hundreds of f32 products summed in any order: one after the other they reach
+/// 1e-5, and tensor cores may cut off what others round.
+const OF_SUMS: f64 = 1e-4;
+
+/// The same, rounded to an element.
+fn of_product<E: Element>() -> f64 {
+    tolerance::<E>().max(OF_SUMS)
+}
+
 fn products<E: Element>() {
     let Some(mut cuda) = gpu::<E>() else { return };
     for (rows, columns, inner) in [(1, 1, 1), (5, 7, 3), (64, 32, 48), (130, 72, 257)] {
@@ -99,13 +108,13 @@ fn products<E: Element>() {
             let one = |buffer| At { buffer, from: 1 };
             let mut c = cuda.tensor(1 + want.len()).unwrap();
             cuda.gemm(shape, one(&a), one(&b), At { buffer: &mut c, from: 1 }).unwrap();
-            close("c", &cuda.read(&c).unwrap()[1..], &want, tolerance::<E>());
+            close("c", &cuda.read(&c).unwrap()[1..], &want, of_product::<E>());
             let mut sums = cuda.sums(before.len()).unwrap();
             cuda.write_sums(&before, At::start(&mut sums)).unwrap();
             let to = At { buffer: &mut sums, from: 1 };
             cuda.gemm_into_sums(shape, one(&a), one(&b), to).unwrap();
             let sum: Vec<f64> = want.iter().zip(&before[1..]).map(|(c, sum)| c + sum).collect();
-            close("sums", &cuda.read_sums(&sums).unwrap()[1..], &sum, 1e-5);
+            close("sums", &cuda.read_sums(&sums).unwrap()[1..], &sum, OF_SUMS);
         }
     }
 }

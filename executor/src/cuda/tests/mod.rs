@@ -5,7 +5,9 @@ mod cases;
 mod emulator;
 mod gpu;
 mod model;
+mod on_stand_in;
 mod operations;
+mod stand_in;
 
 use super::element::{Element, decode, encode};
 use super::launch::{Address, Launch};
