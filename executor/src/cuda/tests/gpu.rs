@@ -1,27 +1,44 @@
 //! The kernels and everything around them on a GPU. Skipped, aloud, where there is none.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::super::element::{Bf16, Element, encode};
 use super::super::launch::{Address, Launch};
+use super::super::libraries::loaded_libraries;
 use super::super::memory::Buffer;
 use super::super::partition::{Sharing, split};
 use super::super::probe::devices;
 use super::super::stage::Cuda;
-use super::{Machine, cases, close, numbers, tolerance};
+use super::{Machine, cases, close, numbers, skipped, tolerance};
 use crate::error::DeviceError;
 use crate::ops::{At, Gemm, Ops};
 
-/// The first GPU; `None`, said aloud, where there is none.
+/// The first GPU; `None`, said aloud, where there is none. Where there is one, all that it needs must
+/// be there too.
 pub(super) fn gpu<E: Element>() -> Option<Cuda<E>> {
     match Cuda::whole(0) {
         Ok(cuda) => Some(cuda),
-        Err(DeviceError::Missing { what, .. }) => {
-            println!("skipped: no GPU ({what} is missing)");
+        Err(none @ DeviceError::NoGpu { .. }) => {
+            skipped(&none);
             None
         }
         Err(other) => panic!("{other}"),
     }
+}
+
+#[test]
+fn libraries_are_found_and_named() {
+    if gpu::<f32>().is_none() {
+        return;
+    }
+    let files = loaded_libraries();
+    files.iter().for_each(|file| println!("loaded: {}", file.display()));
+    for name in ["libcuda.so", "libnvrtc.so", "libcublasLt.so"] {
+        let named = |file: &&PathBuf| file.to_string_lossy().contains(name);
+        assert_eq!(files.iter().filter(named).count(), 1, "{name}: {files:?}");
+    }
+    devices().unwrap().iter().for_each(|info| println!("{info:?}"));
 }
 
 /// A GPU that runs the cases.

@@ -53,7 +53,10 @@ fn compile(sources: &Path, folder: &Path) -> Option<()> {
     let heads = text.lines().filter_map(|line| line.strip_prefix("KERNEL "));
     let names: Vec<_> = heads.filter_map(|head| head.split('(').next()).collect();
     let names: String = names.iter().map(|name| format!("RUN({name})\n")).collect();
-    ["driver", "libraries"].iter().try_for_each(|part| fs::create_dir_all(folder.join(part))).ok()?;
+    ["driver", "libraries"]
+        .iter()
+        .try_for_each(|part| fs::create_dir_all(folder.join(part)))
+        .ok()?;
     fs::write(folder.join("names.inc"), names).ok()?;
     for (library, source, more) in LIBRARIES {
         let name = Path::new(library).file_name()?.to_str()?;
@@ -99,10 +102,29 @@ impl StandIn {
     /// Lets `command` find the driver, and nothing else of CUDA: neither a real driver of this
     /// machine nor its Python.
     pub(crate) fn driver_only<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "DEBUBBLE_NEEDS_GPU"] {
+        for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "DEBUBBLE_NEEDS_GPU"]
+        {
             command.env_remove(name);
         }
         command.env("LD_LIBRARY_PATH", &self.driver).env("PATH", "/nowhere")
+    }
+
+    /// Puts all but the driver into `prefix` as wheels put them into a Python environment.
+    pub(crate) fn install(&self, prefix: &Path) -> std::io::Result<()> {
+        for (wheel, names) in [
+            (
+                "cu13",
+                ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libcublasLt.so.13"].as_slice(),
+            ),
+            ("nccl", &["libnccl.so.2"]),
+        ] {
+            let folder = prefix.join("lib/python3.12/site-packages/nvidia").join(wheel).join("lib");
+            fs::create_dir_all(&folder)?;
+            for name in names {
+                fs::copy(self.libraries.join(name), folder.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets `command` find all of them.
