@@ -68,15 +68,20 @@ impl Outcome {
         })
     }
 
-    /// Runs the replicas that were asked for; `done` is called after each.
+    /// Runs the replicas that were asked for, or as many as there are when `stop` says so; `done` is
+    /// called after each.
     ///
     /// # Errors
     /// That of the first replica that has one.
-    pub fn run_replicas(&mut self, done: impl Fn() + Sync) -> Result<(), Error> {
+    pub fn run_replicas(
+        &mut self,
+        done: impl Fn() + Sync,
+        stop: impl Fn() -> bool + Sync,
+    ) -> Result<(), Error> {
         let case = &self.case;
         if let Some((noise, count)) = case.noise.as_ref().zip(self.asked_replicas()) {
             let one = |number| replica(case, noise, number);
-            self.monte_carlo = Some(noise::replicas(count, one, done)?);
+            self.monte_carlo = Some(noise::replicas(count, one, done, stop)?);
         }
         Ok(())
     }

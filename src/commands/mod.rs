@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::hardware;
 use crate::keys::Keys;
+pub use crate::messages::note;
 use crate::noise;
 use crate::question::{self, Case, Rule};
 use crate::scenario::{Scenario, Setting};
@@ -63,11 +64,6 @@ impl Asked {
         }
         Ok(scenario)
     }
-}
-
-/// Says something on stderr that is neither result nor error.
-pub fn note(text: &str) {
-    eprintln!("note: {text}");
 }
 
 /// What is worth saying about the questions, each thing once.
