@@ -99,7 +99,8 @@ impl Excerpt {
             lines += &format!("\n{}", clip_to(below, MOST_OF_LINE));
         }
         let before = line - usize::from(above.is_some());
-        let excerpt = Self { file: self::path(file), line: line + 1, column: column + 1, lines, before };
+        let excerpt =
+            Self { file: self::path(file), line: line + 1, column: column + 1, lines, before };
         (excerpt, SourceSpan::from(label))
     }
 }
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_place_is_shown_with_its_line_and_column() {
-        let (excerpt, span) = Excerpt::of(Path::new("a.toml"), "one = 1\ntwo = x\nthree = 3", 14..15);
+        let (excerpt, span) =
+            Excerpt::of(Path::new("a.toml"), "one = 1\ntwo = x\nthree = 3", 14..15);
         assert_eq!((excerpt.line, excerpt.column), (2, 7));
         assert_eq!(excerpt.lines, "one = 1\ntwo = x\nthree = 3");
         assert_eq!((span.offset(), span.len()), (14, 1));

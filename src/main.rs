@@ -16,6 +16,7 @@ mod gpus;
 mod hardware;
 mod interrupt;
 mod keys;
+mod kinds;
 mod messages;
 mod nearest;
 mod noise;

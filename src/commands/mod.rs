@@ -62,6 +62,11 @@ impl Asked {
         for setting in &mut scenario.settings {
             setting.overrule(self.keys.clone());
         }
+        let mut settings = std::mem::take(&mut scenario.settings);
+        settings
+            .iter_mut()
+            .try_for_each(|setting| question::resolve_backward(&scenario, setting))?;
+        scenario.settings = settings;
         Ok(scenario)
     }
 }

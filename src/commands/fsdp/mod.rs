@@ -88,7 +88,10 @@ impl Fsdp {
             files::write(path, pictures::bubbles(&rows)?)?;
         }
         if self.json {
-            return print_json(out, &Json { results: &rows, interrupted: interrupt::cut_short().then_some(true) });
+            return print_json(
+                out,
+                &Json { results: &rows, interrupted: interrupt::cut_short().then_some(true) },
+            );
         }
         Ok(write!(out, "{}", rows::table(&rows))?)
     }

@@ -157,9 +157,7 @@ impl<'a> Asked<'a> {
         (scenario, setting)
     }
 
-    /// The share of B in a backward pass (Zero Bubble, section 2: B takes sbh(24h+8s) and W
-    /// 24sbh^2 floating-point operations per layer); `None` where the run itself splits them.
-    #[allow(clippy::cast_precision_loss)]
+    /// The share of B in a backward pass by FLOPs; `None` where the run itself splits them.
     fn split(&self, run: &Run) -> Option<f64> {
         let Questions { backward_split, hidden, seq, .. } = *self.questions;
         if !run.is_fused() {
@@ -170,10 +168,7 @@ impl<'a> Asked<'a> {
         }
         let share = match (backward_split, hidden, seq) {
             (Some(share), ..) => share,
-            (None, Some(hidden), Some(seq)) => {
-                let (h, s) = (hidden as f64, seq as f64);
-                (24.0 * h + 8.0 * s) / (48.0 * h + 8.0 * s)
-            }
+            (None, Some(hidden), Some(seq)) => question::Split::Flops { hidden, seq }.share(),
             _ => {
                 note("half of each backward pass is taken for B: --backward-split says otherwise");
                 0.5

@@ -237,7 +237,10 @@ impl Reproduce {
         }
         if self.json {
             let cells = found.iter().flat_map(|one| &one.cells).collect();
-            print_json(out, &JsonBeyond { cells, interrupted: interrupt::cut_short().then_some(true) })?;
+            print_json(
+                out,
+                &JsonBeyond { cells, interrupted: interrupt::cut_short().then_some(true) },
+            )?;
         } else {
             for one in &found {
                 writeln!(out, "{}\n\n{}", one.table.name(), beyond::text(&one.cells))?;
