@@ -15,6 +15,7 @@ use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;
@@ -56,7 +57,8 @@ pub struct Question {
 pub fn read(path: &Path) -> Result<Question, Error> {
     let text = files::read_text(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
-        .map_err(|error| Error::scenario(path, &text, error.span(), error.message().to_owned()))?;
+        .map_err(|error| Error::toml(path, &text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
     Reader { path, text: &text, document: &document }.question()
 }
 
