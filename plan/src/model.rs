@@ -19,7 +19,7 @@ pub enum Norm {
 }
 
 /// How attention is computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attention {
     /// Scores of all pairs of tokens are written to memory, as in Megatron-LM before 2023.
     Core,

@@ -9,8 +9,8 @@ use pipeline::{Bytes, Family};
 use sim::cluster::{Bandwidth, Host};
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Machine, Norm, Price, Recipe, Recompute, Reliability,
-    Setup, Sizes, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Price, Recipe, Recompute,
+    Reliability, Setup, Sizes, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -100,6 +100,7 @@ fn recipe(batch: u64) -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
     }

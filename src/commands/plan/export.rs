@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, PassTimes, Vocabulary};
-use plan::{Recompute, Transformer, Zero};
+use plan::{Boundary, Loss, Recompute, Transformer, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
@@ -52,9 +52,12 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
         add("memory-limit", sizes(costed.left().into_iter()));
     }
-    add("boundary", "\"barrier\"".to_owned());
-    add("exchange", format!("\"{}ns\"", costed.exchange.0));
-    add("optimizer", format!("\"{}ns\"", costed.optimizer.0));
+    let crossing = plan.finalist.crossing();
+    add("steps", plan.finalist.steps().to_string());
+    add("boundary", format!("\"{}\"", question.recipe.boundary.name()));
+    add("gradient-reduction", format!("\"{}ns\"", crossing.reduction.time.0));
+    add("exchange", format!("\"{}ns\"", crossing.exchange.0));
+    add("optimizer", format!("\"{}ns\"", crossing.optimizer.0));
     text
 }
 
@@ -148,6 +151,16 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
             "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1"
                 .to_owned(),
         ),
+    }
+    if question.recipe.loss == Loss::Fused {
+        flag("--cross-entropy-loss-fusion".to_owned());
+    }
+    if question.recipe.boundary == Boundary::PostValidation {
+        flag(
+            "# post-validation: not in Megatron-LM; its fork sail-sg/zero-bubble has \
+             --enable-optimizer-post-validation"
+                .to_owned(),
+        );
     }
     flag("--bf16".to_owned());
     text + &megatron_schedule(plan)

@@ -123,6 +123,8 @@ pub(super) struct TrainingDocument {
     pub(super) optimizer_bytes: Option<u64>,
     pub(super) sequence_parallel: Option<bool>,
     pub(super) overlap_gradients: Option<bool>,
+    pub(super) loss: Option<String>,
+    pub(super) boundary: Option<String>,
     #[serde(default, deserialize_with = "text")]
     pub(super) reserved: Option<Bytes>,
 }

@@ -7,14 +7,15 @@ use std::path::Path;
 
 use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Recompute, Sizes, Space, Split,
-    Transformer, Unrest, Zero,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Recompute, Sizes, Space,
+    Split, Transformer, Unrest, Zero,
 };
 
 use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;
@@ -56,7 +57,8 @@ pub struct Question {
 pub fn read(path: &Path) -> Result<Question, Error> {
     let text = files::read_text(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
-        .map_err(|error| Error::scenario(path, &text, error.span(), error.message().to_owned()))?;
+        .map_err(|error| Error::toml(path, &text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
     Reader { path, text: &text, document: &document }.question()
 }
 
@@ -294,8 +296,27 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            boundary: Boundary::Barrier,
+            loss: self.loss()?,
+            boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(Bytes(4_000_000_000)),
+        })
+    }
+
+    fn loss(&self) -> Result<Loss, Error> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Error> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
         })
     }
 
