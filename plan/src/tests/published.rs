@@ -115,7 +115,14 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     assert_eq!(wide.attention_flops(), 2.0 * narrow.attention_flops());
     let more = 2.0 * number(projections / 32) + narrow.attention_flops();
     assert_eq!(wide.layer_flops() - narrow.layer_flops(), more);
-    let cut = Cut { tensor: 4, context: 1, expert: 1, microbatch: 1, sequence_parallel: true };
+    let cut = Cut {
+        tensor: 4,
+        context: 1,
+        expert: 1,
+        microbatch: 1,
+        sequence_parallel: true,
+        loss: Loss::Fused,
+    };
     let held = |model| footprint(model, cut, Recompute::None, 1).until_backward.0;
     // Queries and what attention gives of them, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use self::document::Unique;
 use self::keys::{AttentionBias, Family};
+use crate::echo;
 use crate::error::Error;
 use crate::files;
 
@@ -66,9 +67,9 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
     text.is_char_boundary(at).then_some(at..at)
 }
 
-/// A name of a stranger's file in a message: no longer than names are, nothing but visible letters.
+/// A name of a stranger's file in a message with many of them: no longer than names are.
 fn shown(name: &str) -> String {
-    name.chars().take(40).flat_map(char::escape_debug).collect()
+    echo::clip(&name.chars().take(40).collect::<String>())
 }
 
 /// Where errors point to.
@@ -85,11 +86,11 @@ impl File<'_> {
         let from = self.text.find("\"text_config\"").unwrap_or(0);
         let within = self.text[from..].find(&quoted).map(|at| at + from);
         let place = within.or_else(|| self.text.find(&quoted)).map(|at| at..at + quoted.len());
-        Error::scenario(self.path, self.text, place, message)
+        Error::scenario(self.path, self.text, place, message).about(key)
     }
 
     fn not(&self, wanted: &str, key: &str, given: &Value) -> Error {
-        let given: String = given.to_string().chars().take(40).collect();
+        let given = echo::clip(&given.to_string());
         self.wrong(key, format!("{key} is {given}: it must be {wanted}"))
     }
 }
@@ -165,7 +166,7 @@ impl Config<'_> {
         match activation {
             Value::String(name) if matches!(name.as_str(), "silu" | "swish" | "swiglu") => Ok(()),
             other => {
-                let given: String = other.to_string().chars().take(40).collect();
+                let given = echo::clip(&other.to_string());
                 let message = format!(
                     "{} is not known, and with hidden_act {given} it is not built like llama",
                     self.kind()
