@@ -2,6 +2,7 @@
 //! costs.
 
 mod answer;
+mod assumptions;
 mod config;
 mod export;
 mod levers;
@@ -86,6 +87,8 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// What the plans leave out, a sentence each.
+    assumptions: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -162,6 +165,7 @@ fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Jso
     Json {
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
+        assumptions: assumptions::of(question, answer),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
         levers: levers
