@@ -45,7 +45,7 @@ fn validated() -> Vec<Value> {
 fn errors_of(sets: &[Value], kind: &str) -> Vec<(String, Vec<f64>)> {
     let of_step = |row: &&Value| {
         let quantity = row["quantity"].as_str().unwrap();
-        row["kind"] == kind && ["s per iteration", "samples/GPU/s"].contains(&quantity)
+        row["kind"] == kind && (quantity.starts_with("s per") || quantity == "samples/GPU/s")
     };
     let all = sets.iter().map(|set| {
         let rows = set["rows"].as_array().unwrap().iter().filter(of_step);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::rows;
-use super::sets::{self, SPEED, TIME};
+use super::sets;
 use crate::accuracy;
 use crate::error::Error;
 use crate::format;
@@ -39,7 +39,7 @@ pub struct SetErrors {
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
 pub fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
     let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| [TIME, SPEED].contains(&row.quantity)) {
+    for row in rows.iter().filter(|row| sets::is_step(row.quantity)) {
         kinds.entry(&row.kind).or_default().push(row);
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
