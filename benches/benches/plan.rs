@@ -101,6 +101,7 @@ fn model() -> Transformer {
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention: Attention::Flash,
     };
     Transformer::new(sizes).expect("a model")

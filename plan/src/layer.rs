@@ -15,10 +15,13 @@ const SCORE_TRAFFIC: f64 = 8.78;
 /// group has whole: two normalisations, two dropouts with residuals. Fitted; 11 by counting without
 /// fusion.
 const WHOLE_TRAFFIC: f64 = 8.07;
-/// The same for queries, keys and values, which the group shares.
+/// The same for one activation of the size of all queries, for queries, keys and values, which the
+/// group shares.
 const SHARED_TRAFFIC: f64 = 4.48;
 /// The same for the width of the MLP: read and written by the activation function.
 const MLP_TRAFFIC: f64 = 2.0;
+/// The same for queries and keys where they are normalised: read and written, by counting.
+const QK_NORM_TRAFFIC: f64 = 2.0;
 /// The traffic of the backward over that of the forward. Fitted.
 const BACKWARD_TRAFFIC: f64 = 0.923;
 /// Bytes moved for one logit by a loss that is one kernel each way, forward and backward together.
@@ -252,7 +255,11 @@ fn elementwise(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     let whole = hidden * WHOLE_TRAFFIC / if cut.sequence_parallel { t } else { 1.0 };
     let visited = number(model.experts.map_or(1, |experts| experts.top_k));
     let gate = if model.gated { 1.5 } else { 1.0 };
-    let shared = hidden * SHARED_TRAFFIC + number(model.ffn) * MLP_TRAFFIC * gate * visited;
+    let queries = number(model.heads * model.head_size);
+    let keys = number(model.kv_heads * model.head_size);
+    let normed = if model.qk_norm { (queries + keys) * QK_NORM_TRAFFIC } else { 0.0 };
+    let mlp = number(model.ffn) * MLP_TRAFFIC * gate * visited;
+    let shared = queries * SHARED_TRAFFIC + normed + mlp;
     machine.stream(tokens(model, cut) * HALF * (whole + shared / t))
 }
 

@@ -30,6 +30,7 @@ fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention: Attention::Core,
     }
 }

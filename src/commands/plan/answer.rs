@@ -139,7 +139,7 @@ impl Question {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        if !interrupt::asked() {
+        if !interrupt::cut_short() {
             self.check_deadline(&plans)?;
         }
         Ok(Answer { searched, plans, bars })
@@ -286,7 +286,7 @@ impl Question {
 
     /// Why there is no plan.
     fn no_plan(&self, searched: &[Searched]) -> Error {
-        match interrupt::asked() {
+        match interrupt::cut_short() {
             true => Error::question("interrupted before any plan was found".to_owned()),
             false => self.fits_nowhere(searched),
         }

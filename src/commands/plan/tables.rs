@@ -63,6 +63,9 @@ pub struct Row {
     mfu: f64,
     hfu: f64,
     bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
     peak_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
@@ -110,6 +113,8 @@ impl Row {
             mfu: plan.mfu,
             hfu: plan.hfu,
             bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
@@ -129,6 +134,23 @@ impl Row {
 /// A time, or that there is none.
 fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
+}
+
+/// The parameters that the model is believed to have, and what was assumed where it was read: a
+/// line each.
+pub fn model(question: &Question) -> Vec<String> {
+    let billions = |count: u64| {
+        let digits = if count < 1_000_000_000 { 6 } else { 3 };
+        format!("{:.digits$} B", plan::number(count) / 1e9)
+    };
+    let model = &question.model;
+    let [total, active] = [model.parameters(), model.active_parameters()].map(billions);
+    let experts = match model.experts {
+        Some(experts) => format!(" ({} of {} experts a layer)", experts.top_k, experts.count),
+        None => String::new(),
+    };
+    let count = format!("parameters: {total} total, {active} active for a token{experts}");
+    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
 }
 
 /// How far the step of `plan` may be off.
@@ -280,6 +302,7 @@ pub fn print(
     answer: &Answer,
     levers: &[Lever],
 ) -> Result<(), Error> {
+    writeln!(out, "{}\n", model(question).join("\n"))?;
     let plans = &answer.plans;
     let lines = plans.iter().map(|plan| line(question, plan));
     writeln!(out, "{}", format::table(&HEADER, lines))?;

@@ -139,6 +139,7 @@ pub(super) fn gpt(
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention,
     };
     Transformer::new(sizes).map_err(|error| error.to_string())
