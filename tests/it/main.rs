@@ -30,6 +30,7 @@ mod pipeoffload;
 mod plan;
 mod plan_bars;
 mod plan_model;
+mod plan_boundary;
 mod plan_noise;
 mod processes;
 mod removal;

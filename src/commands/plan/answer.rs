@@ -216,7 +216,7 @@ impl Question {
 
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
-        Kind::of(&self.model, &finalist.costed().setup, cluster)
+        Kind::of(&self.ground(cluster), &finalist.costed().setup)
     }
 
     /// All that is asked of one set-up.

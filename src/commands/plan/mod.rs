@@ -2,6 +2,7 @@
 //! costs.
 
 mod answer;
+mod assumptions;
 mod config;
 mod export;
 mod levers;
@@ -94,6 +95,8 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// What the plans leave out, a sentence each.
+    assumptions: Vec<&'static str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -177,6 +180,7 @@ fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> 
         model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
+        assumptions: assumptions::of(question, answer),
         interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),

@@ -4,7 +4,7 @@ use super::answer::{Answer, Plan};
 use super::levers::Lever;
 use super::question::Question;
 use super::validate::error_bar::ErrorBar;
-use super::{export, tables};
+use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Panel, Scatter};
 use crate::error::Error;
@@ -74,6 +74,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
     let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
+    let left_out = assumptions::of(question, answer).into_iter();
+    let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     page += &format!("<pre>{}\n", escape(&bars.join("\n")));
     page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)

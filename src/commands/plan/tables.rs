@@ -7,6 +7,7 @@ use plan::{Setup, Split, StageMemory};
 use serde::Serialize;
 
 use super::answer::{Answer, Plan, seconds};
+use super::assumptions;
 use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
@@ -318,6 +319,10 @@ pub fn print(
     }
     for bar in &answer.bars {
         writeln!(out, "{}", bar.source())?;
+    }
+    writeln!(out, "what these answers leave out:")?;
+    for line in assumptions::of(question, answer) {
+        writeln!(out, "- {line}")?;
     }
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())
