@@ -298,13 +298,6 @@ impl Costed {
         Bytes(one.0.saturating_mul(self.shape.microbatches().into()))
     }
 
-    /// What each stage has left for activations.
-    #[must_use]
-    pub fn left(&self) -> Vec<Bytes> {
-        let stages = self.capacities.iter().zip(&self.resident);
-        stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
-    }
-
     /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
     /// by replay.
     fn timed(

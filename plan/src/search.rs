@@ -207,9 +207,7 @@ impl<'a> Search<'a> {
     /// How many of `ascending` bounds and places could still be among the best.
     fn hopeful(&self, ascending: &[(Nanos, usize)]) -> usize {
         match self.count.checked_sub(1).and_then(|last| self.kept.get(last)) {
-            Some(Kept { step, at, .. }) => {
-                ascending.partition_point(|bound| *bound < (*step, *at))
-            }
+            Some(Kept { step, at, .. }) => ascending.partition_point(|bound| *bound < (*step, *at)),
             None => ascending.len(),
         }
     }

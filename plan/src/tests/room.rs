@@ -6,7 +6,7 @@ use sim::Replay;
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Finalist, Ground, Machine, Orders, Recipe, Recompute, Room,
+    Attention, Boundary, Cluster, Finalist, Ground, Loss, Machine, Orders, Recipe, Recompute, Room,
     Setup, Sizes, Space, Split, Transformer, Watch, Zero, number, run_with,
 };
 
@@ -55,6 +55,7 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        loss: Loss::Fused,
         boundary: Boundary::PostValidation,
         room: Room { error: 0.075, cap: None },
         ..recipe(2 * microbatches)

@@ -1,19 +1,15 @@
 //! What a question comes to: plans with their time, money and error bars.
 
-use pipeline::Nanos;
+use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Orders, Overflow, Setup,
-    Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, Found, Ground, Kind, Machine, Orders, Overflow, Setup, Watch,
+    number, percentiles_with,
 };
 
 use super::question::{Paid, Question};
 use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::{interrupt, progress};
-
-/// Why a set-up is left out that replay has room for: values on their way take memory too, and
-/// orders that follow times may be others.
-const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -45,8 +41,10 @@ pub struct Plan {
     pub days: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
-    /// How far its step may be off, as a share: the widest bar of its machines.
-    pub error: f64,
+    /// Of what kind its step is.
+    pub kind: Kind,
+    /// How far its step may be off, as a share; nothing if nothing of its kind was measured.
+    pub error: Option<f64>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
 }
@@ -73,7 +71,7 @@ pub struct Answer {
     pub searched: Vec<Searched>,
     /// All plans: by cluster, the fastest first.
     pub plans: Vec<Plan>,
-    /// How far the steps of each machine may be off.
+    /// How far steps of each kind among the plans may be off.
     pub bars: Vec<ErrorBar>,
 }
 
@@ -118,16 +116,16 @@ impl Question {
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
         let bar = progress::bar(all, "set-ups");
-        let mut searched = Vec::new();
+        let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
             let ground = self.ground(cluster);
             let done = |count| bar.inc(count);
             let watch = Watch { done: &done, stop: &interrupt::asked, orders };
-            let found = plan::search_with(&ground, setups, self.plans, watch);
+            let (found, best) = plan::run_with(&ground, setups, self.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
+            finalists.push(best);
         }
         bar.finish_and_clear();
-        let finalists = self.finalists(&mut searched)?;
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
@@ -137,38 +135,10 @@ impl Question {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        if !interrupt::asked() {
+        if !interrupt::cut_short() {
             self.check_deadline(&plans)?;
         }
         Ok(Answer { searched, plans, bars })
-    }
-
-    /// The best set-ups of each cluster as the engine runs them, the fastest first; after a Ctrl-C
-    /// only one of each.
-    fn finalists(&self, searched: &mut [Searched]) -> Result<Vec<Vec<Finalist>>, Error> {
-        let found = searched.iter().map(|one| one.found.best.len()).sum();
-        let bar = progress::bar(found, "plans on shared wires");
-        let mut all = Vec::new();
-        for (cluster, one) in self.clusters.iter().zip(searched) {
-            let mut finalists: Vec<Finalist> = Vec::new();
-            for evaluation in std::mem::take(&mut one.found.best) {
-                if interrupt::asked() && !finalists.is_empty() {
-                    one.leave_out(plan::STOPPED);
-                    continue;
-                }
-                match self.ground(cluster).finalist(evaluation) {
-                    Ok(finalist) => finalists.push(finalist),
-                    Err(FinalistError::Rejected(_)) => one.leave_out(NOT_RUN),
-                    Err(error) => return Err(Error::question(error.to_string())),
-                }
-                bar.inc(1);
-            }
-            // Stable: of those that take as long, the one that replay put first.
-            finalists.sort_by_key(|finalist| finalist.step);
-            all.push(finalists);
-        }
-        bar.finish_and_clear();
-        Ok(all)
     }
 
     /// All that is asked of the finalists of each cluster.
@@ -203,10 +173,18 @@ impl Question {
         Ok(plans)
     }
 
-    /// The error bar of each machine with `finalists`, which stand by cluster.
+    /// The error bar of each kind among `finalists`, which stand by cluster.
     fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Error> {
-        let clusters = self.clusters.iter().zip(finalists).filter(|(_, found)| !found.is_empty());
-        ErrorBar::of_all(&machines(clusters.map(|(cluster, _)| cluster)))
+        let clusters = self.clusters.iter().zip(finalists);
+        let steps = clusters.flat_map(|(cluster, found)| {
+            found.iter().map(move |finalist| (cluster, self.kind(cluster, finalist)))
+        });
+        ErrorBar::of_all(&steps.collect::<Vec<_>>())
+    }
+
+    /// The kind of the step of `finalist` on `cluster`.
+    fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
+        Kind::of(&self.model, &finalist.costed().setup, cluster)
     }
 
     /// All that is asked of one set-up.
@@ -230,8 +208,9 @@ impl Question {
         let median = percentiles.map_or(finalist.step, |[median, _]| median);
         let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
-        let own = |bar: &&ErrorBar| cluster.parts.iter().any(|(kind, _)| kind.name == bar.machine);
-        let errors = bars.iter().filter(own).map(|bar| bar.error);
+        let kind = self.kind(cluster, &finalist);
+        let (machine, words) = (cluster.name(), kind.to_string());
+        let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
         Plan {
             cluster: at,
             percentiles,
@@ -242,7 +221,8 @@ impl Question {
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
             dollars: wall / 3600.0 * hourly,
-            error: errors.fold(0.0, f64::max),
+            error: bars.iter().find(own).and_then(|bar| bar.error),
+            kind,
             on_front: false,
             finalist,
         }
@@ -274,7 +254,7 @@ impl Question {
 
     /// Why there is no plan.
     fn no_plan(&self, searched: &[Searched]) -> Error {
-        match interrupt::asked() {
+        match interrupt::cut_short() {
             true => Error::question("interrupted before any plan was found".to_owned()),
             false => self.fits_nowhere(searched),
         }
@@ -356,11 +336,39 @@ impl Question {
         Err(Error::question(message).with_help("give more devices, or a later deadline-days"))
     }
 
-    /// The plan to take: the cheapest of those that meet the deadline.
+    /// The plan to take: of the cheapest that meets the deadline, and of those on its cluster whose
+    /// steps nobody can tell from its, the one that leaves most of a device free.
     pub fn winner<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
-        let in_time = |plan: &&Plan| self.deadline_days.is_none_or(|days| plan.days <= days);
-        plans.iter().filter(in_time).min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+        let cheapest = self.cheapest(plans)?;
+        let alike = |plan: &&Plan| {
+            let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+            plan.cluster == cheapest.cluster && apart.abs() <= told_apart(plan, cheapest)
+        };
+        // Of those that leave as much, the faster.
+        let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
+        plans.iter().filter(|plan| self.is_in_time(plan)).filter(alike).max_by_key(room)
     }
+
+    /// The cheapest plan of those that meet the deadline.
+    pub fn cheapest<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
+        let in_time = plans.iter().filter(|plan| self.is_in_time(plan));
+        in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+    }
+
+    fn is_in_time(&self, plan: &Plan) -> bool {
+        self.deadline_days.is_none_or(|days| plan.days <= days)
+    }
+}
+
+/// By how much two steps must differ to be told apart where nothing was measured of their kind: an
+/// assumption, about the mean error on measured steps of other kinds.
+const UNMEASURED: f64 = 0.05;
+
+/// By how much the steps of two plans must differ to be told apart, as a share: the narrower of their
+/// error bars.
+pub fn told_apart(one: &Plan, other: &Plan) -> f64 {
+    let bar = |plan: &Plan| plan.error.unwrap_or(UNMEASURED);
+    bar(one).min(bar(other))
 }
 
 fn mark_front(plans: &mut [Plan]) {
@@ -392,6 +400,19 @@ pub struct Part {
 }
 
 impl Plan {
+    /// What may be held of the fullest device, the sum of what is.
+    pub fn memory(&self) -> [Bytes; 2] {
+        let (stage, held) = self.finalist.evaluation.fullest();
+        [self.finalist.costed().capacities[stage], held.sum()]
+    }
+
+    /// What is left of the device that has least left.
+    pub fn room(&self) -> Bytes {
+        let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
+        let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
+        left.min().unwrap_or_default()
+    }
+
     /// The parts of the step; they add up to it.
     pub fn parts(&self) -> Vec<Part> {
         let costed = self.finalist.costed();

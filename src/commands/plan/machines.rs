@@ -178,7 +178,8 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     ];
     let memory = device.memory.unwrap_or_default();
     if let Some(reserve) = device.reserve.filter(|reserve| *reserve >= memory) {
-        let message = format!("reserve is {reserve}, but memory is {memory}: nothing would be left");
+        let message =
+            format!("reserve is {reserve}, but memory is {memory}: nothing would be left");
         return Err(("reserve", message));
     }
     match given.into_iter().find(|(_, given)| !given) {
@@ -275,8 +276,12 @@ pub fn measured(path: &Path, model: &Transformer) -> Result<Measured, Error> {
             return Err(Error::question(message).with_help(cure));
         }
     }
-    if model.gated || model.experts.is_some() || model.kv_heads != model.heads {
-        let message = "profiles are of GPT: the model has gates, experts or grouped queries";
+    let attention = model.kv_heads == model.heads
+        && model.heads * model.head_size == model.hidden
+        && !model.qk_norm;
+    if !attention || model.gated || model.experts.is_some() || model.ffn != 4 * model.hidden {
+        let message = "profiles are of GPT: the model has gates, experts, grouped queries, QK \
+                       norm, or widths of heads or MLP that GPT has not";
         return Err(Error::question(format!("{}: {message}", path.display())));
     }
     let seconds = |quantity: &Quantity| plan::number(quantity.median().0) / 1e9;

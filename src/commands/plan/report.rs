@@ -58,8 +58,11 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, winner));
-        page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+        let why = tables::roomier(question, &answer.plans, winner);
+        let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
+        page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
+    page += &format!("<p>{}</p>\n", escape(&tables::model(question).join("\n")));
     let plans = || answer.plans.iter();
     page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
     let memory = plans().map(|plan| tables::memory(question, plan));
@@ -72,6 +75,7 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     page += &table("The search", &header, reasons);
     let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
     page += &format!("<pre>{}\n", escape(&bars.join("\n")));
+    page += &format!("{}\n", escape(&tables::room(question)));
     page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)
 }

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use pipeline::Nanos;
-use plan::{Setup, Split, StageMemory};
+use plan::{Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Plan, seconds};
+use super::answer::{Answer, Plan, seconds, told_apart};
 use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
@@ -47,18 +47,27 @@ pub struct Row {
     zero: u8,
     recompute: &'static str,
     vocabulary_parallel: bool,
+    /// How stages meet between steps.
+    boundary: &'static str,
     step_ns: u64,
     /// What replay says, by which set-ups are searched.
     replay_step_ns: u64,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share.
-    error: f64,
+    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    error: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
     tokens_per_second: f64,
     mfu: f64,
     hfu: f64,
     bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
     peak_bytes: u64,
+    /// What a plan may use of that device.
+    device_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
     optimizer_bytes: u64,
@@ -70,6 +79,8 @@ pub struct Row {
     dollars: f64,
     dollars_per_million_tokens: f64,
     on_front: bool,
+    /// The limit that the order was made under, where the schedule takes one.
+    memory_limit: Option<String>,
 }
 
 impl Row {
@@ -94,16 +105,22 @@ impl Row {
             zero: own.zero.stage(),
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
+            boundary: question.recipe.boundary.name(),
             step_ns: plan.finalist.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
+            kind: plan.kind.to_string(),
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
-            bubble_rate: plan.finalist.metrics.bubble_rate_makespan(),
+            bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
+            device_bytes: plan.memory()[0].0,
+            memory_limit: costed.limit.map(|limit| limit.to_string()),
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
             optimizer_bytes: optimizer.0,
@@ -122,6 +139,28 @@ impl Row {
 /// A time, or that there is none.
 fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
+}
+
+/// The parameters that the model is believed to have, and what was assumed where it was read: a
+/// line each.
+pub fn model(question: &Question) -> Vec<String> {
+    let billions = |count: u64| {
+        let digits = if count < 1_000_000_000 { 6 } else { 3 };
+        format!("{:.digits$} B", plan::number(count) / 1e9)
+    };
+    let model = &question.model;
+    let [total, active] = [model.parameters(), model.active_parameters()].map(billions);
+    let experts = match model.experts {
+        Some(experts) => format!(" ({} of {} experts a layer)", experts.top_k, experts.count),
+        None => String::new(),
+    };
+    let count = format!("parameters: {total} total, {active} active for a token{experts}");
+    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
+}
+
+/// How far the step of `plan` may be off.
+fn bar(plan: &Plan) -> String {
+    plan.error.map_or_else(|| "+-?".to_owned(), |error| format!("+-{:.0} %", 100.0 * error))
 }
 
 /// What the columns of the table of plans are.
@@ -146,7 +185,7 @@ pub const HEADER: [&str; 14] = [
 pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
     let costed = plan.finalist.costed();
-    let step = format!("{} +-{:.0} %", format::time(plan.finalist.step), 100.0 * plan.error);
+    let step = format!("{} {}", format::time(plan.finalist.step), bar(plan));
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{} {}{front}", cluster.devices(), cluster.name()),
@@ -159,7 +198,7 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
         format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
-        format::percent(plan.finalist.metrics.bubble_rate_makespan()),
+        format::percent(plan.finalist.bubble_rate()),
         format!("{:.1}", plan.days),
         format::grouped(plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
@@ -176,20 +215,20 @@ pub const MEMORY: [&str; 9] = [
     "activations",
     "buffers",
     "peak",
-    "of",
+    "may use",
 ];
 
 /// A line of the table of memory: the fullest device.
 pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let (stage, held) = plan.finalist.evaluation.fullest();
+    let (_, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let has = plan.finalist.costed().capacities[stage];
+    let [may, _] = plan.memory();
     let mut line = vec![
         format!("{} {}", cluster.devices(), cluster.name()),
         setup(&plan.finalist.costed().setup),
     ];
-    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
+    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
     line.extend(sizes.map(format::size));
     line
 }
@@ -209,6 +248,36 @@ pub fn taken(question: &Question, winner: &Plan) -> String {
         format::grouped(winner.dollars),
         100.0 * winner.goodput,
         winner.checkpoint_interval,
+    )
+}
+
+/// Why the plan to take is not the cheapest, if it is not.
+pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let cheapest = question.cheapest(plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
+    let own = &cheapest.finalist.costed().setup;
+    let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+    Some(format!(
+        "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
+         do not tell steps less than {} apart",
+        format::size(winner.room()),
+        own.family.name(),
+        setup(own),
+        format::size(cheapest.room()),
+        format::percent(slower),
+        format::percent(told_apart(winner, cheapest)),
+    ))
+}
+
+/// What may be used of a device, in words.
+pub fn room(question: &Question) -> String {
+    let Room { error, cap } = question.recipe.room;
+    let cap = cap.map_or_else(String::new, |cap| {
+        format!("; no more than the memory-cap of {}", format::size(cap))
+    });
+    format!(
+        "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
+         predicted memory is off at most on published peaks{cap}",
+        format::percent(error)
     )
 }
 
@@ -254,7 +323,8 @@ set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the 
 stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
 evenly, even; where the vocabulary is on all stages, vocabulary.
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
+step: of the event engine, whose transfers share wires; +-: the error on measured iterations of the same
+kind, +-? where nothing is measured of this kind; over replay: how much longer that is than by
 replay, which searched the set-ups and counts transfers with the passes.
 P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
@@ -267,6 +337,7 @@ pub fn print(
     answer: &Answer,
     levers: &[Lever],
 ) -> Result<(), Error> {
+    writeln!(out, "{}\n", model(question).join("\n"))?;
     let plans = &answer.plans;
     let lines = plans.iter().map(|plan| line(question, plan));
     writeln!(out, "{}", format::table(&HEADER, lines))?;
@@ -276,6 +347,9 @@ pub fn print(
     writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
     if let Some(winner) = question.winner(plans) {
         writeln!(out, "the plan to take: {}", taken(question, winner))?;
+        if let Some(why) = roomier(question, plans, winner) {
+            writeln!(out, "{why}")?;
+        }
         let header = ["where its time goes, on the busiest stage", "a step", "share"];
         writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
         let header = ["what would be worth most", "step", "dollars saved"];
@@ -284,6 +358,7 @@ pub fn print(
     for bar in &answer.bars {
         writeln!(out, "{}", bar.source())?;
     }
+    writeln!(out, "{}", room(question))?;
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())
 }
