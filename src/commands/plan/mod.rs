@@ -45,7 +45,8 @@ plans told are run by the event engine, on shared wires and under the question's
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
 
 --export FOLDER writes megatron.sh, torchtitan.toml, scenario.toml and cluster.toml of the plan to
-take; `debubble simulate FOLDER/scenario.toml` gives the same step.";
+take, and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives
+the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -164,6 +165,9 @@ impl Plan {
             files::make_folder(folder)?;
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
             files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
+            if let Some(name) = export::order_file(winner) {
+                files::write(&folder.join(name), winner.finalist.schedule().to_string())?;
+            }
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
             files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
         }

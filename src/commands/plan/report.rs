@@ -58,7 +58,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, winner));
-        page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+        let why = tables::roomier(question, &answer.plans, winner);
+        let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
+        page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
     for line in tables::model(question) {
         page += &format!("<p>{}</p>\n", escape(&line));
@@ -78,6 +80,7 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     page += &format!("<pre>{}\n", escape(&bars.join("\n")));
+    page += &format!("{}\n", escape(&tables::room(question)));
     page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)
 }
