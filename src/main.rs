@@ -89,8 +89,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if command.is_for_gpus() {
+        gpus::begin_with_queues();
+    }
     let mut out = BufWriter::new(stdout().lock());
-    let verdict = run(Cli::parse().command, &mut out).and_then(|verdict| {
+    let verdict = run(command, &mut out).and_then(|verdict| {
         out.flush()?;
         Ok(verdict)
     });
@@ -101,6 +105,17 @@ fn main() -> ExitCode {
         Err(error) => {
             report(&error);
             ExitCode::from(2)
+        }
+    }
+}
+
+impl Command {
+    /// Whether it computes on GPUs.
+    fn is_for_gpus(&self) -> bool {
+        match self {
+            Self::Execute(execute) => execute.is_for_gpus(),
+            Self::Calibrate(calibrate) => calibrate.is_for_gpus(),
+            _ => false,
         }
     }
 }
