@@ -93,12 +93,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
         Err(error) => return usage::end(&error),
     };
+    if command.is_for_gpus() {
+        gpus::begin_with_queues();
+    }
     let mut out = BufWriter::new(stdout().lock());
-    let verdict = run(cli.command, &mut out).and_then(|verdict| {
+    let verdict = run(command, &mut out).and_then(|verdict| {
         out.flush()?;
         Ok(verdict)
     });
@@ -111,6 +114,17 @@ fn main() -> ExitCode {
         Ok(_) if interrupt::cut_short() => ExitCode::from(interrupt::ENDED),
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
+    }
+}
+
+impl Command {
+    /// Whether it computes on GPUs.
+    fn is_for_gpus(&self) -> bool {
+        match self {
+            Self::Execute(execute) => execute.is_for_gpus(),
+            Self::Calibrate(calibrate) => calibrate.is_for_gpus(),
+            _ => false,
+        }
     }
 }
 
