@@ -11,9 +11,12 @@ pub fn names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'
         return Vec::new();
     }
     let far = (name.chars().count() / 3).max(1);
+    let plain = |name: &str| name.replace('-', "");
     let rank = |known: &'a str| {
-        let distance = strsim::damerau_levenshtein(known, &name);
-        let contained = name.len() >= 3 && known.contains(&name);
+        // Dashes are easily left out.
+        let distance = strsim::damerau_levenshtein(known, &name)
+            .min(strsim::damerau_levenshtein(&plain(known), &plain(&name)));
+        let contained = name.len() >= 3 && plain(known).contains(&plain(&name));
         (distance <= far || contained).then_some((!contained, distance, known))
     };
     let mut near: Vec<_> = known.into_iter().filter_map(rank).collect();
@@ -41,6 +44,7 @@ mod tests {
     #[test]
     fn what_is_near_is_offered_and_nothing_else() {
         assert_eq!(names("zbh1", KNOWN), ["zb-h1"]);
+        assert_eq!(names("zbh", KNOWN), ["zb-h1", "zb-h2"]);
         assert_eq!(question("ZB-H3", KNOWN), ": did you mean `zb-h1` or `zb-h2`?");
         assert_eq!(question("interlace", KNOWN), ": did you mean `interlaced`?");
         assert_eq!(question("nope", KNOWN), "");
