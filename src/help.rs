@@ -59,7 +59,8 @@ mod tests {
             // Lists have a row for each entry, with columns.
             let is_row = |line: &str| line.trim_start().contains("  ");
             let is_list = is_row(first) || is_row(second) || word.starts_with('-');
-            let apart = first.is_empty() || second.is_empty() || indent(first) != indent(second);
+            let is_empty = |line: &str| line.trim().is_empty();
+            let apart = is_empty(first) || is_empty(second) || indent(first) != indent(second);
             let literal = is_literal(first, None) || is_literal(second, Some(first));
             if fits && !apart && !is_list && !literal && !first.ends_with(':') {
                 faults.push(format!("cut short: {first}"));

@@ -22,6 +22,11 @@ pub fn names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'
     let mut near: Vec<_> = known.into_iter().filter_map(rank).collect();
     near.sort_by_key(|&(apart, distance, _)| (distance, apart));
     near.dedup();
+    // What differs in dashes or case alone is meant.
+    if let Some(exact) = near.iter().position(|&(_, distance, _)| distance > 0).filter(|&at| at > 0)
+    {
+        near.truncate(exact);
+    }
     near.into_iter().take(MOST).map(|(.., known)| known).collect()
 }
 
@@ -46,6 +51,7 @@ mod tests {
         assert_eq!(names("zbh1", KNOWN), ["zb-h1"]);
         assert_eq!(names("zbh", KNOWN), ["zb-h1", "zb-h2"]);
         assert_eq!(question("ZB-H3", KNOWN), ": did you mean `zb-h1` or `zb-h2`?");
+        assert_eq!(names("1F1B", KNOWN), ["1f1b"]);
         assert_eq!(question("interlace", KNOWN), ": did you mean `interlaced`?");
         assert_eq!(question("nope", KNOWN), "");
         assert_eq!(question("", KNOWN), "");
