@@ -14,6 +14,7 @@ mod files;
 mod format;
 mod gpus;
 mod hardware;
+mod help;
 mod interrupt;
 mod keys;
 mod kinds;
@@ -61,10 +62,13 @@ A first question:
     --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --hop 527us \\
     --hidden 4096 --heads 32 --seq 1024
 
-Exit codes: 0 done, 1 a check failed, 2 bad input, 130 cut short by Ctrl-C (what there was is printed).";
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 cut short by Ctrl-C: what there was by then is
+printed. With --json everything on stderr is JSON, too, a line each: error, note or progress.
+
+Times carry units (500us, 500µs, 1e-3s), and so do sizes (38GiB, 40gb), small or capital.";
 
 #[derive(Parser)]
-#[command(name = "debubble", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "debubble", version, about = ABOUT, after_help = help::flow(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
     if command.is_for_gpus() {
         gpus::begin_with_queues();
     }
+    progress::watch();
     let mut out = BufWriter::new(stdout().lock());
     let verdict = run(command, &mut out).and_then(|verdict| {
         out.flush()?;

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::{Recorded, Source, check};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
 
 /// The largest file.
 const MAX_FILE: u64 = 512 << 20;
@@ -248,7 +249,10 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
 /// are named.
 pub fn read(path: &Path) -> Result<Recorded, Error> {
     let bytes = files::read_bytes(path, MAX_FILE)?;
-    parse(&bytes).map_err(|cause| Error::Read { path: path.to_owned(), cause })
+    parse(&bytes).map_err(|cause| {
+        let error = Error::Read { path: path.to_owned(), cause };
+        kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
+    })
 }
 
 /// Reads the bytes of a file.

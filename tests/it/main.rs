@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test may.
 
 mod agree;
+mod backward;
 mod bench;
 mod boundary;
 mod calibrate;
@@ -13,6 +14,7 @@ mod closed_forms;
 mod compare;
 mod controllable;
 mod draw;
+mod endings;
 mod engine;
 mod every;
 mod execute;
@@ -25,6 +27,7 @@ mod hardware;
 mod law;
 mod levers;
 mod machine;
+mod messages;
 mod paper;
 mod pipeoffload;
 mod plan;

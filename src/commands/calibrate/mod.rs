@@ -27,6 +27,7 @@ use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::help;
 use crate::interrupt;
 use crate::progress::{self, Progress};
 
@@ -40,7 +41,7 @@ Examples:
   As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
     debubble calibrate --workers 2 --pin --out scenarios/profiles/here.toml
   One of 8 equal parts of a GPU while the others compute, as stages that share it meet it:
-    debubble calibrate --device cuda --partition 8 --workers 8 --hidden 4096 --heads 32 --seq 1024 \
+    debubble calibrate --device cuda --partition 8 --workers 8 --hidden 4096 --heads 32 --seq 1024 \\
       --microbatch-size 3 --vocabulary 50304 --out scenarios/profiles/gpu.toml
   What follows for a model of 16 layers of that shape over 4 stages:
     debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
@@ -57,7 +58,7 @@ seq, microbatch-size or vocabulary.";
 
 /// Time the kernels and links of this machine, and write a profile
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Calibrate {
     /// What computes
     #[arg(long, value_enum, default_value_t = Device::Cpu)]
@@ -120,6 +121,7 @@ enum Device {
     /// One core of the host, in f32
     Cpu,
     /// An NVIDIA GPU
+    #[value(alias = "gpu")]
     Cuda,
 }
 

@@ -26,6 +26,7 @@ use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::help;
 use crate::interrupt;
 use crate::outcome::{Outcome, title};
 use crate::progress;
@@ -46,7 +47,7 @@ Examples:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
   The same on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
-    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \
+    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
@@ -76,7 +77,7 @@ rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 
 /// Run schedules on real devices: measured bubble beside the simulated one
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Execute {
     #[command(flatten)]
     asked: Asked,
@@ -211,6 +212,8 @@ impl Execute {
                 return Err(Error::question(message));
             }
             jobs.iter().try_for_each(|job| self.try_out(job, None))?;
+            // The process of the first stage shows how far they are.
+            let _shown = progress::hidden();
             return processes::supervise(stages, jobs.len());
         }
         processes::hold_lifeline();
@@ -245,7 +248,10 @@ impl Execute {
         if matches!(place, Place::Threads) {
             interrupt::listen();
         }
-        let bar = progress::bar(jobs.len(), "runs");
+        let bar = match place.answers() {
+            true => progress::bar(jobs.len(), "runs"),
+            false => progress::hidden(),
+        };
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
             if !ran.is_empty() && interrupt::asked() {

@@ -115,6 +115,7 @@ impl Question {
         });
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
+        progress::foretell(all as u128, 5_000, &format!("{all} set-ups"));
         let bar = progress::bar(all, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
