@@ -11,10 +11,13 @@ mod error;
 mod explain;
 mod files;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod gpus;
 mod hardware;
 mod interrupt;
 mod keys;
+mod memory;
 mod noise;
 mod outcome;
 mod profiles;

@@ -28,6 +28,7 @@ use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::memory;
 use crate::progress;
 
 const EXAMPLES: &str = "\
@@ -219,7 +220,7 @@ impl Calibrate {
             let message = format!("{flag} is for --device cuda: a core computes in f32");
             return Err(Error::question(message));
         }
-        self.run_on(&Core, Element::F32, machine::free_memory(), out)
+        self.run_on(&Core, Element::F32, memory::free(), out)
     }
 
     /// Times `target`, which has so much memory.

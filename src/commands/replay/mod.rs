@@ -17,6 +17,7 @@ use crate::accuracy;
 use crate::error::Error;
 use crate::files;
 use crate::format;
+use crate::memory;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,7 +148,9 @@ impl Replay {
 
     fn read(&self) -> Result<Run, Error> {
         let wrong = |fault| Error::Trace { path: self.trace.clone(), fault };
-        let trace = traces::read(files::read_bytes(&self.trace, MAX_TRACE)?).map_err(wrong)?;
+        let content = files::read_bytes(&self.trace, MAX_TRACE)?;
+        let free = memory::free().unwrap_or(u64::MAX);
+        let trace = traces::read_within(content, free).map_err(wrong)?;
         let skipped = trace.skipped;
         if trace.operations.is_empty() {
             return Err(wrong(TraceError::Nothing { skipped }));

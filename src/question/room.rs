@@ -1,0 +1,29 @@
+//! How much memory an order takes, before it is made.
+
+use pipeline::Family;
+
+use super::{Ground, Rule};
+use crate::error::Error;
+use crate::memory;
+
+/// Bytes for each pass of an order, its proof and its clock; of the searched order, of the orders that
+/// are tried side by side too. Measured, and rounded up.
+const PASS: u64 = 24;
+/// The same where it is planned what goes to the host.
+const COPIED: u64 = 180;
+/// The same where the event engine follows every transfer.
+const ENGINE: u64 = 200;
+
+/// Refuses an order for which there is no memory.
+pub(super) fn check(rule: &Rule, ground: &Ground) -> Result<(), Error> {
+    let each = match rule.family() {
+        Some(Family::PoH | Family::PoF) => COPIED,
+        _ => PASS,
+    };
+    let each = if ground.hardware.is_some() { each + ENGINE } else { each };
+    let passes = 3 * ground.shape.cells() as u64;
+    let what = format!("{}: an order of {passes} passes", rule.name());
+    memory::demand(&what, passes.saturating_mul(each), CURE)
+}
+
+const CURE: &str = "ask for fewer --microbatches or --stages, or give the process more memory";
