@@ -240,7 +240,9 @@ impl Worker {
             let time = processor_time(self.child.id()).unwrap_or_default();
             if now != at {
                 (at, since, used) = (now, Instant::now(), time);
-            } else if time.saturating_sub(used) > LONGEST || since.elapsed() > LONGEST_WAIT {
+            } else if time.saturating_sub(used) > LONGEST
+                || (since.elapsed() > LONGEST_WAIT && sleeps(self.child.id()))
+            {
                 self.child.kill().and_then(|()| self.child.wait()).expect("a child can be ended");
                 break End::Hung;
             }
@@ -253,7 +255,9 @@ impl Worker {
         let panics = fs::read_to_string(self.folder.path().join(PANICS)).unwrap_or_default();
         for line in panics.lines() {
             let (number, message) = line.split_once(' ').unwrap_or(("0", line));
-            tally.failures.entry(message.to_owned()).or_default().push(number.parse().unwrap_or(0));
+            // Those at one place are one: what they say differs in its numbers.
+            let place = message.split(": ").next().unwrap_or(message);
+            tally.failures.entry(place.to_owned()).or_default().push(number.parse().unwrap_or(0));
         }
         let what = match end {
             End::Left(status) if status.success() => None,
@@ -293,13 +297,22 @@ fn memory(process: u32) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
+/// What the system says of a process, behind its name, which stands in brackets and may have blanks.
+fn fields(process: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+}
+
 /// The processor time a process has taken.
 fn processor_time(process: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in brackets, may have blanks.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = [11, 12].map(|at| fields.get(at).and_then(|ticks| ticks.parse::<u32>().ok()));
-    Some(TICK * (ticks[0]? + ticks[1]?))
+    let fields = fields(process)?;
+    let ticks = |at: usize| fields.get(at)?.parse::<u32>().ok();
+    Some(TICK * (ticks(11)? + ticks(12)?))
+}
+
+/// Whether a process waits for something, rather than for a processor.
+fn sleeps(process: u32) -> bool {
+    fields(process).is_some_and(|fields| fields.first().is_some_and(|state| state != "R"))
 }
 
 /// What a process that is watched does.

@@ -6,19 +6,21 @@ use super::{Ground, Rule};
 use crate::error::Error;
 use crate::memory;
 
-/// Bytes for each pass of an order, its proof and its clock; of the searched order, of the orders that
-/// are tried side by side too. Measured, and rounded up.
+/// Bytes for each pass of an order, its proof and its clock. Measured, and rounded up, as all others.
 const PASS: u64 = 24;
+/// The same of an order that is searched, with those that are tried on the way.
+const SEARCHED: u64 = 64;
 /// The same where it is planned what goes to the host.
 const COPIED: u64 = 180;
 /// The same where the event engine follows every transfer.
-const ENGINE: u64 = 200;
+const ENGINE: u64 = 300;
 
 /// Refuses an order for which there is no memory.
 pub(super) fn check(rule: &Rule, ground: &Ground) -> Result<(), Error> {
-    let each = match rule.family() {
-        Some(Family::PoH | Family::PoF) => COPIED,
-        _ => PASS,
+    let each = match rule {
+        Rule::Family(Family::PoH | Family::PoF) => COPIED,
+        Rule::Family(_) | Rule::Written(..) => PASS,
+        Rule::Searched(_) => SEARCHED,
     };
     let each = if ground.hardware.is_some() { each + ENGINE } else { each };
     let passes = 3 * ground.shape.cells() as u64;

@@ -25,6 +25,7 @@ mod hardware;
 mod law;
 mod levers;
 mod machine;
+mod memory;
 mod paper;
 mod pipeoffload;
 mod plan;
