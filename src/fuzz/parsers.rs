@@ -5,7 +5,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
-use miette::{GraphicalReportHandler, GraphicalTheme};
 use pipeline::Schedule;
 
 use super::mutate::Form;
@@ -21,7 +20,7 @@ use crate::question::{self, Rule};
 use crate::scenario::Scenario;
 use crate::sweep::grid::Grid;
 use crate::sweep::journal::Journal;
-use crate::{profiles, timelines};
+use crate::{messages, profiles, timelines};
 
 /// What a parser is given.
 pub(super) struct Given<'a> {
@@ -82,11 +81,15 @@ pub(super) const PARSERS: &[Parser] = &[
     text("command-line", command_line),
 ];
 
+/// The most characters of an error: however long an input is, little of it is said back.
+const MOST_SHOWN: usize = 8_000;
+
 /// The error as the program prints it.
+#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it over.
 fn shown(error: Error) -> String {
-    let mut shown = String::new();
-    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor());
-    handler.render_report(&mut shown, &error).expect("a string takes all that is written to it");
+    let shown = messages::text(&error);
+    assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
+    let _ = error.json();
     shown
 }
 

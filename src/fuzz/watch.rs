@@ -248,10 +248,10 @@ impl Worker {
             }
         };
         let (at, read) = self.progress();
-        self.take_in(end, at.max(first), read, first, tally)
+        self.take_in(&end, at.max(first), read, first, tally)
     }
 
-    fn take_in(&self, end: End, at: u64, read: u64, first: u64, tally: &mut Tally) -> u64 {
+    fn take_in(&self, end: &End, at: u64, read: u64, first: u64, tally: &mut Tally) -> u64 {
         let panics = fs::read_to_string(self.folder.path().join(PANICS)).unwrap_or_default();
         for line in panics.lines() {
             let (number, message) = line.split_once(' ').unwrap_or(("0", line));

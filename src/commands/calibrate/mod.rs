@@ -20,7 +20,6 @@ use calibrate::sample::{Rule, sample};
 use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
 use executor::{Cpu, Model, Ops};
-use indicatif::ProgressBar;
 use pipeline::Nanos;
 
 use self::target::{Core, Target};
@@ -28,8 +27,9 @@ use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::interrupt;
 use crate::memory;
-use crate::progress;
+use crate::progress::{self, Progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +106,7 @@ pub struct Calibrate {
     pin: bool,
     /// Write the profile there
     #[arg(long, help_heading = OUTPUT, value_name = "PROFILE.toml")]
+    #[arg(value_parser = files::output)]
     out: Option<PathBuf>,
     /// Something to be remembered with the profile
     #[arg(long, help_heading = OUTPUT, value_name = "TEXT")]
@@ -323,6 +324,7 @@ impl Calibrate {
     ) -> Result<Outcome, MeasureError> {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
+        interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
         let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
         let core = || Ok(Cpu::<f32>::new());
         let company = Company::new(neighbours, core, shape, pinned)?;
@@ -390,7 +392,7 @@ fn checks<T: Target>(
     target: &T,
     profile: &Profile,
     rule: &Rule,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<Vec<Checked>, MeasureError> {
     let model = profile.model.with_layers(CHECKED_LAYERS)?;
     let mut checks = Vec::new();
