@@ -30,6 +30,8 @@ mod paper;
 mod pipeoffload;
 mod plan;
 mod plan_bars;
+mod plan_boundary;
+mod plan_model;
 mod plan_noise;
 mod processes;
 mod removal;

@@ -2,6 +2,7 @@
 //! costs.
 
 mod answer;
+mod assumptions;
 mod config;
 mod export;
 mod levers;
@@ -44,7 +45,8 @@ plans told are run by the event engine, on shared wires and under the question's
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
 
 --export FOLDER writes megatron.sh, torchtitan.toml, scenario.toml and cluster.toml of the plan to
-take; `debubble simulate FOLDER/scenario.toml` gives the same step.";
+take, and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives
+the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -94,6 +96,8 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// What the plans leave out, a sentence each.
+    assumptions: Vec<&'static str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -161,6 +165,9 @@ impl Plan {
             files::make_folder(folder)?;
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
             files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
+            if let Some(name) = export::order_file(winner) {
+                files::write(&folder.join(name), winner.finalist.schedule().to_string())?;
+            }
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
             files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
         }
@@ -177,6 +184,7 @@ fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> 
         model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
+        assumptions: assumptions::of(question, answer),
         interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
