@@ -16,12 +16,16 @@
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
+# make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
+#             gigabyte of memory and two seconds for each input: none may break down. Takes an hour of
+#             two cores; FUZZ_INPUTS, FUZZ_SECONDS, FUZZ_PARSER and FUZZ_SEED ask for less or other ones
+# make fuzz-minute  the same for a minute, with the program that the tests have built
 # make bench  the benches (criterion)
 #
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check bench cargo
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo
 
 all: reproduce
 
@@ -85,6 +89,15 @@ exact: cargo
 	bash tests/exact.sh all
 
 check: lint test
+
+FUZZ = --features nccl --locked --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
+
+fuzz: cargo
+	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz $(FUZZ)
+
+# Six seconds for each of the parsers, two at a time.
+fuzz-minute: cargo
+	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet $(FUZZ)
 
 bench: build
 	cargo bench --package benches --locked

@@ -12,12 +12,15 @@ mod error;
 mod explain;
 mod files;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod gpus;
 mod hardware;
 mod help;
 mod interrupt;
 mod keys;
 mod kinds;
+mod memory;
 mod messages;
 mod nearest;
 mod noise;

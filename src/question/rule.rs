@@ -7,11 +7,15 @@ use pipeline::{Family, LeftOut, Placement, Schedule};
 use crate::echo;
 use crate::error::Error;
 use crate::files;
+use crate::memory;
 use crate::nearest;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
 const MAX_SCHEDULE: u64 = 2 << 30;
+
+/// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
+const OF_A_BYTE: u64 = 6;
 
 /// What orders the passes: a family, or an order somebody wrote down.
 pub enum Rule {
@@ -41,6 +45,8 @@ impl Rule {
             return Err(unknown(name));
         }
         let text = files::read_text(path, MAX_SCHEDULE)?;
+        let cure = "write fewer microbatches, or give the process more memory";
+        memory::demand(name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
         let schedule = text.parse().map_err(|fault| Error::question(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self::Written(stem, Box::new(schedule)))

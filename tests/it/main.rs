@@ -28,6 +28,7 @@ mod law;
 mod levers;
 mod machine;
 mod messages;
+mod memory;
 mod paper;
 mod pipeoffload;
 mod plan;

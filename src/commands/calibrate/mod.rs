@@ -29,6 +29,7 @@ use crate::files;
 use crate::gpus::ElementKind;
 use crate::help;
 use crate::interrupt;
+use crate::memory;
 use crate::progress::{self, Progress};
 
 const EXAMPLES: &str = "\
@@ -230,7 +231,7 @@ impl Calibrate {
             let message = format!("{flag} is for --device cuda: a core computes in f32");
             return Err(Error::question(message));
         }
-        self.run_on(&Core, Element::F32, machine::free_memory(), out)
+        self.run_on(&Core, Element::F32, memory::free(), out)
     }
 
     /// Times `target`, which has so much memory.

@@ -3,7 +3,7 @@
 mod keys;
 mod pictures;
 mod rows;
-mod syntax;
+pub(crate) mod syntax;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -20,6 +20,7 @@ use crate::format;
 use crate::help;
 use crate::interrupt;
 use crate::kinds::{self, Kind};
+use crate::memory;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,7 +168,9 @@ impl Replay {
 
     fn read(&self) -> Result<Run, Error> {
         let wrong = |fault| Error::Trace { path: self.trace.clone(), fault };
-        let trace = traces::read(files::read_bytes(&self.trace, MAX_TRACE)?);
+        let content = files::read_bytes(&self.trace, MAX_TRACE)?;
+        let free = memory::free().unwrap_or(u64::MAX);
+        let trace = traces::read_within(content, free);
         let trace = trace.map_err(|fault| self.misplaced(wrong(fault)))?;
         let skipped = trace.skipped;
         if trace.operations.is_empty() {

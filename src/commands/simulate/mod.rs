@@ -2,6 +2,7 @@
 
 mod ask;
 mod front;
+mod room;
 mod tables;
 
 use std::io::Write;
@@ -200,6 +201,7 @@ impl Simulate {
             let message = format!("{flag} takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
         }
+        room::check(self, outcomes)?;
         let drawn = self.svg.is_some() || self.trace.is_some();
         let small = |outcome: &Outcome| outcome.case.schedule.passes() < COLUMNS * 16;
         let in_terminal = |outcome: &Outcome| match self.gantt {

@@ -2,7 +2,7 @@
 
 mod lines;
 mod maps;
-mod merge;
+pub(crate) mod merge;
 mod pareto;
 mod pictures;
 mod run;
