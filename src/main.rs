@@ -11,6 +11,7 @@ mod error;
 mod explain;
 mod files;
 mod format;
+mod front;
 mod gpus;
 mod hardware;
 mod interrupt;

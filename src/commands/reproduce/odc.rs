@@ -221,7 +221,7 @@ fn row(figures: &Figures, cells: &[Cell]) -> Vec<String> {
     let show = |column: &str| {
         let cell = cells.iter().find(|cell| cell.column == column);
         cell.map_or("deadlock".to_owned(), |cell| {
-            let sign = if cell.matches { '=' } else { '!' };
+            let sign = cell.check.sign();
             format!("{} {sign} {}", cell.printed(cell.published), cell.printed(cell.ours))
         })
     };
