@@ -27,7 +27,7 @@ pub(crate) struct Chart<'a> {
 ///
 /// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one
 /// kind and row become one shape, so that tens of thousands stay a small file. Where most are narrower
-/// than a pixel, each pixel shows what takes most of it; a line below says what cannot be seen.
+/// than a pixel, each pixel shows what runs in its middle; a line below says what cannot be seen.
 ///
 /// # Errors
 /// If no pass takes any time.
@@ -179,7 +179,7 @@ fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
 fn too_narrow(durations: &[u64], a_pixel: f64, dense: bool) -> Option<String> {
     let narrow = durations.iter().filter(|&&time| (time as f64) < a_pixel).count();
     let what = match dense {
-        true => "not drawn one by one: each pixel shows what takes most of its time",
+        true => "not drawn one by one: each pixel shows what runs in the middle of its time",
         false => "may not be seen",
     };
     let (unit, nanos) = unit(a_pixel);
@@ -225,7 +225,7 @@ fn draw_chart(
         }
         let strip = if chart.copies.is_empty() { bottom } else { bottom - (bottom - y) / 4 };
         let patches = match layout.dense {
-            true => shares(layout, chart.timeline, stage, [y, strip]),
+            true => samples(layout, chart.timeline, stage, [y, strip]),
             false => patches(layout, chart.timeline, stage, [y, strip]),
         };
         if layout.edged {
@@ -277,54 +277,30 @@ fn patches(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -
     patches
 }
 
-/// What takes most of each pixel of a stage between `top` and `bottom`; the upper half of pairs is that
-/// of their first passes.
-fn shares(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
+/// What runs in the middle of each pixel of a stage, between `top` and `bottom`: on average, every kind
+/// is as wide as it takes time. The upper half of pairs is that of their first passes.
+fn samples(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
     let spans = &timeline.stages[stage];
     let [top, bottom] = rows;
-    let paired = spans.iter().any(|span| matches!(span.slot, Slot::Pair(..)));
-    if !paired {
-        return lane(layout, timeline, stage, 0, [top, bottom]);
-    }
     let middle = i32::midpoint(top, bottom);
-    let mut patches = lane(layout, timeline, stage, 0, [top, middle]);
-    patches.extend(lane(layout, timeline, stage, 1, [middle, bottom]));
-    patches
-}
-
-/// The same of pass number `of_slot` of every slot that has as many, else of its only one.
-fn lane(
-    layout: &Layout,
-    timeline: &Timeline,
-    stage: usize,
-    of_slot: usize,
-    [top, bottom]: [i32; 2],
-) -> Vec<Patch> {
-    type Class = (Kind, bool);
-    let mut columns: BTreeMap<i32, BTreeMap<Class, f64>> = BTreeMap::new();
-    for span in &timeline.stages[stage] {
-        let Some(pass) = span.slot.passes().take(of_slot + 1).last() else { continue };
-        let class = (pass.kind, is_later_chunk(timeline.stages.len(), stage, pass));
-        let at = |time: Nanos| time.0 as f64 / layout.time * layout.plot;
-        let (from, to) = (at(span.start), at(span.end));
-        for column in pixel(from.floor())..pixel(to.ceil()) {
-            let left = f64::from(column);
-            let share = to.min(left + 1.0) - from.max(left);
-            *columns.entry(column).or_default().entry(class).or_default() += share;
+    let (mut patches, mut at) = (Vec::new(), 0);
+    for column in 0..pixel(layout.plot) {
+        let time = (f64::from(column) + 0.5) * layout.time / layout.plot;
+        while spans.get(at).is_some_and(|span| span.end.0 as f64 <= time) {
+            at += 1;
+        }
+        let Some(span) = spans.get(at).filter(|span| span.start.0 as f64 <= time) else { continue };
+        let rows = match span.slot {
+            Slot::One(_) => [(top, bottom), (top, bottom)],
+            Slot::Pair(..) => [(top, middle), (middle, bottom)],
+        };
+        let x = layout.left + column;
+        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
+            let later = is_later_chunk(timeline.stages.len(), stage, pass);
+            patches.push(Patch { pass, later, from: (x, top), to: (x + 1, bottom) });
         }
     }
-    let most = |classes: BTreeMap<Class, f64>| {
-        let idle = 1.0 - classes.values().sum::<f64>();
-        let best = classes.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
-        best.filter(|(_, share)| *share >= idle).map(|(class, _)| class)
-    };
-    let patch = |(column, classes)| {
-        let (kind, later) = most(classes)?;
-        let x: i32 = layout.left + column;
-        let pass = Pass { kind, chunk: 0, microbatch: 0 };
-        Some(Patch { pass, later, from: (x, top), to: (x + 1, bottom) })
-    };
-    columns.into_iter().filter_map(patch).collect()
+    patches
 }
 
 /// The lines along the lower edge of a box of a later chunk, from `top` to `bottom`.
@@ -554,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pixel_shows_what_takes_most_of_it() {
+    fn a_pixel_shows_what_runs_in_its_middle() {
         let span = |pass: Pass, start: u64, end: u64| pipeline::Span {
             slot: pass.into(),
             start: Nanos(start),
@@ -563,7 +539,7 @@ mod tests {
         let spans = vec![
             span(Pass::f(0, 0), 0, 4),
             span(Pass::b(0, 0), 4, 10),
-            span(Pass::w(0, 0), 12, 15),
+            span(Pass::w(0, 0), 11, 14),
             span(Pass::f(0, 1), 20, 40),
         ];
         let timeline = Timeline { stages: vec![spans] };
@@ -577,9 +553,9 @@ mod tests {
             dense: true,
             note: None,
         };
-        let shown = shares(&layout, &timeline, 0, [0, 9]);
+        let shown = samples(&layout, &timeline, 0, [0, 9]);
         let shown: Vec<_> = shown.iter().map(|one| (one.pass.kind, one.from.0, one.to.0)).collect();
-        // In the second pixel most is idle.
+        // Pixels are of ten nanoseconds; in the middle of the second one nothing runs.
         assert_eq!(shown, [(Kind::B, 7, 8), (Kind::F, 9, 10), (Kind::F, 10, 11)]);
         assert!(too_narrow(&[4, 6, 3, 20], 10.0, true).unwrap().starts_with("3 of 4 passes"));
         assert!(too_narrow(&[4, 6, 20], 5.0, false).unwrap().ends_with("may not be seen"));

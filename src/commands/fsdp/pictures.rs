@@ -45,7 +45,7 @@ pub(super) fn bubbles(rows: &[Row]) -> Result<String, Error> {
         title: "Bubble rate over the minibatch size".to_owned(),
         x_label: "samples of a minibatch per device".to_owned(),
         y_label: "bubble rate".to_owned(),
-        tick: String::new(),
+        beside: String::new(),
         columns: panels.len().clamp(1, 3),
         same_scale: true,
         panels,

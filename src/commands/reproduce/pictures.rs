@@ -42,13 +42,13 @@ fn bars(title: &str, cells: &[Cell]) -> BarChart {
     }
 }
 
-/// A panel per setting, a curve per method, the published rate as a tick across each point.
+/// A panel per setting, a curve per method, the published rate as a dot at each point.
 fn curves(title: &str, cells: &[Cell]) -> LineChart {
     let panel = |setting: &str| {
         let curve = |method: &str| {
             let points = fig9::series(cells, setting, method).into_iter();
             let dot = |(limit, cell): (Limit, &Cell)| Dot {
-                tick: Some(cell.published),
+                beside: Some(cell.published),
                 ..Dot::new(multiple(limit), cell.ours)
             };
             points.map(dot).collect()
@@ -60,7 +60,7 @@ fn curves(title: &str, cells: &[Cell]) -> LineChart {
         x_label: "memory limit, in p M_B".to_owned(),
         y_label: "bubble rate".to_owned(),
         series: fig9::METHODS.map(str::to_owned).into(),
-        tick: "published".to_owned(),
+        beside: "published".to_owned(),
         columns: 3,
         same_scale: true,
         panels: fig9::settings(cells).into_iter().map(panel).collect(),

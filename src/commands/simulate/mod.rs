@@ -228,7 +228,11 @@ impl Simulate {
             files::write(path, pictures::tornado(outcomes)?)?;
         }
         if let Some(path) = &self.html {
-            files::write(path, pictures::page(outcomes)?)?;
+            let page = pictures::page(outcomes)?;
+            if let Some(left_out) = &page.left_out {
+                note(&format!("--html: {left_out}"));
+            }
+            files::write(path, page.html)?;
         }
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
             timelines::write(path, &Recorded::predicted(outcome)?)?;

@@ -63,7 +63,7 @@ pub(super) fn svg(
         x_label: format!("{}{unit}", x.key),
         y_label: "bubble rate".to_owned(),
         series,
-        tick: String::new(),
+        beside: String::new(),
         columns: 3,
         same_scale: true,
         panels,

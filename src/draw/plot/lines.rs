@@ -22,8 +22,8 @@ pub(crate) struct LineChart {
     /// The names of the series, in the order in which every panel has them; six have colours
     /// and dashes of their own.
     pub series: Vec<String>,
-    /// What the ticks across the points are, such as `published`; in the legend where there is one.
-    pub tick: String,
+    /// What the dots beside the points are, such as `published`; in the legend where there is one.
+    pub beside: String,
     /// Panels per row, at least one.
     pub columns: usize,
     /// Whether all panels have the same vertical axis; if not, each is as high as its values.
@@ -47,29 +47,26 @@ pub(crate) struct Dot {
     pub x: f64,
     /// Its rate (1 is 100 %).
     pub y: f64,
-    /// Where a tick stands across it, as a rate.
-    pub tick: Option<f64>,
+    /// Where a dot stands beside it or on it, as a rate.
+    pub beside: Option<f64>,
     /// Whether it keeps its memory limit: no line leads through one that does not.
     pub fits: bool,
 }
 
 impl Dot {
-    /// One without a tick, that fits.
+    /// One with nothing beside it, that fits.
     pub(crate) const fn new(x: f64, y: f64) -> Self {
-        Self { x, y, tick: None, fits: true }
+        Self { x, y, beside: None, fits: true }
     }
 
     fn rates(self) -> impl Iterator<Item = f64> + Clone {
-        std::iter::once(self.y).chain(self.tick)
+        std::iter::once(self.y).chain(self.beside)
     }
 
     const fn standing(self) -> Standing {
         if self.fits { Standing::OnFront } else { Standing::OverLimit }
     }
 }
-
-/// Width of a tick, in pixels.
-const TICK: i32 = 16;
 
 /// Draws `chart`.
 ///
@@ -88,7 +85,7 @@ pub(crate) fn svg(chart: &LineChart) -> Result<String, DrawError> {
     let rows = chart.panels.len().div_ceil(columns);
     let width = panels::width(columns, panels::SMALL);
     let mut names = chart.series.clone();
-    names.extend(all().any(|dot| dot.tick.is_some()).then(|| chart.tick.clone()));
+    names.extend(all().any(|dot| dot.beside.is_some()).then(|| chart.beside.clone()));
     let ticked = names.len();
     names.extend(all().any(|dot| !dot.fits).then(|| DOES_NOT_FIT.to_owned()));
     let head = 2 * LINE + legend_height(&names, width);
@@ -101,7 +98,7 @@ pub(crate) fn svg(chart: &LineChart) -> Result<String, DrawError> {
                 return marks::draw_sample(area, Standing::OverLimit, middle);
             }
             if index >= chart.series.len() {
-                return marks::draw_tick(area, middle, TICK);
+                return marks::draw_dot(area, middle);
             }
             marks::draw_line(area, index, &[(x, y), (x + SAMPLE, y)])?;
             marks::draw_marker(area, index, middle)
@@ -156,8 +153,8 @@ fn draw_panel(
     for (index, dots) in panel.series.iter().enumerate() {
         for dot in dots {
             marks::draw_standing(cell, index, dot.standing(), at(dot))?;
-            if let Some(tick) = dot.tick {
-                marks::draw_tick(cell, place(dot.x, tick), TICK)?;
+            if let Some(beside) = dot.beside {
+                marks::draw_dot(cell, place(dot.x, beside))?;
             }
             let at = (at(dot).0 + corner.0, at(dot).1 + corner.1);
             spots.push(spot(chart, panel, index, dot, at));
@@ -170,7 +167,7 @@ fn draw_panel(
 fn spot(chart: &LineChart, panel: &Panel, index: usize, dot: &Dot, at: Point) -> Spot {
     let series = chart.series.get(index).cloned().unwrap_or_default();
     let percent = |rate: f64| format!("{:.2}%", rate * 100.0);
-    let tick = dot.tick.map(|tick| format!(", {} {}", chart.tick, percent(tick)));
+    let beside = dot.beside.map(|rate| format!(", {} {}", chart.beside, percent(rate)));
     let over = if dot.fits { String::new() } else { format!(", {DOES_NOT_FIT}") };
     let mut data = vec![
         ("panel", panel.title.clone()),
@@ -179,13 +176,13 @@ fn spot(chart: &LineChart, panel: &Panel, index: usize, dot: &Dot, at: Point) ->
         ("y", dot.y.to_string()),
         ("fits", dot.fits.to_string()),
     ];
-    data.extend(dot.tick.map(|tick| ("tick", tick.to_string())));
+    data.extend(dot.beside.map(|beside| ("beside", beside.to_string())));
     let text = format!(
         "{series}: {} at {} {}{}{over}",
         percent(dot.y),
         chart.x_label,
         panels::number(dot.x),
-        tick.unwrap_or_default()
+        beside.unwrap_or_default()
     );
     Spot { at, text, data }
 }
@@ -203,7 +200,7 @@ mod tests {
             x_label: "memory limit (p x M_B)".to_owned(),
             y_label: "bubble rate".to_owned(),
             series: vec!["zb-heuristic".to_owned(), "zb-auto".to_owned()],
-            tick: "published".to_owned(),
+            beside: "published".to_owned(),
             columns: 3,
             same_scale: false,
             panels: (0..panels).map(panel).collect(),
@@ -220,18 +217,18 @@ mod tests {
     }
 
     #[test]
-    fn published_figures_are_ticks_and_no_line_leads_through_what_does_not_fit() {
+    fn published_figures_are_dots_and_no_line_leads_through_what_does_not_fit() {
         let mut one = chart(1, 0.2);
         let plain = svg(&one).unwrap();
         assert!(!plain.contains("published") && !plain.contains(DOES_NOT_FIT));
         assert!(plain.contains("\n10\n") && !plain.contains(".0\n"), "{plain}");
         for dot in &mut one.panels[0].series[0] {
-            dot.tick = Some(dot.y * 0.9);
+            dot.beside = Some(dot.y * 0.9);
         }
         one.panels[0].series[0][8].fits = false;
         let drawn = svg(&one).unwrap();
         check_svg(&drawn);
-        // A tick for each point of a series, and the legend's.
+        // A dot for each point of a series, and the legend's.
         assert_eq!(drawn.matches("fill=\"#000000\"").count(), 17 + 1);
         let lines = |svg: &str| svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count();
         assert_eq!((lines(&plain), lines(&drawn)), (2, 3));

@@ -90,6 +90,12 @@ fn draw_stood(
     }
 }
 
+/// A black dot with a white edge, seen on markers of any colour: a published figure.
+pub(super) fn draw_dot(area: &Area<'_>, at: Point) -> Result<(), DrawError> {
+    area.draw(&Circle::new(at, 3, WHITE.filled()))?;
+    Ok(area.draw(&Circle::new(at, 2, BLACK.filled()))?)
+}
+
 /// A black line with a white edge, seen on marks of any colour and beside them: a published figure.
 pub(super) fn draw_tick(area: &Area<'_>, middle: Point, width: i32) -> Result<(), DrawError> {
     let (x, y) = middle;

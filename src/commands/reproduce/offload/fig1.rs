@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Simulated, held, lines, measured, simulate, timed_as, wrong};
 use crate::commands::reproduce::Table;
-use crate::commands::reproduce::cell::Cell;
+use crate::commands::reproduce::cell::{Cell, Check};
 use crate::commands::reproduce::sources::Sources;
 use crate::error::Error;
 use crate::format;
