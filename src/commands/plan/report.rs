@@ -63,6 +63,7 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
         let taken = escape(&tables::taken(question, winner));
         page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
     }
+    page += &format!("<p>{}</p>\n", escape(&tables::model(question).join("\n")));
     let plans = || answer.plans.iter();
     page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
     let memory = plans().map(|plan| tables::memory(question, plan));

@@ -47,17 +47,24 @@ pub struct Row {
     zero: u8,
     recompute: &'static str,
     vocabulary_parallel: bool,
+    /// How stages meet between steps.
+    boundary: &'static str,
     step_ns: u64,
     /// What replay says, by which set-ups are searched.
     replay_step_ns: u64,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share.
-    error: f64,
+    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    error: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
     tokens_per_second: f64,
     mfu: f64,
     hfu: f64,
     bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
     peak_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
@@ -94,15 +101,19 @@ impl Row {
             zero: own.zero.stage(),
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
+            boundary: question.recipe.boundary.name(),
             step_ns: plan.finalist.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
+            kind: plan.kind.to_string(),
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
-            bubble_rate: plan.finalist.metrics.bubble_rate_makespan(),
+            bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
@@ -122,6 +133,28 @@ impl Row {
 /// A time, or that there is none.
 fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
+}
+
+/// The parameters that the model is believed to have, and what was assumed where it was read: a
+/// line each.
+pub fn model(question: &Question) -> Vec<String> {
+    let billions = |count: u64| {
+        let digits = if count < 1_000_000_000 { 6 } else { 3 };
+        format!("{:.digits$} B", plan::number(count) / 1e9)
+    };
+    let model = &question.model;
+    let [total, active] = [model.parameters(), model.active_parameters()].map(billions);
+    let experts = match model.experts {
+        Some(experts) => format!(" ({} of {} experts a layer)", experts.top_k, experts.count),
+        None => String::new(),
+    };
+    let count = format!("parameters: {total} total, {active} active for a token{experts}");
+    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
+}
+
+/// How far the step of `plan` may be off.
+fn bar(plan: &Plan) -> String {
+    plan.error.map_or_else(|| "+-?".to_owned(), |error| format!("+-{:.0} %", 100.0 * error))
 }
 
 /// What the columns of the table of plans are.
@@ -146,7 +179,7 @@ pub const HEADER: [&str; 14] = [
 pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
     let costed = plan.finalist.costed();
-    let step = format!("{} +-{:.0} %", format::time(plan.finalist.step), 100.0 * plan.error);
+    let step = format!("{} {}", format::time(plan.finalist.step), bar(plan));
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{} {}{front}", cluster.devices(), cluster.name()),
@@ -159,7 +192,7 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
         format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
-        format::percent(plan.finalist.metrics.bubble_rate_makespan()),
+        format::percent(plan.finalist.bubble_rate()),
         format!("{:.1}", plan.days),
         format::grouped(plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
@@ -254,7 +287,8 @@ set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the 
 stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
 evenly, even; where the vocabulary is on all stages, vocabulary.
 MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: of the event engine, whose transfers share wires; over replay: how much longer that is than by
+step: of the event engine, whose transfers share wires; +-: the error on measured iterations of the same
+kind, +-? where nothing is measured of this kind; over replay: how much longer that is than by
 replay, which searched the set-ups and counts transfers with the passes.
 P50, P95: of the engine under the question's noise, the slowest replica.
 days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
@@ -267,6 +301,7 @@ pub fn print(
     answer: &Answer,
     levers: &[Lever],
 ) -> Result<(), Error> {
+    writeln!(out, "{}\n", model(question).join("\n"))?;
     let plans = &answer.plans;
     let lines = plans.iter().map(|plan| line(question, plan));
     writeln!(out, "{}", format::table(&HEADER, lines))?;
