@@ -19,6 +19,8 @@ pub(super) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(super) const GRID: RGBColor = RGBColor(0xD8, 0xD8, 0xD8);
 /// A stage that waits: lighter than any pass by a contrast of 3 : 1.
 pub(super) const IDLE: RGBColor = RGBColor(0xF7, 0xF7, 0xF7);
+/// Copies to the host, and back.
+pub(super) const COPIES: [RGBColor; 2] = [RGBColor(0x5E, 0x3A, 0x8C), RGBColor(0x8F, 0x76, 0xBC)];
 
 /// Average width of a character of a sans-serif font, as a share of the font size. Pictures must
 /// come out without any font installed, so text is never measured.
@@ -188,9 +190,9 @@ pub(super) fn line(
 
 /// The colour of a pass, and of what is written on it.
 ///
-/// Contrast with [`IDLE`] (WCAG 2) grows from W over B, F, S and BW to T by a third each, from 3.3 on; a
-/// later chunk is half a step darker, and S and T have none. All are told apart in grey, and the hues
-/// are those that colour-blind readers keep apart.
+/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S and BW to 15 of T; a later chunk is
+/// darker by a sixth, and S and T have none. All are told apart in grey, and the hues are those that
+/// colour-blind readers keep apart.
 pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
     match (kind, later) {
         (Kind::W, false) => (RGBColor(0x26, 0x99, 0x79), BLACK),
@@ -283,6 +285,9 @@ mod tests {
                 let ratio = contrast(seen(eyes, colour), seen(eyes, IDLE));
                 assert!(ratio >= 3.0, "{kind:?} {later}: {ratio}");
             }
+            let copies = COPIES.map(|colour| seen(eyes, colour));
+            assert!(copies.iter().all(|&one| contrast(one, seen(eyes, IDLE)) >= 3.0), "{copies:?}");
+            assert!(contrast(copies[0], copies[1]) > 1.8, "{copies:?}");
         }
     }
 

@@ -80,10 +80,6 @@ const MIN_PLOT: f64 = 960.0;
 const PASS: f64 = 26.0;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
-/// Copies to the host.
-const OUT: RGBColor = RGBColor(0x70, 0x4A, 0x9E);
-/// Copies back.
-const BACK: RGBColor = RGBColor(0xB0, 0x98, 0xD0);
 /// Font size of the numbers in boxes.
 const NUMBER: f64 = 11.0;
 /// The lowest box with a line along its lower edge if it is of a later chunk.
@@ -247,7 +243,7 @@ fn draw_copies(
     [top, bottom]: [i32; 2],
 ) -> Result<(), DrawError> {
     for copy in chart.copies.iter().filter(|copy| copy.stage == stage) {
-        for ([start, end], colour) in [(copy.out, OUT), (copy.back, BACK)] {
+        for ([start, end], colour) in [copy.out, copy.back].into_iter().zip(canvas::COPIES) {
             let (from, to) = (layout.x(start), layout.x(end));
             if to > from && bottom > top {
                 canvas::fill(area, (from, top), (to, bottom), colour)?;
@@ -387,8 +383,9 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     }
     item(&[canvas::IDLE], "idle")?;
     if charts.iter().any(|chart| !chart.copies.is_empty()) {
-        item(&[OUT], "to the host")?;
-        item(&[BACK], "back")?;
+        for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
+            item(&[colour], text)?;
+        }
     }
     if later.is_empty() {
         return Ok(());

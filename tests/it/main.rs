@@ -26,6 +26,7 @@ mod law;
 mod levers;
 mod machine;
 mod paper;
+mod pictures;
 mod pipeoffload;
 mod plan;
 mod plan_bars;
