@@ -67,6 +67,11 @@ pub(crate) fn check(passes: u64) -> Result<(), DrawError> {
 /// # Errors
 /// If nothing in them takes time, or the page is too large without transfers, too.
 pub(crate) fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
+    page_within(charts, MOST_BYTES)
+}
+
+/// The same with at most `most` bytes.
+fn page_within(charts: &[Chart<'_>], most: u64) -> Result<Page, DrawError> {
     let end = charts.iter().map(Chart::makespan).max().unwrap_or(0);
     if end == 0 {
         return Err(DrawError::Empty { what: "no pass takes time" });
@@ -87,16 +92,17 @@ pub(crate) fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
         charts: charts.iter().map(ChartData::from).collect(),
     };
     let mut html = written(&data)?;
-    if html.len() as u64 > MOST_BYTES {
+    if html.len() as u64 > most {
         data.charts.iter_mut().for_each(|chart| chart.transfers.clear());
-        let megabytes = html.len() / 1_000_000;
-        data.left_out =
-            Some(format!("transfers are left out: with them, the page would be {megabytes} MB"));
+        let megabytes = html.len().div_ceil(1_000_000);
+        data.left_out = Some(format!(
+            "transfers are left out: with them, the page would be about {megabytes} MB"
+        ));
         html = written(&data)?;
     }
     let bytes = html.len() as u64;
-    if bytes > MOST_BYTES {
-        return Err(DrawError::TooLarge { bytes, most: MOST_BYTES });
+    if bytes > most {
+        return Err(DrawError::TooLarge { bytes, most });
     }
     Ok(Page { html, left_out: data.left_out })
 }
@@ -222,6 +228,10 @@ mod tests {
     use sim::explain::{Cause, Gaps, unshared};
 
     fn page_of(title: &str, time: Nanos) -> Result<String, DrawError> {
+        small_page_of(title, time, MOST_BYTES).map(|page| page.html)
+    }
+
+    fn small_page_of(title: &str, time: Nanos, most: u64) -> Result<Page, DrawError> {
         let shape = Shape::new(3, 1, 4).unwrap();
         let times = PassTimes { forward: time, backward_input: time, backward_weight: time };
         let problem =
@@ -237,7 +247,7 @@ mod tests {
         };
         let run = unshared(&schedule, timeline, |_, _, _, _| 0);
         let memory = vec![vec![(Nanos(0), Bytes(5))]];
-        page(&[Chart {
+        let chart = Chart {
             title: title.to_owned(),
             schedule: &schedule,
             run,
@@ -245,8 +255,8 @@ mod tests {
             memory: &memory,
             capacities: None,
             idle: Ok(Idle { gaps, keys: vec![key] }),
-        }])
-        .map(|page| page.html)
+        };
+        page_within(&[chart], most)
     }
 
     #[test]
@@ -315,6 +325,18 @@ mod tests {
         assert!(check(MOST_BYTES / PASS_BYTES).is_ok());
         let refused = check(MOST_BYTES / PASS_BYTES + 1).unwrap_err().to_string();
         assert!(refused.contains("20 MB"), "{refused}");
+    }
+
+    #[test]
+    fn a_page_that_would_be_too_large_lacks_its_transfers_and_says_so() {
+        let whole = small_page_of("zb-h1", Nanos(1_000), MOST_BYTES).unwrap();
+        assert!(whole.left_out.is_none() && !whole.html.contains("\"transfers\":[]"));
+        let size = whole.html.len() as u64;
+        let thin = small_page_of("zb-h1", Nanos(1_000), size - 1).unwrap();
+        let said = thin.left_out.unwrap();
+        assert!(thin.html.contains("\"transfers\":[]") && thin.html.contains(&said), "{said}");
+        let refused = small_page_of("zb-h1", Nanos(1_000), size / 2);
+        assert!(matches!(refused, Err(DrawError::TooLarge { .. })));
     }
 
     #[test]
