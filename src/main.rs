@@ -17,6 +17,7 @@ mod interrupt;
 mod keys;
 mod noise;
 mod outcome;
+mod places;
 mod profiles;
 mod progress;
 mod question;

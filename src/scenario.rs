@@ -17,13 +17,11 @@ use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
+use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
 const MAX_SCENARIO: u64 = 16 << 20;
-
-/// Where the keys of one table stand in the file.
-type Places = BTreeMap<String, Range<usize>>;
 
 /// One question of a scenario.
 #[derive(Clone, Debug)]
@@ -108,7 +106,7 @@ impl Scenario {
             keys: Keys::default(),
             published: BTreeMap::new(),
             regenerated: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: Places::default(),
         };
         Self {
             title: None,
@@ -151,7 +149,7 @@ impl Scenario {
         let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
         let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
-        let shared_places = places(&table);
+        let shared_places = Places::of(table.get_ref());
         let shared = keys(table).map_err(fail)?;
         let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
         let only = &mut scenario.settings[0];
@@ -188,7 +186,7 @@ impl Scenario {
     #[must_use]
     pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Error {
         match key.and_then(|key| setting.places.get(key)) {
-            Some(place) => Error::scenario(&self.file, &self.text, Some(place.clone()), message),
+            Some(place) => Error::scenario(&self.file, &self.text, Some(place), message),
             None => Error::question(match (&setting.name, key) {
                 (Some(name), _) => format!("{name}: {message}"),
                 (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
@@ -200,11 +198,9 @@ impl Scenario {
 
 fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
     let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
-    let mut places = places(&table);
+    let mut places = Places::of(table.get_ref());
     let keys = keys(table)?;
-    for (key, place) in &shared.places {
-        places.entry(key.clone()).or_insert_with(|| place.clone());
-    }
+    places.add_missing(&shared.places);
     Ok(Setting {
         name: head.name,
         keys: keys.over(shared.keys.clone()),
@@ -258,15 +254,10 @@ fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de
     T::deserialize(Deserializer::from(table))
 }
 
-fn places(table: &Spanned<DeTable<'_>>) -> Places {
-    let entries = table.get_ref().iter();
-    entries.map(|(key, value)| (key.get_ref().to_string(), value.span())).collect()
-}
-
 impl Setting {
     /// Whether the file says `key` for this setting.
     pub fn says(&self, key: &str) -> bool {
-        self.places.contains_key(key)
+        self.places.has(key)
     }
 
     /// A copy with `keys` over its own, without what only tables of a paper need.
@@ -276,7 +267,7 @@ impl Setting {
             keys,
             published: BTreeMap::new(),
             regenerated: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: Places::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use pipeline::{About, Choice, Chunks, Family, LeftOut, LimitUse};
+use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
 use serde::Serialize;
 
 use super::print_json;
@@ -43,13 +43,16 @@ struct Entry {
     /// What else may be chosen, by which key.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<String>,
+    /// Which training frameworks run its order.
+    runs_in: String,
     /// What should be known of these figures.
     #[serde(skip_serializing_if = "str::is_empty")]
     note: &'static str,
 }
 
-impl From<&About> for Entry {
-    fn from(about: &About) -> Self {
+impl From<Family> for Entry {
+    fn from(family: Family) -> Self {
+        let about = family.about();
         let chunks = match about.chunks {
             Chunks::Exactly(chunks) => format!("{chunks}"),
             Chunks::Any { default } => format!("any, {default} unless told"),
@@ -70,9 +73,31 @@ impl From<&About> for Entry {
             }
             Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
         };
-        let About { name, source, needs, bubble, memory, note, .. } = *about;
-        Self { name, source, needs, chunks, memory_limit, bubble, memory, choice, note }
+        Self {
+            name: about.name,
+            source: about.source,
+            needs: about.needs,
+            chunks,
+            memory_limit,
+            bubble: about.bubble,
+            memory: about.memory,
+            choice,
+            runs_in: runs_in(family),
+            note: about.note,
+        }
     }
+}
+
+/// The frameworks that run `family`, and how.
+fn runs_in(family: Family) -> String {
+    let torch = match family.in_torch() {
+        InTorch::Class(name) => format!("torchtitan ({name})"),
+        InTorch::Order => "torchtitan (as a CSV file)".to_owned(),
+        InTorch::No(lacks) => {
+            return format!("neither Megatron-LM nor torchtitan, whose orders have no {lacks}");
+        }
+    };
+    if family.in_megatron() { format!("Megatron-LM, {torch}") } else { torch }
 }
 
 /// The order that is searched, which is no family.
@@ -86,6 +111,7 @@ fn searched() -> Entry {
         bubble: "no more than that of any schedule above with its chunks that fits the limit",
         memory: "up to the limit",
         choice: Some("--seed, 0 unless told".to_owned()),
+        runs_in: "torchtitan (as a CSV file)".to_owned(),
         note: "how far any order can be from it: `debubble search`",
     }
 }
@@ -93,7 +119,7 @@ fn searched() -> Entry {
 impl Schedules {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let families = Family::ALL.into_iter().map(|family| Entry::from(family.about()));
+        let families = Family::ALL.into_iter().map(Entry::from);
         let schedules: Vec<Entry> = families.chain([searched()]).collect();
         if self.json {
             let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
@@ -110,6 +136,7 @@ impl Schedules {
                 ("memory", entry.memory),
                 ("limit", &entry.memory_limit),
                 ("choice", entry.choice.as_deref().unwrap_or_default()),
+                ("runs in", &entry.runs_in),
                 ("note", entry.note),
             ];
             for (what, text) in lines.into_iter().filter(|(_, text)| !text.is_empty()) {

@@ -1,12 +1,14 @@
 //! What a question comes to: plans with their time, money and error bars.
 
+use std::collections::BTreeMap;
+
 use pipeline::Nanos;
 use plan::{
     Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Orders, Overflow, Setup,
     Watch, number, percentiles_with,
 };
 
-use super::question::{Paid, Question};
+use super::question::{Framework, Paid, Question};
 use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::{interrupt, progress};
@@ -15,6 +17,8 @@ use crate::{interrupt, progress};
 /// orders that follow times may be others.
 const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
+/// The most devices of a cluster that is proposed.
+const LARGEST: u64 = 1 << 16;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// The least share of time that failures must leave: below, days and dollars say nothing.
@@ -43,6 +47,8 @@ pub struct Plan {
     pub checkpoint_interval: f64,
     /// Days for all tokens, with failures.
     pub days: f64,
+    /// Hours of all devices together for all tokens, with failures.
+    pub gpu_hours: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
     /// How far its step may be off, as a share: the widest bar of its machines.
@@ -65,6 +71,16 @@ impl Searched {
         *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
         self.found.simulated -= 1;
     }
+}
+
+/// Why set-ups of `searched` were left out, and how many for each reason.
+fn reasons(searched: &[Searched]) -> String {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (reason, count) in searched.iter().flat_map(|one| &one.found.left_out) {
+        *all.entry(reason).or_default() += count;
+    }
+    let all: Vec<String> = all.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
+    all.join("; ")
 }
 
 /// The answer to a question.
@@ -110,7 +126,7 @@ impl Question {
     /// If no cluster has a plan, or none meets the deadline.
     pub fn answer(&self, orders: &Orders) -> Result<Answer, Error> {
         let setups = self.clusters.iter().map(|cluster| {
-            self.space.setups(cluster).ok_or_else(|| {
+            self.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
                 Error::question(message).with_help("name fewer values in [search]")
             })
@@ -241,6 +257,7 @@ impl Question {
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
+            gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
             error: errors.fold(0.0, f64::max),
             on_front: false,
@@ -286,58 +303,64 @@ impl Question {
             .iter()
             .filter_map(|one| one.found.nearest.as_ref())
             .min_by_key(|(_, lacks)| lacks.needs.0 - lacks.has.0);
+        let reasons = reasons(searched);
         let Some((setup, lacks)) = nearest else {
-            let reasons: Vec<String> = searched
-                .iter()
-                .flat_map(|one| &one.found.left_out)
-                .map(|(reason, count)| format!("{count} x {reason}"))
-                .collect();
-            let all = match reasons.is_empty() {
-                true => "no product of tensor, pipeline and context divides the devices".to_owned(),
-                false => reasons.join("; "),
+            let all = match (reasons.is_empty(), self.framework) {
+                (false, _) => reasons,
+                (true, Framework::Any) => {
+                    "no product of tensor, pipeline and context divides the devices".to_owned()
+                }
+                (true, framework) => format!(
+                    "no product of tensor, pipeline and context divides the devices, or {} does not \
+                     run those that do",
+                    framework.title()
+                ),
             };
             let message = format!("no set-up can be run on these clusters: {all}");
             return Error::question(message).with_help("name more values in [search]");
         };
         let message = format!(
-            "the model fits on none of these clusters: the nearest set-up (d {} t {} p {} b {}, \
-             recompute {}) needs {} on stage {}, of {}",
-            setup.data,
-            setup.tensor,
-            setup.pipeline,
-            setup.microbatch,
-            setup.recompute.name(),
+            "the model fits on none of these clusters: the nearest set-up ({}, {}) needs {} on stage \
+             {}, of {}; what became of all: {reasons}",
+            setup.family.name(),
+            super::tables::setup(setup),
             crate::format::size(lacks.needs),
             lacks.stage,
             crate::format::size(lacks.has),
         );
         let cure = match self.smallest() {
-            Some((devices, name)) => {
-                format!("the smallest cluster that would hold it: {devices} devices of {name}")
-            }
-            None => "no cluster of these machines up to 65536 devices would hold it".to_owned(),
+            Some((devices, name)) => format!(
+                "the smallest cluster that would hold it, under the same [search], doubled from one \
+                 device: {devices} devices of {name}"
+            ),
+            None => format!(
+                "under this [search], no cluster of these machines up to {LARGEST} devices would hold \
+                 it: name more values of tensor, pipeline or recompute there"
+            ),
         };
         Error::question(message).with_help(cure)
     }
 
-    /// The fewest devices, doubled from one node, of any of the machines that hold the model.
+    /// The fewest devices, doubled from one, of any of the machines on which this question has a plan.
     fn smallest(&self) -> Option<(u64, String)> {
         let machines = machines(&self.clusters);
         let orders = Orders::default();
-        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
-        let doubled = (0..17).map(|exponent| 1u64 << exponent);
+        let doubled = std::iter::successors(Some(1), |devices| Some(2 * devices));
         doubled
+            .take_while(|&devices| devices <= LARGEST)
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
-            .find_map(|(devices, machine)| {
-                let cluster = Cluster { parts: vec![(machine.clone(), devices)] };
-                let mut space = self.space.clone();
-                space.pipeline = (1..=self.model.layers.min(devices))
-                    .filter(|stages| devices.is_multiple_of(*stages))
-                    .collect();
-                let setups = space.setups(&cluster)?;
-                let found = plan::search_with(&self.ground(&cluster), &setups, 1, watch);
-                (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
-            })
+            .map(|(devices, machine)| Cluster { parts: vec![(machine.clone(), devices)] })
+            .find(|cluster| self.holds(cluster, &orders))
+            .map(|cluster| (cluster.devices(), cluster.name()))
+    }
+
+    /// Whether some set-up runs on `cluster`.
+    fn holds(&self, cluster: &Cluster, orders: &Orders) -> bool {
+        let Some(setups) = self.setups(cluster) else { return false };
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
+        let ground = self.ground(cluster);
+        let found = plan::search_with(&ground, &setups, self.plans, watch);
+        found.best.into_iter().any(|evaluation| ground.finalist(evaluation).is_ok())
     }
 
     fn check_deadline(&self, plans: &[Plan]) -> Result<(), Error> {
