@@ -106,6 +106,12 @@ impl Finalist {
         &self.evaluation.costed
     }
 
+    /// The order of its stages.
+    #[must_use]
+    pub const fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
     /// What crosses between two stages for a microbatch.
     #[must_use]
     pub const fn message(&self) -> Bytes {

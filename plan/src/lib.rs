@@ -34,7 +34,9 @@ pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
 pub use orders::Orders;
-pub use search::{Found, MAX_SETUPS, STOPPED, Space, Watch, search, search_with};
+pub use search::{
+    Found, MAX_SETUPS, NO_MEMORY, PRUNED, STOPPED, Space, Watch, search, search_with,
+};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use weather::{
     SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,

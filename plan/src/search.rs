@@ -155,7 +155,9 @@ pub struct Found {
 }
 
 /// Why a set-up is left out although it may be possible.
-const NO_BETTER: &str = "slower than the best, even without avoidable bubbles";
+pub const PRUNED: &str = "pruned: its lower bound is slower than the best plan";
+/// Why a set-up is left out that no device holds.
+pub const NO_MEMORY: &str = "more memory than a device has";
 /// Why a set-up is left out that nobody waits for any more.
 pub const STOPPED: &str = "not looked at before the search was ended";
 
@@ -222,7 +224,7 @@ pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: W
     let mut rest = &possible[..];
     while !rest.is_empty() {
         let hopeful = if (watch.stop)() { 0 } else { best.hopeful(rest) };
-        let reason = if hopeful == 0 && best.hopeful(rest) > 0 { STOPPED } else { NO_BETTER };
+        let reason = if hopeful == 0 && best.hopeful(rest) > 0 { STOPPED } else { PRUNED };
         let hopeless = (rest.len() - hopeful) as u64;
         found.leave_out_all(reason, hopeless);
         let round;
@@ -299,7 +301,7 @@ impl Found {
             Rejected::Schedule(_) => {
                 format!("{} cannot do the shape or the memory", setup.family.name())
             }
-            Rejected::Memory(_) => "more memory than a device has".to_owned(),
+            Rejected::Memory(_) => NO_MEMORY.to_owned(),
         };
         self.leave_out_all(&reason, 1);
         if let Rejected::Memory(overflow) = rejected {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::print_json;
 use crate::error::Error;
+use crate::format;
 use crate::question::SEARCHED;
 
 /// List the schedules: name, source, needs, bubble and memory
@@ -158,18 +159,9 @@ impl Schedules {
     }
 }
 
-/// `text` in lines of at most 90 columns, each but the first indented like what stands before it.
+/// `text` in lines of at most 100 columns, each but the first indented like what stands before it.
 fn wrapped(text: &str) -> String {
-    const COLUMNS: usize = 90;
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        if let Some(line) = lines.last_mut().filter(|line| line.len() + word.len() < COLUMNS) {
-            let space = if line.is_empty() { "" } else { " " };
-            line.push_str(space);
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.join("\n          ")
+    let indent = " ".repeat(10);
+    let whole = format::wrapped(&format!("{indent}{text}"), 100, &indent);
+    whole.trim_start().to_owned()
 }

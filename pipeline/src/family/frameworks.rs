@@ -67,8 +67,18 @@ mod tests {
         assert_eq!(all_that(Family::in_megatron), ["1f1b", "1f1b-i"]);
         let no = all_that(|family| matches!(family.in_torch(), InTorch::No(_)));
         let expected = [
-            "po-h", "po-f", "seq1f1b", "dualpipe", "chimera", "pipedream", "pipedream-2bw", "vocab-1",
-            "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2",
+            "po-h",
+            "po-f",
+            "seq1f1b",
+            "dualpipe",
+            "chimera",
+            "pipedream",
+            "pipedream-2bw",
+            "vocab-1",
+            "vocab-2",
+            "interlaced",
+            "v-half-vocab-1",
+            "v-half-vocab-2",
         ];
         assert_eq!(no, expected);
         let classes = all_that(|family| matches!(family.in_torch(), InTorch::Class(_)));

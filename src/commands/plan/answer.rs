@@ -15,7 +15,7 @@ use crate::{interrupt, progress};
 
 /// Why a set-up is left out that replay has room for: values on their way take memory too, and
 /// orders that follow times may be others.
-const NOT_RUN: &str = "more memory than a device has, on shared wires";
+pub const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// The most devices of a cluster that is proposed.
 const LARGEST: u64 = 1 << 16;
@@ -79,7 +79,8 @@ fn reasons(searched: &[Searched]) -> String {
     for (reason, count) in searched.iter().flat_map(|one| &one.found.left_out) {
         *all.entry(reason).or_default() += count;
     }
-    let all: Vec<String> = all.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
+    let all: Vec<String> =
+        all.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
     all.join("; ")
 }
 
@@ -371,7 +372,7 @@ impl Question {
         let message = format!(
             "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
-            in_days(fastest.days),
+            super::tables::days(fastest.days),
             cluster.devices(),
             cluster.name(),
             fastest.dollars,
@@ -396,11 +397,6 @@ fn mark_front(plans: &mut [Plan]) {
     }
 }
 
-/// A number of days, with more digits where it is less than one.
-fn in_days(days: f64) -> String {
-    if days < 1.0 { format!("{days:.4}") } else { format!("{days:.1}") }
-}
-
 /// A time in seconds.
 pub fn seconds(time: Nanos) -> f64 {
     number(time.0) / 1e9
@@ -415,6 +411,11 @@ pub struct Part {
 }
 
 impl Plan {
+    /// Whether `framework` runs it.
+    pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
+        framework.runs(&self.finalist.costed().setup, question.recipe.batch)
+    }
+
     /// The parts of the step; they add up to it.
     pub fn parts(&self) -> Vec<Part> {
         let costed = self.finalist.costed();

@@ -6,36 +6,57 @@ use super::question::Question;
 use super::validate::error_bar::ErrorBar;
 use super::{export, tables};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Details, Panel, Scatter};
 use crate::error::Error;
 
-/// Days against dollars: a point for each plan, named by its cluster.
+/// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
+/// each schedule where there is one cluster.
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut details = Details::default();
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
     let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
-    for plan in &answer.plans {
+    let is_one = answer.plans.iter().all(|plan| plan.cluster == answer.plans[0].cluster);
+    for (number, plan) in (1..).zip(&answer.plans) {
         let cluster = &question.clusters[plan.cluster];
-        let name = format!("{} {}", cluster.devices(), cluster.name());
+        let setup = &plan.finalist.costed().setup;
+        let machines = format!("{} {}", cluster.devices(), cluster.name());
+        let schedule = setup.family.name().to_owned();
+        let (name, label) = match is_one {
+            true => (schedule, format!("{number}: {}", tables::setup(setup))),
+            false => (machines, format!("{number}: {schedule}")),
+        };
         let at = series.iter().position(|one| *one == name).unwrap_or_else(|| {
             series.push(name);
             points.push(Vec::new());
+            details.labels.push(Vec::new());
+            details.errors.push(Vec::new());
             series.len() - 1
         });
         points[at].push((plan.days, plan.dollars / unit.0));
+        details.labels[at].push(label);
+        details.errors[at].push(Some(plan.error));
     }
-    Ok(scatter::svg(&Scatter {
+    let one = match (is_one, answer.plans.first()) {
+        (true, Some(plan)) => {
+            let cluster = &question.clusters[plan.cluster];
+            format!("{} {}", cluster.devices(), cluster.name())
+        }
+        _ => "time against money".to_owned(),
+    };
+    let scatter = Scatter {
         title: question.title.clone(),
         x_label: "days for all tokens".to_owned(),
         y_label: format!("dollars for all tokens{}", unit.1),
         scale: Scale::Amounts,
         series,
         columns: 1,
-        named: true,
-        panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
-    })?)
+        named: false,
+        panels: vec![Panel { title: one, series: points, limit: None }],
+    };
+    Ok(scatter::svg_with(&scatter, &details)?)
 }
 
 /// What stands before the tables. Nothing is loaded, and no script runs.
@@ -57,12 +78,13 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let mut page = HEAD.to_owned() + &svg(question, answer)?;
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
-        let taken = escape(&tables::taken(question, winner));
+        let taken = escape(&tables::taken(question, answer, winner).join(": "));
         page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
     }
-    let plans = || answer.plans.iter();
-    page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
-    let memory = plans().map(|plan| tables::memory(question, plan));
+    let plans = || (1..).zip(&answer.plans);
+    let lines = plans().map(|(number, plan)| tables::line(question, number, plan));
+    page += &table("Plans", &tables::HEADER, lines);
+    let memory = plans().map(|(number, plan)| tables::memory(number, plan));
     page += &table("Memory of the fullest device", &tables::MEMORY, memory);
     if let Some(winner) = winner {
         page += &winner_of(question, winner, levers);
@@ -70,17 +92,21 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let reasons = tables::reasons(question, answer).into_iter();
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
-    let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
-    page += &format!("<pre>{}\n", escape(&bars.join("\n")));
-    page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
+    let own = answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
+    let mut notes = tables::frameworks(question, answer);
+    notes.extend(answer.bars.iter().map(ErrorBar::source));
+    notes.push(tables::legend(own));
+    notes.extend(tables::DEFINITIONS.map(str::to_owned));
+    for note in notes {
+        page += &format!("<p>{}</p>\n", escape(&note));
+    }
+    page += "</body>\n</html>\n";
     Ok(page)
 }
 
 fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
-    let header = ["where its time goes, on the busiest stage", "a step", "share"];
-    let mut text = table("The plan to take", &header, tables::parts(winner).into_iter());
-    let header = ["what would be worth most", "step", "dollars saved"];
-    text += &table("Levers", &header, tables::worth(levers).into_iter());
+    let mut text = table("The plan to take", &tables::PARTS, tables::parts(winner).into_iter());
+    text += &table("Levers", &tables::WORTH, tables::worth(levers).into_iter());
     for (title, file) in [
         ("Megatron-LM", export::megatron(question, winner)),
         ("torchtitan", export::torchtitan(question, winner)),

@@ -45,18 +45,71 @@ pub(crate) struct Panel {
     pub limit: Option<f64>,
 }
 
+/// What is drawn with single points of the one panel of a [`Scatter`]; by series and point.
+#[derive(Default)]
+pub(crate) struct Details {
+    /// What stands beside each point, in a larger panel.
+    pub labels: Vec<Vec<String>>,
+    /// By what share of its x and y at once a point may be off; `None` where nobody knows.
+    pub errors: Vec<Vec<Option<f64>>>,
+}
+
+impl Details {
+    /// The error of a point, if it has one.
+    fn error(&self, series: usize, point: usize) -> Option<f64> {
+        self.errors.get(series)?.get(point).copied().flatten()
+    }
+
+    fn has_errors(&self) -> bool {
+        self.errors.iter().flatten().any(Option::is_some)
+    }
+
+    /// Whether some points have an error and others none.
+    fn lacks_errors(&self) -> bool {
+        self.has_errors() && self.errors.iter().flatten().any(Option::is_none)
+    }
+
+    /// The ends of the error bar of a point: both coordinates grow and shrink together.
+    fn ends(&self, series: usize, point: usize, (x, y): (f64, f64)) -> Option<[(f64, f64); 2]> {
+        let error = self.error(series, point)?;
+        Some([1.0 - error, 1.0 + error].map(|factor| (x * factor, y * factor)))
+    }
+
+    /// `points` of all series with the ends of their bars.
+    fn with_ends(&self, panel: &Panel) -> Vec<(f64, f64)> {
+        let mut all: Vec<(f64, f64)> = panel.points().collect();
+        for (series, points) in panel.series.iter().enumerate() {
+            let ends = |(at, &point)| self.ends(series, at, point).into_iter().flatten();
+            all.extend(points.iter().enumerate().flat_map(ends));
+        }
+        all
+    }
+}
+
+/// What the legend calls the bar of a point, and its absence.
+const BAR: &str = "error bar: both change together";
+const NO_BAR: &str = "without a bar: nothing measured of this kind";
 /// What the legend calls the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
 
 /// What the legend calls the largest x that is allowed.
 const LIMIT: &str = "memory limit";
 const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
+const BAR_COLOUR: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
 /// Draws `scatter`.
 ///
 /// # Errors
 /// If there is no point in it, or one is not finite.
 pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
+    svg_with(scatter, &Details::default())
+}
+
+/// The same with `details` of the points.
+///
+/// # Errors
+/// The same.
+pub(crate) fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
     for panel in &scatter.panels {
         for (name, points) in scatter.series.iter().zip(&panel.series) {
             check_finite(name, points.iter().flat_map(|&(x, y)| [x, y]))?;
@@ -65,14 +118,15 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let columns = scatter.columns.clamp(1, drawn.len().max(1));
     let rows = drawn.len().div_ceil(columns);
-    let legend = legend(scatter, &drawn);
+    let legend = legend(scatter, &drawn, details);
     // Titles and the longest entry of the legend have room, also over a single panel.
     let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
-    let size = if scatter.named { panels::LARGE } else { panels::SMALL };
+    let is_large = scatter.named || !details.labels.is_empty();
+    let size = if is_large { panels::LARGE } else { panels::SMALL };
     let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
     let head = 2 * LINE + legend_height(&legend, width);
     let ranges: Vec<Range<f64>> =
-        drawn.iter().map(|panel| panel.x_range()).collect::<Result<_, _>>()?;
+        drawn.iter().map(|panel| panel.x_range(details)).collect::<Result<_, _>>()?;
     if ranges.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
@@ -81,27 +135,38 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
         draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match &legend[index][..] {
             FRONT => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
             LIMIT => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
+            BAR => draw_bar(area, [(x + 4, y + 6), (x + SAMPLE - 4, y - 6)]),
+            NO_BAR => Ok(()),
             _ => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
         })?;
         let cells = panels::split(area, head, (rows, columns));
         for ((panel, x), cell) in drawn.iter().zip(ranges).zip(&cells) {
             let names = if scatter.named { &scatter.series[..] } else { &[] };
-            draw_panel(cell, panel, (x, scatter.scale), names)?;
+            draw_panel(cell, panel, (x, scatter.scale), (names, details))?;
         }
         panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)
     })
 }
 
 /// The series, unless their names stand at the points, and what lines mean.
-fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<String> {
+fn legend(scatter: &Scatter, drawn: &[&Panel], details: &Details) -> Vec<String> {
     let limited = drawn.iter().any(|panel| panel.limit.is_some());
     let series = scatter.series.iter().filter(|_| !scatter.named).cloned();
     let limit = limited.then(|| LIMIT.to_owned());
-    series.chain([FRONT.to_owned()]).chain(limit).collect()
+    let bar = details.has_errors().then(|| BAR.to_owned());
+    let without = details.lacks_errors().then(|| NO_BAR.to_owned());
+    series.chain([FRONT.to_owned()]).chain(limit).chain(bar).chain(without).collect()
 }
 
 fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
     Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
+}
+
+/// A line with a cap at each of its `ends`.
+fn draw_bar(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
+    canvas::line(area, ends, BAR_COLOUR, 1)?;
+    ends.into_iter()
+        .try_for_each(|(x, y)| canvas::line(area, [(x - 3, y), (x + 3, y)], BAR_COLOUR, 1))
 }
 
 impl Panel {
@@ -113,19 +178,19 @@ impl Panel {
         self.points().next().is_none()
     }
 
-    fn x_range(&self) -> Result<Range<f64>, DrawError> {
-        panels::fitted(self.points().map(|point| point.0).chain(self.limit))
+    fn x_range(&self, details: &Details) -> Result<Range<f64>, DrawError> {
+        panels::fitted(details.with_ends(self).into_iter().map(|point| point.0).chain(self.limit))
     }
 }
 
-/// Draws one panel; with the names of its series if there are `names`.
+/// Draws one panel; with the names of its series if there are `names`, and with `details`.
 fn draw_panel(
     cell: &Area<'_>,
     panel: &Panel,
     (x, scale): (Range<f64>, Scale),
-    names: &[String],
+    (names, details): (&[String], &Details),
 ) -> Result<(), DrawError> {
-    let y = scale.range(panel.points().map(|point| point.1))?;
+    let y = scale.range(details.with_ends(panel).into_iter().map(|point| point.1))?;
     let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone(), scale)?;
     let front = front(panel.points());
     let steps = staircase(&front, (x.end, y.end));
@@ -136,6 +201,13 @@ fn draw_panel(
     if let Some(limit) = panel.limit {
         let at = panels::place(&axes, cell, &(limit, y.start)).0;
         draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
+    }
+    for (index, points) in panel.series.iter().enumerate() {
+        for (at, &point) in points.iter().enumerate() {
+            if let Some(ends) = details.ends(index, at, point) {
+                draw_bar(cell, ends.map(|end| panels::place(&axes, cell, &end)))?;
+            }
+        }
     }
     // Where many lie on the same pixels, one is drawn; the best above all others.
     let mut drawn = BTreeSet::new();
@@ -155,14 +227,16 @@ fn draw_panel(
             }
         }
     }
-    let named = names.iter().zip(&panel.series).flat_map(|(name, points)| {
-        points.iter().map(|point| Named {
-            at: panels::place(&axes, cell, point),
-            name: name.clone(),
-            bold: best(point),
-        })
-    });
-    names::draw(cell, named.collect(), bounds, &steps)
+    let named = |name: &String, point: &(f64, f64)| Named {
+        at: panels::place(&axes, cell, point),
+        name: name.clone(),
+        bold: best(point),
+    };
+    let of_series = names.iter().zip(&panel.series);
+    let of_series = of_series.flat_map(|(name, all)| all.iter().map(move |point| (name, point)));
+    let of_points = details.labels.iter().flatten().zip(panel.series.iter().flatten());
+    let all = of_series.chain(of_points).map(|(name, point)| named(name, point)).collect();
+    names::draw(cell, all, bounds, &steps)
 }
 
 /// The points that no other one beats: none is as small in both, and smaller in one. By ascending
@@ -263,6 +337,25 @@ mod tests {
         }
         // One marker each, and none in the legend.
         assert_eq!(drawn.matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn points_have_labels_and_bars_of_their_own() {
+        let one = scatter(vec![vec![vec![(1.0, 0.2), (2.0, 0.1)], vec![(3.0, 0.3)]]]);
+        let labels = vec![vec!["first".to_owned(), "second".to_owned()], vec!["third".to_owned()]];
+        let plain = svg(&one).unwrap();
+        assert!(!plain.contains(BAR));
+        let mut details = Details { labels, errors: vec![vec![Some(0.1), Some(0.2)], vec![None]] };
+        let drawn = svg_with(&one, &details).unwrap();
+        check_svg(&drawn);
+        for text in ["first", "second", "third", BAR, NO_BAR] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        // Two bars with their caps, and the sample of the legend.
+        assert_eq!(drawn.matches("#777777").count(), 3 * 3);
+        details.errors[1][0] = Some(0.5);
+        let drawn = svg_with(&one, &details).unwrap();
+        assert!(!drawn.contains(NO_BAR) && drawn.matches("#777777").count() == 3 * 4);
     }
 
     #[test]

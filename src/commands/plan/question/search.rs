@@ -83,11 +83,16 @@ impl Reader<'_> {
                 chunks: sizes("search.chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
                 families: self.families(framework)?,
                 recompute: self.recomputes(model.attention, framework)?,
-                split: self.named("split", &search.split, &[Split::Balanced], |name| match name {
-                    "even" => Ok(Split::Even),
-                    "balanced" => Ok(Split::Balanced),
-                    _ => Err("write even or balanced".to_owned()),
-                })?,
+                split: self.named(
+                    "split",
+                    &search.split,
+                    &[Split::Balanced],
+                    |name| match name {
+                        "even" => Ok(Split::Even),
+                        "balanced" => Ok(Split::Balanced),
+                        _ => Err("write even or balanced".to_owned()),
+                    },
+                )?,
                 vocabulary_parallel: self.vocabulary_parallel(framework)?,
             },
         })
@@ -159,8 +164,7 @@ impl Reader<'_> {
 
     fn families(&self, framework: Framework) -> Result<Vec<Family>, Error> {
         let known = SCHEDULES.iter().filter_map(|name| Family::named(name));
-        let default: Vec<Family> =
-            known.filter(|&family| framework.has_schedule(family)).collect();
+        let default: Vec<Family> = known.filter(|&family| framework.has_schedule(family)).collect();
         let given = &self.document.search.schedule;
         let mut all = self.named("schedule", given, &default, |name| {
             let unknown = || "write a schedule of `debubble schedules`".to_owned();
