@@ -30,6 +30,7 @@ mod pipeoffload;
 mod plan;
 mod plan_bars;
 mod plan_noise;
+mod plan_page;
 mod processes;
 mod removal;
 mod room;

@@ -322,7 +322,7 @@ impl Question {
         };
         let message = format!(
             "the model fits on none of these clusters: the nearest set-up ({}, {}) needs {} on stage \
-             {}, of {}; what became of all: {reasons}",
+             {}, of {}",
             setup.family.name(),
             super::tables::setup(setup),
             crate::format::size(lacks.needs),
@@ -330,10 +330,18 @@ impl Question {
             crate::format::size(lacks.has),
         );
         let cure = match self.smallest() {
-            Some((devices, name)) => format!(
-                "the smallest cluster that would hold it, under the same [search], doubled from one \
-                 device: {devices} devices of {name}"
-            ),
+            Some(cluster) => {
+                let (devices, name) = (cluster.devices(), cluster.name());
+                let is_smaller = |one: &Cluster| one.devices() >= devices && one.name() == name;
+                let others = match self.clusters.iter().any(is_smaller) {
+                    true => format!("; what became of the set-ups on more devices: {reasons}"),
+                    false => String::new(),
+                };
+                format!(
+                    "the smallest cluster that would hold it: {devices} devices of {name} (doubled \
+                     from one, under the same [search]){others}"
+                )
+            }
             None => format!(
                 "under this [search], no cluster of these machines up to {LARGEST} devices would hold \
                  it: name more values of tensor, pipeline or recompute there"
@@ -343,7 +351,7 @@ impl Question {
     }
 
     /// The fewest devices, doubled from one, of any of the machines on which this question has a plan.
-    fn smallest(&self) -> Option<(u64, String)> {
+    fn smallest(&self) -> Option<Cluster> {
         let machines = machines(&self.clusters);
         let orders = Orders::default();
         let doubled = std::iter::successors(Some(1), |devices| Some(2 * devices));
@@ -352,7 +360,6 @@ impl Question {
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
             .map(|(devices, machine)| Cluster { parts: vec![(machine.clone(), devices)] })
             .find(|cluster| self.holds(cluster, &orders))
-            .map(|cluster| (cluster.devices(), cluster.name()))
     }
 
     /// Whether some set-up runs on `cluster`.

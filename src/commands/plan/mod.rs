@@ -47,7 +47,7 @@ not fit are left out with the reason, the rest is replayed as long as it could b
 plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
 
-`framework = "megatron"` or `"torchtitan"` keeps to what that framework runs.
+`framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
 
 --export FOLDER writes megatron.sh, torchtitan.toml (with schedule.csv where the order is no class of
 torch), scenario.toml and cluster.toml of the plan to take; `debubble simulate FOLDER/scenario.toml`

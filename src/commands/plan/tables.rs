@@ -334,6 +334,7 @@ pub fn frameworks(question: &Question, answer: &Answer) -> Vec<String> {
         match numbers.len() {
             0 => None,
             all if all == answer.plans.len() => Some(format!("all plans {words}")),
+            1 => Some(format!("plan {} {}", numbers[0], words.replacen("run", "runs", 1))),
             _ => Some(format!("plans {} {words}", ranges(&numbers))),
         }
     };

@@ -177,15 +177,8 @@ fn searched(question: &Question, answer: &Answer) -> String {
         std::iter::once(cut(&name(question, cluster), NAME)).chain(counts).collect::<Vec<String>>()
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let mut header = vec![
-        "machines",
-        "set-ups",
-        "simulated",
-        "pruned",
-        "no memory",
-        "other",
-        "not seen",
-    ];
+    let mut header =
+        vec!["machines", "set-ups", "simulated", "pruned", "no memory", "other", "not seen"];
     let is_whole = rows.iter().all(|row| row.last().is_none_or(|count| count == "0"));
     if is_whole {
         header.pop();
