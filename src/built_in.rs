@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use crate::echo;
 use crate::error::Error;
 use crate::files;
+use crate::nearest;
 
 /// The largest of such files when a user writes one.
 const MAX_FILE: u64 = 1 << 20;
@@ -48,9 +50,8 @@ impl BuiltIn {
 
     fn unknown(&self, name: &str) -> Error {
         let known: Vec<&str> = self.texts.iter().map(|(known, _)| *known).collect();
-        let nearest = known.iter().min_by_key(|known| strsim::damerau_levenshtein(known, name));
-        let nearest = nearest.copied().unwrap_or_default();
-        let message = format!("there is no {} `{name}`: did you mean `{nearest}`?", self.what);
+        let near = nearest::question(name, known.iter().copied());
+        let message = format!("there is no {} `{}`{near}", self.what, echo::clip(name));
         let cure = format!("built in are {}; a file name needs a `.` or a `/`", known.join(", "));
         Error::question(message).with_help(cure)
     }

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::echo;
 use crate::error::Error;
 
 /// Reads a text file of at most `limit` bytes.
@@ -34,12 +35,60 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Writes a whole file: readers see the old one or the new one, never half of it.
+/// Reads the name of a file that is to be written, and refuses it at once where it cannot be: nothing
+/// is computed for a file that has no folder.
+pub fn output(name: &str) -> Result<PathBuf, String> {
+    let path = Path::new(name);
+    if name.is_empty() {
+        return Err("it is empty: give the name of a file".to_owned());
+    }
+    if path.is_dir() {
+        return Err("it is a folder: give the name of a file in it".to_owned());
+    }
+    match missing_folder(path) {
+        Some(message) => Err(message),
+        None => Ok(path.to_owned()),
+    }
+}
+
+/// That the folder of `path` is not there, with the cure; nothing if it is.
+fn missing_folder(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+    let name = echo::path(folder);
+    match fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => None,
+        Ok(_) => Some(format!("{name} is not a folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Some(format!("there is no folder {name}: make it first, with `mkdir -p {name}`"))
+        }
+        Err(error) => Some(format!("the folder {name} cannot be used: {error}")),
+    }
+}
+
+/// Refuses to write `path` where its folder is not there.
+pub fn check_folder(path: &Path) -> Result<(), Error> {
+    match missing_folder(path) {
+        Some(message) => {
+            Err(Error::question(format!("cannot write {}: {message}", echo::path(path))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Makes the folder `folder`, which was asked for as one; its parent must be there.
+pub fn make_folder(folder: &Path) -> Result<(), Error> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    check_folder(folder)?;
+    fs::create_dir(folder).map_err(|cause| Error::Write { path: folder.to_owned(), cause })
+}
+
+/// Writes a whole file: readers see the old one or the new one, never half of it. Folders are not
+/// made: a name that is mistyped leaves nothing behind.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
     let fail = |cause| Error::Write { path: path.to_owned(), cause };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(fail)?;
-    }
+    check_folder(path)?;
     // A device or a pipe cannot be replaced by renaming.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, content).map_err(fail);
@@ -52,6 +101,7 @@ pub fn write_by(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
+    check_folder(path)?;
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let create = || {

@@ -84,9 +84,9 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> String {
         let space = usize::from(!is_empty);
         if !is_empty && line.chars().count() + space + word.chars().count() > columns {
             lines += &(line + "\n");
-            line = indent.to_owned() + word;
+            line = indent.to_owned() + &word;
         } else {
-            line = line + &" "[..space] + word;
+            line = line + &" "[..space] + &word;
         }
     }
     lines + &line

@@ -36,6 +36,9 @@ mod found {
     /// `error` with its cure.
     pub fn refused(error: &DeviceError) -> Error {
         match error {
+            DeviceError::NoGpu { what, cure } => {
+                Error::question(format!("--device cuda: no GPU: {what} is missing")).with_help(cure)
+            }
             DeviceError::Missing { what, cure } => {
                 Error::question(format!("--device cuda: {what} is missing")).with_help(cure)
             }

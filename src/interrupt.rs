@@ -3,23 +3,47 @@
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::messages;
+
 /// The exit code of a program that a Ctrl-C has ended, as shells count.
-const ENDED: i32 = 130;
+pub const ENDED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static CUT: AtomicBool = AtomicBool::new(false);
 
 /// Lets the first Ctrl-C ask and the second end the program. Where Ctrl-C is ignored, as in the
-/// background, it stays so.
+/// background, it stays so. A command that does not listen is ended by the first.
 pub fn listen() {
     // Without a handler Ctrl-C ends the program, which loses the best so far and nothing else.
     let _ = ctrlc::try_set_handler(|| {
         if ASKED.swap(true, Ordering::Relaxed) {
-            process::exit(ENDED);
+            process::exit(i32::from(ENDED));
         }
+        messages::note("ending with what there is; another Ctrl-C ends at once");
     });
 }
 
-/// Whether somebody has asked to end.
+/// Lets a Ctrl-C end the program at once, saying why nothing is left of its work.
+pub fn end_with(text: &'static str) {
+    // Without a handler Ctrl-C ends the program all the same.
+    let _ = ctrlc::try_set_handler(move || {
+        messages::note(text);
+        process::exit(i32::from(ENDED));
+    });
+}
+
+/// Whether somebody has asked to end. Whoever is told so leaves out what it would have done next:
+/// from then on the answer counts as cut short.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    let asked = ASKED.load(Ordering::Relaxed);
+    if asked {
+        CUT.store(true, Ordering::Relaxed);
+    }
+    asked
+}
+
+/// Whether the answer lacks something because somebody asked to end: it is printed all the same, says
+/// so, and the program ends with [`ENDED`].
+pub fn cut_short() -> bool {
+    CUT.load(Ordering::Relaxed)
 }

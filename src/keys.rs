@@ -52,6 +52,11 @@ pub struct Keys {
     #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "list")]
     pub forward: Option<Vec<Nanos>>,
+    /// Backward time as profilers measure it, B and W together, in place of both; likewise. Split by
+    /// FLOPs where --hidden and --seq are given, else into halves
+    #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "list")]
+    pub backward: Option<Vec<Nanos>>,
     /// B: backward time for the input gradient; likewise
     #[arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(deserialize_with = "list")]
@@ -242,6 +247,7 @@ key_set!(Keys {
     profile: "profile",
     layers: "layers",
     forward: "forward",
+    backward: "backward",
     backward_input: "backward-input",
     backward_weight: "backward-weight",
     hop: "hop",
@@ -277,8 +283,9 @@ key_set!(Keys {
 impl Keys {
     /// These keys, and those of `other` where these say nothing.
     ///
-    /// The ways to give footprints exclude each other, and so do those to give the times of shards, and
-    /// those to give the time of a copy to the host: naming one here drops the others there.
+    /// The ways to give footprints exclude each other, and so do those to give the times of backward
+    /// passes and of shards, and those to give the time of a copy to the host: naming one here drops
+    /// the others there.
     #[must_use]
     pub fn over(self, mut other: Self) -> Self {
         if self.activation.is_some() {
@@ -287,6 +294,12 @@ impl Keys {
         }
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
+        }
+        if self.backward.is_some() {
+            (other.backward_input, other.backward_weight) = (None, None);
+        }
+        if self.backward_input.is_some() || self.backward_weight.is_some() {
+            other.backward = None;
         }
         if self.vocab_s.is_some() || self.vocab_t.is_some() {
             other.vocab_tflops = None;

@@ -7,6 +7,7 @@ mod built_in;
 mod commands;
 mod compare;
 mod draw;
+mod echo;
 mod error;
 mod explain;
 mod files;
@@ -15,6 +16,9 @@ mod gpus;
 mod hardware;
 mod interrupt;
 mod keys;
+mod kinds;
+mod messages;
+mod nearest;
 mod noise;
 mod outcome;
 mod places;
@@ -24,13 +28,13 @@ mod question;
 mod scenario;
 mod sweep;
 mod timelines;
+mod usage;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::commands::Verdict;
 use crate::commands::calibrate::Calibrate;
@@ -58,7 +62,7 @@ A first question:
     --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --hop 527us \\
     --hidden 4096 --heads 32 --seq 1024
 
-Exit codes: 0 done, 1 a check failed, 2 bad input.";
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 cut short by Ctrl-C (what there was is printed).";
 
 #[derive(Parser)]
 #[command(name = "debubble", version, about = ABOUT, after_help = EXAMPLES)]
@@ -90,19 +94,24 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::end(&error),
+    };
     let mut out = BufWriter::new(stdout().lock());
-    let verdict = run(Cli::parse().command, &mut out).and_then(|verdict| {
+    let verdict = run(cli.command, &mut out).and_then(|verdict| {
         out.flush()?;
         Ok(verdict)
     });
     match verdict {
-        Ok(Verdict::Done) => ExitCode::SUCCESS,
-        Ok(Verdict::Missed) => ExitCode::from(1),
         Err(error) if error.is_closed_output() => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error);
-            ExitCode::from(2)
+            messages::error(&error);
+            ExitCode::from(if interrupt::cut_short() { interrupt::ENDED } else { 2 })
         }
+        Ok(_) if interrupt::cut_short() => ExitCode::from(interrupt::ENDED),
+        Ok(Verdict::Done) => ExitCode::SUCCESS,
+        Ok(Verdict::Missed) => ExitCode::from(1),
     }
 }
 
@@ -128,14 +137,4 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         }
     }
     Ok(Verdict::Done)
-}
-
-/// Prints the error with the line of the file it is about.
-fn report(error: &Error) {
-    let mut theme = GraphicalTheme::unicode_nocolor();
-    theme.characters.error = "error:".to_owned();
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = GraphicalReportHandler::new_themed(theme).render_report(&mut text, error);
-    eprint!("{}", text.trim_start());
 }

@@ -19,7 +19,7 @@ use crate::hardware::Hardware;
 use crate::hardware::report::{self, Report};
 use crate::noise::report::{Distributions, NoiseFree};
 use crate::noise::{self, Noise};
-use crate::question::Case;
+use crate::question::{Case, Split, SplitJson};
 
 /// A case and its result.
 pub struct Outcome {
@@ -68,15 +68,20 @@ impl Outcome {
         })
     }
 
-    /// Runs the replicas that were asked for; `done` is called after each.
+    /// Runs the replicas that were asked for, or as many as there are when `stop` says so; `done` is
+    /// called after each.
     ///
     /// # Errors
     /// That of the first replica that has one.
-    pub fn run_replicas(&mut self, done: impl Fn() + Sync) -> Result<(), Error> {
+    pub fn run_replicas(
+        &mut self,
+        done: impl Fn() + Sync,
+        stop: impl Fn() -> bool + Sync,
+    ) -> Result<(), Error> {
         let case = &self.case;
         if let Some((noise, count)) = case.noise.as_ref().zip(self.asked_replicas()) {
             let one = |number| replica(case, noise, number);
-            self.monte_carlo = Some(noise::replicas(count, one, done)?);
+            self.monte_carlo = Some(noise::replicas(count, one, done, stop)?);
         }
         Ok(())
     }
@@ -144,6 +149,7 @@ impl Outcome {
             }),
             fits: self.fits(),
             on_front: self.on_front,
+            backward_split: self.case.split.map(Split::json),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
             explain: self.explanation.as_ref().map(why::Json::from),
@@ -364,6 +370,9 @@ pub struct Json<'a> {
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],
     memory_limit_bytes: Option<LimitsJson>,
+    /// How B and W were split; absent unless they were given together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backward_split: Option<SplitJson>,
     /// Absent where nothing goes to the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_copies: Option<HostCopiesJson>,

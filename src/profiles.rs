@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use calibrate::profile::Element;
+use calibrate::statistics::Verdict;
 use calibrate::{Profile, machine, predict};
 use pipeline::{Placement, Shape};
 
+use crate::echo;
 use crate::error::Error;
 use crate::files;
 use crate::keys::Keys;
+use crate::messages;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest profile file.
@@ -27,6 +30,9 @@ pub fn read(path: &Path) -> Result<Arc<Profile>, Error> {
         return Ok(Arc::clone(profile));
     }
     let profile = Arc::new(parse(path)?);
+    if let Some(text) = doubts(&profile) {
+        messages::note(&format!("profile {}: {text}", echo::path(path)));
+    }
     known.insert(path.to_owned(), Arc::clone(&profile));
     Ok(profile)
 }
@@ -35,6 +41,34 @@ fn parse(path: &Path) -> Result<Profile, Error> {
     let text = files::read_text(path, MAX_PROFILE)?;
     Profile::parse(&text).map_err(|error| {
         Error::scenario(path, &text, error.place, error.message).with_help(error.cure)
+    })
+}
+
+/// What of `profile` its own verdicts call unreliable, in words, if there is any.
+fn doubts(profile: &Profile) -> Option<String> {
+    const MOST: usize = 3;
+    let of_links = profile.links.iter().flat_map(|link| {
+        link.messages
+            .iter()
+            .map(|one| (format!("{} link, {} bytes", link.kind.name(), one.bytes), &one.time))
+    });
+    let all = profile.quantities();
+    let all = all.into_iter().map(|(name, one)| (name.to_owned(), one)).chain(of_links);
+    let bad: Vec<String> = all
+        .map(|(name, one)| (name, one.verdict(profile.half_width)))
+        .filter(|(_, verdict)| *verdict != Verdict::Tight)
+        .map(|(name, verdict)| format!("{name} ({verdict})"))
+        .collect();
+    let named = bad.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match bad.len().checked_sub(MOST) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(" and {more} more"),
+    };
+    (!bad.is_empty()).then(|| {
+        format!(
+            "its own verdict is bad on {named}{more}: times from it may be off; measure again with \
+             `debubble calibrate` on a quiet machine, with --effort thorough"
+        )
     })
 }
 

@@ -1,30 +1,262 @@
-//! Progress of long work, on stderr, where a person watches.
+//! Progress of long work, on stderr: a bar where a person watches a terminal, else a line now and
+//! then. Nothing that takes over two seconds is silent.
 
-use std::time::Duration;
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar over `steps` of `what`; hidden where stderr is no terminal.
-pub fn bar(steps: usize, what: &'static str) -> ProgressBar {
-    // One refresh a second: work of a moment shows no bar worth speaking of.
-    let target = ProgressDrawTarget::stderr_with_hz(1);
-    let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
-    let style = ProgressStyle::with_template("{spinner} {wide_bar} {pos}/{len} {msg}, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.set_message(what);
-    bar.enable_steady_tick(Duration::from_secs(2));
-    bar
+use crate::messages;
+
+/// Work that ends before it needs no line.
+const FIRST: Duration = Duration::from_secs(2);
+/// The least time between two lines.
+const LEAST_GAP: Duration = Duration::from_secs(5);
+/// From so long on, the time is said before work is begun.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How far some work is; shown until it is dropped.
+pub struct Progress(Shown);
+
+enum Shown {
+    Bar(ProgressBar),
+    Lines { count: Arc<Count>, printer: Option<(Sender<()>, JoinHandle<()>)> },
 }
 
-/// A bar over `total` of `what`, of which `done` were done before, with its rate.
-pub fn rated_bar(total: u64, done: u64, what: &'static str) -> ProgressBar {
-    let bar = bar(usize::try_from(total).unwrap_or(usize::MAX), what).with_position(done);
-    let template = "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+/// Progress over `steps` of `what`.
+pub fn bar(steps: usize, what: &'static str) -> Progress {
+    let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+    begin(steps, 0, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {eta} left")
+}
+
+/// Progress over `total` of `what`, of which `done` were done before, with its rate.
+pub fn rated_bar(total: u64, done: u64, what: &'static str) -> Progress {
+    begin(total, done, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left")
+}
+
+fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress {
+    if !stderr().is_terminal() {
+        return Progress(lines(Count::new(total, done, what)));
+    }
+    // One refresh a second: work of a moment shows no bar worth speaking of.
+    let target = ProgressDrawTarget::stderr_with_hz(1);
+    let bar = ProgressBar::with_draw_target(Some(total), target).with_position(done);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
+    bar.set_message(what);
+    bar.enable_steady_tick(FIRST);
     bar.reset_eta();
-    bar
+    Progress(Shown::Bar(bar))
+}
+
+/// Prints lines about `count` from a thread of their own, so that a step that takes long is not silent
+/// either.
+fn lines(count: Count) -> Shown {
+    let count = Arc::new(count);
+    let (stop, stopped) = mpsc::channel::<()>();
+    let watched = Arc::clone(&count);
+    let print = move || {
+        let begun = Instant::now();
+        let mut due = FIRST;
+        while stopped.recv_timeout(due.saturating_sub(begun.elapsed()))
+            == Err(RecvTimeoutError::Timeout)
+        {
+            let elapsed = begun.elapsed();
+            messages::progress(&watched.line(elapsed));
+            due = elapsed + gap(elapsed);
+        }
+    };
+    // Without a thread the work is silent, and done all the same.
+    let thread = thread::Builder::new().name("progress".to_owned()).spawn(print);
+    Shown::Lines { count, printer: thread.ok().map(|thread| (stop, thread)) }
+}
+
+/// How long to wait for the next line after one at `elapsed`: the longer work takes, the longer.
+fn gap(elapsed: Duration) -> Duration {
+    LEAST_GAP.max(elapsed / 10)
+}
+
+/// What of some work is done.
+struct Count {
+    done: AtomicU64,
+    of: AtomicU64,
+    /// What was done before the work began here.
+    before: u64,
+    what: Mutex<String>,
+}
+
+impl Count {
+    fn new(of: u64, before: u64, what: &str) -> Self {
+        let what = Mutex::new(what.to_owned());
+        Self { done: AtomicU64::new(before), of: AtomicU64::new(of), before, what }
+    }
+
+    /// What is said when the work has taken `elapsed`.
+    fn line(&self, elapsed: Duration) -> String {
+        let [done, of] = [&self.done, &self.of].map(|count| count.load(Ordering::Relaxed));
+        let what = self.what.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where the end is not known, what is done goes past what was said.
+        if done > of {
+            return format!("{done} {what}, {} so far", length(elapsed));
+        }
+        let here = done.saturating_sub(self.before);
+        if here == 0 {
+            return format!("{done} of {of} {what}, {} so far", length(elapsed));
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let left = elapsed.mul_f64((of - done) as f64 / here as f64);
+        format!("{done} of {of} {what}, about {} left", length(left))
+    }
+}
+
+/// A length of time as people say it.
+pub fn length(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..90 => format!("{seconds} s"),
+        90..5_400 => format!("{} min", (seconds + 30) / 60),
+        5_400..172_800 => format!("{:.1} h", time.as_secs_f64() / 3600.0),
+        _ => format!("{:.1} days", time.as_secs_f64() / 86_400.0),
+    }
+}
+
+/// Says first that `steps` of `what`, so many of which take a second, will take minutes, if they do.
+pub fn foretell(steps: u128, per_second: u64, what: &str) {
+    if let Some(text) = foretold(steps, per_second, what) {
+        messages::note(&text);
+    }
+}
+
+fn foretold(steps: u128, per_second: u64, what: &str) -> Option<String> {
+    let seconds = u64::try_from(steps / u128::from(per_second.max(1))).unwrap_or(u64::MAX);
+    let time = Duration::from_secs(seconds);
+    (time >= LONG).then(|| {
+        let about = length(time);
+        format!("this takes about {about}: {what}; Ctrl-C ends it with what there is by then")
+    })
+}
+
+impl Progress {
+    /// So many steps more are done.
+    pub fn inc(&self, steps: u64) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.inc(steps),
+            Shown::Lines { count, .. } => drop(count.done.fetch_add(steps, Ordering::Relaxed)),
+        }
+    }
+
+    /// So many steps more are to be done than was known.
+    pub fn add(&self, steps: u64) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.inc_length(steps),
+            Shown::Lines { count, .. } => drop(count.of.fetch_add(steps, Ordering::Relaxed)),
+        }
+    }
+
+    /// So many steps are to be done.
+    pub fn set_length(&self, steps: u64) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.set_length(steps),
+            Shown::Lines { count, .. } => count.of.store(steps, Ordering::Relaxed),
+        }
+    }
+
+    /// So many steps are done.
+    pub fn set_position(&self, steps: u64) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.set_position(steps),
+            Shown::Lines { count, .. } => count.done.store(steps, Ordering::Relaxed),
+        }
+    }
+
+    /// What is done.
+    pub fn set_message(&self, what: String) {
+        match &self.0 {
+            Shown::Bar(bar) => bar.set_message(what),
+            Shown::Lines { count, .. } => {
+                *count.what.lock().unwrap_or_else(PoisonError::into_inner) = what;
+            }
+        }
+    }
+
+    /// The work is over.
+    pub fn finish_and_clear(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        match &mut self.0 {
+            Shown::Bar(bar) => bar.finish_and_clear(),
+            Shown::Lines { printer, .. } => {
+                if let Some((stop, thread)) = printer.take() {
+                    drop(stop);
+                    // A thread that broke down printed what it could.
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_line_says_what_is_done_and_how_long_the_rest_takes() {
+        let count = Count::new(1000, 0, "replicas");
+        assert_eq!(count.line(seconds(2)), "0 of 1000 replicas, 2 s so far");
+        count.done.store(250, Ordering::Relaxed);
+        assert_eq!(count.line(seconds(20)), "250 of 1000 replicas, about 60 s left");
+        assert_eq!(count.line(seconds(200)), "250 of 1000 replicas, about 10 min left");
+        count.done.store(1000, Ordering::Relaxed);
+        assert_eq!(count.line(seconds(80)), "1000 of 1000 replicas, about 0 s left");
+        // An earlier run did half: its time is not counted.
+        let count = Count::new(100, 50, "questions");
+        assert_eq!(count.line(seconds(3)), "50 of 100 questions, 3 s so far");
+        count.done.store(75, Ordering::Relaxed);
+        assert_eq!(count.line(seconds(10)), "75 of 100 questions, about 10 s left");
+        let count = Count::new(1, 0, "passes");
+        count.done.store(5_000, Ordering::Relaxed);
+        assert_eq!(count.line(seconds(7)), "5000 passes, 7 s so far");
+    }
+
+    #[test]
+    fn lines_come_every_few_seconds_at_most_and_ever_more_seldom() {
+        let (mut at, mut count) = (FIRST, 1);
+        while at < seconds(3600) {
+            let next = at + gap(at);
+            assert!(next - at >= seconds(5));
+            (at, count) = (next, count + 1);
+        }
+        assert!((30..60).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn minutes_are_foretold_and_seconds_are_not() {
+        assert_eq!(foretold(59_000, 1_000, "a"), None);
+        let text = foretold(600_000, 1_000, "1000 replicas").unwrap();
+        assert!(text.starts_with("this takes about 10 min: 1000 replicas"), "{text}");
+        assert!(foretold(u128::MAX, 0, "a").unwrap().contains("days"));
+    }
+
+    #[test]
+    fn lengths_are_said_in_the_unit_that_fits() {
+        let lengths = [(5, "5 s"), (89, "89 s"), (120, "2 min"), (7_200, "2.0 h")];
+        for (count, text) in lengths {
+            assert_eq!(length(seconds(count)), text);
+        }
+        assert_eq!(length(seconds(864_000)), "10.0 days");
+    }
 }

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::files;
 use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
+use crate::kinds::{self, Kind};
 use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
 
@@ -129,7 +130,9 @@ impl Scenario {
             (scenario, Some(axes)) => {
                 let place = axes.into_iter().next().map(|axis| axis.place);
                 let message = "this scenario has a [sweep]: it is for `debubble sweep`".to_owned();
-                Err(Error::scenario(file, &scenario.text, place, message))
+                let file = crate::echo::path(file);
+                let cure = format!("`debubble sweep {file} --out rows.csv`, or take the table out");
+                Err(scenario.error_maybe_at(place, message).with_help(cure))
             }
         }
     }
@@ -141,7 +144,10 @@ impl Scenario {
 
     fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Error> {
         let fail = |error: toml::de::Error| {
-            Error::scenario(file, &text, error.span(), error.message().to_owned())
+            let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
+            let wanted = [Kind::Scenario, Kind::Sweep];
+            let error = Error::toml(file, &text, &error, &more);
+            kinds::misplaced(file, &text, &wanted, error)
         };
         let mut table = DeTable::parse(&text).map_err(fail)?;
         let span = table.span();
@@ -175,23 +181,31 @@ impl Scenario {
         Ok((scenario, axes))
     }
 
+    fn error_maybe_at(&self, place: Option<Range<usize>>, message: String) -> Error {
+        Error::scenario(&self.file, &self.text, place, message)
+    }
+
     /// An error at a place of the file.
     #[must_use]
     pub fn error_at(&self, place: Range<usize>, message: String) -> Error {
-        Error::scenario(&self.file, &self.text, Some(place), message)
+        self.error_maybe_at(Some(place), message)
     }
 
     /// An error about `key`, shown where `setting` or the top of the file says it; without such a
     /// place, an error about the question.
     #[must_use]
     pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Error {
-        match key.and_then(|key| setting.places.get(key)) {
-            Some(place) => Error::scenario(&self.file, &self.text, Some(place), message),
+        let error = match key.and_then(|key| setting.places.get(key)) {
+            Some(place) => self.error_at(place, message),
             None => Error::question(match (&setting.name, key) {
-                (Some(name), _) => format!("{name}: {message}"),
+                (Some(name), _) => format!("{}: {message}", crate::echo::clip(name)),
                 (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
                 (None, _) => message,
             }),
+        };
+        match key {
+            Some(key) => error.about(key),
+            None => error,
         }
     }
 }

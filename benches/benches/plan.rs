@@ -7,8 +7,8 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Ground, Machine, Norm, Orders, Price, Recipe,
-    Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero, search,
+    Attention, Biases, Boundary, Cluster, Efficiency, Ground, Loss, Machine, Norm, Orders, Price,
+    Recipe, Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -101,6 +101,7 @@ fn model() -> Transformer {
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention: Attention::Flash,
     };
     Transformer::new(sizes).expect("a model")
@@ -130,6 +131,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
     };

@@ -6,7 +6,15 @@ use thiserror::Error;
 /// Why a device cannot go on.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DeviceError {
-    /// A device, driver or library that is not there.
+    /// No GPU at all, or no driver of one.
+    #[error("there is no GPU: {what} is missing: {cure}")]
+    NoGpu {
+        /// What is missing.
+        what: String,
+        /// What to do about it.
+        cure: String,
+    },
+    /// A device, a library or a version of a driver that is not there.
     #[error("{what} is missing: {cure}")]
     Missing {
         /// What is missing.

@@ -120,6 +120,20 @@ impl Study {
     /// # Errors
     /// That of the first minibatch in number that has one; and where counts are out of range.
     pub fn run(&self, ways: &[Way], done: impl Fn() + Sync) -> Result<Vec<Tally>, FsdpError> {
+        self.run_until(ways, done, || false)
+    }
+
+    /// The same until `stop` says so: of the minibatches that were run by then, and of the first
+    /// always. All ways have the same ones.
+    ///
+    /// # Errors
+    /// As [`Study::run`].
+    pub fn run_until(
+        &self,
+        ways: &[Way],
+        done: impl Fn() + Sync,
+        stop: impl Fn() -> bool + Sync,
+    ) -> Result<Vec<Tally>, FsdpError> {
         count("minibatches", self.minibatches, 1, MAX_MINIBATCHES)?;
         let mut tallies = vec![Tally::default(); ways.len()];
         let mut first = 0;
@@ -128,6 +142,7 @@ impl Study {
             first = block.end;
             let answers: Vec<Result<Vec<Tally>, FsdpError>> = block
                 .into_par_iter()
+                .filter(|minibatch| *minibatch == 0 || !stop())
                 .map(|minibatch| {
                     let answer = self.minibatch(minibatch, ways);
                     done();

@@ -49,7 +49,7 @@ impl FromStr for Limit {
 
     /// Reads `1.5p` (at most six decimals) or a size, `38GiB`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let Some(number) = text.strip_suffix('p') else {
+        let Some(number) = text.strip_suffix(['p', 'P']) else {
             return text.parse().map(Self::Bytes).map_err(|error| match error {
                 UnitError::Missing { text, example, .. } => {
                     let units =

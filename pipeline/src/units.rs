@@ -172,37 +172,35 @@ impl Quantity {
         if unsigned.starts_with('-') {
             return Err(UnitError::Negative { text: owned() });
         }
-        let unit_at = unsigned
-            .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
-            .unwrap_or(unsigned.len());
-        let (number, unit) = (unsigned[..unit_at].replace('_', ""), unsigned[unit_at..].trim());
-        let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
-        if whole.len() + fraction.len() == 0 || fraction.contains('.') {
-            return Err(not_a_number());
-        }
+        let (number, unit) = Decimal::split(unsigned);
+        let decimal = Decimal::read(number).ok_or_else(not_a_number)?;
         if unit.is_empty() {
-            let example = format!("{number}{}", self.units[2].0);
+            let example = format!("{}{}", number.replace('_', ""), self.units[2].0);
             return Err(UnitError::Missing { text: owned(), units: self.listed, example });
         }
-        let Some(&(_, scale)) = self.units.iter().find(|(name, _)| *name == unit) else {
+        let Some(scale) = self.scale(unit) else {
             let unit = unit.to_owned();
             return Err(UnitError::Unknown { text: owned(), unit, units: self.listed });
         };
-        let too_large = || UnitError::TooLarge { text: owned(), limit: self.max_text };
-        if whole.trim_start_matches('0').len() > 19 {
-            return Err(too_large());
+        match decimal.times(scale) {
+            None => Err(not_a_number()),
+            Some((value, has_rest)) if value <= u128::from(self.max) => {
+                Ok((u64::try_from(value).unwrap_or(u64::MAX), has_rest))
+            }
+            Some(_) => Err(UnitError::TooLarge { text: owned(), limit: self.max_text }),
         }
-        let fraction = fraction.trim_end_matches('0');
-        if fraction.len() > 18 {
-            return Err(not_a_number());
-        }
-        let digits = |part: &str| part.bytes().fold(0u128, |n, d| n * 10 + u128::from(d - b'0'));
-        let denominator = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(18));
-        let scaled = (digits(whole) * denominator + digits(fraction)) * u128::from(scale);
-        match u64::try_from(scaled / denominator) {
-            Ok(value) if value <= self.max => Ok((value, scaled % denominator != 0)),
-            _ => Err(too_large()),
-        }
+    }
+
+    /// How many of the smallest unit the unit called `name` has. A name that is all in small or all
+    /// in capital letters is found whatever its case; one that mixes them otherwise is not, for
+    /// `Gb` and `Ms` are other units elsewhere.
+    fn scale(&self, name: &str) -> Option<u64> {
+        // The micro sign and the Greek letter.
+        let name = name.replace(['\u{b5}', '\u{3bc}'], "u");
+        let one_case = !name.contains(|c: char| c.is_ascii_uppercase())
+            || !name.contains(|c: char| c.is_ascii_lowercase());
+        let is_it = |unit: &str| unit == name || one_case && unit.eq_ignore_ascii_case(&name);
+        self.units.iter().find(|(unit, _)| is_it(unit)).map(|(_, scale)| *scale)
     }
 
     /// Prints `value` in the largest unit of which it is at least one, exactly.
@@ -219,10 +217,80 @@ impl Quantity {
     }
 }
 
+/// A decimal number as it is written: digits times a power of ten.
+struct Decimal {
+    digits: u128,
+    power: i32,
+}
+
+impl Decimal {
+    /// The most digits that are read, without zeros at the ends.
+    const MOST_DIGITS: usize = 24;
+    /// From so many powers of ten on, every number but 0 is too large or too small for any unit.
+    const FAR: i32 = 60;
+
+    /// The number at the beginning of `text`, and what follows it.
+    fn split(text: &str) -> (&str, &str) {
+        let plain = |c: char| !c.is_ascii_digit() && c != '.' && c != '_';
+        let mut end = text.find(plain).unwrap_or(text.len());
+        if let Some(exponent) = text[end..].strip_prefix(['e', 'E']).filter(|_| end > 0) {
+            let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let length = digits.bytes().take_while(u8::is_ascii_digit).count();
+            if length > 0 {
+                end = text.len() - digits.len() + length;
+            }
+        }
+        (&text[..end], text[end..].trim())
+    }
+
+    /// The number that `text` writes, such as `12`, `1_000.5` or `1e-3`.
+    fn read(text: &str) -> Option<Self> {
+        let text = text.replace('_', "");
+        let (plain, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
+        let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+        if whole.len() + fraction.len() == 0 || fraction.contains('.') {
+            return None;
+        }
+        let all = [whole, fraction].concat();
+        let digits = all.trim_start_matches('0').trim_end_matches('0');
+        if digits.is_empty() {
+            return Some(Self { digits: 0, power: 0 });
+        }
+        let behind_point = i64::try_from(fraction.len()).ok()?;
+        let zeros = i64::try_from(all.len() - all.trim_end_matches('0').len()).ok()?;
+        // An exponent of more digits than an i64 has is as far off as any.
+        let far = if exponent.starts_with('-') { i64::MIN } else { i64::MAX };
+        let exponent: i64 = exponent.parse().unwrap_or(far);
+        let power = exponent.saturating_sub(behind_point).saturating_add(zeros);
+        let power = power.clamp(i64::from(-Self::FAR), i64::from(Self::FAR));
+        let power = i32::try_from(power).ok()?;
+        if digits.len() > Self::MOST_DIGITS {
+            // Too long to be read exactly, but not too long to be far too large.
+            return (power >= 0).then_some(Self { digits: 1, power: Self::FAR });
+        }
+        let value = digits.bytes().fold(0u128, |n, d| n * 10 + u128::from(d - b'0'));
+        Some(Self { digits: value, power })
+    }
+
+    /// The whole part of this number times `scale`, and whether a fraction was left over; nothing if
+    /// it has too many digits.
+    fn times(&self, scale: u64) -> Option<(u128, bool)> {
+        // At most 10^24 times 2^40: far from the end of the type.
+        let scaled = self.digits.checked_mul(u128::from(scale))?;
+        let ten = 10u128.checked_pow(self.power.unsigned_abs());
+        Some(match (self.power >= 0, ten) {
+            (true, ten) => (ten.map_or(u128::MAX, |ten| scaled.saturating_mul(ten)), false),
+            (false, Some(ten)) => (scaled / ten, scaled % ten != 0),
+            (false, None) => (0, scaled != 0),
+        })
+    }
+}
+
 impl FromStr for Nanos {
     type Err = UnitError;
 
-    /// Reads a decimal number with a unit, `29.718ms`; a fraction of a nanosecond is an error.
+    /// Reads a decimal number with a unit, `29.718ms` or `1e-3s`; a fraction of a nanosecond is an
+    /// error.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         match TIME.read(text)? {
             (_, true) => Err(UnitError::TooFine { text: text.to_owned() }),
@@ -248,14 +316,36 @@ impl fmt::Display for Nanos {
 }
 
 impl fmt::Display for Bytes {
-    /// Prints exactly where a binary unit divides the size, else in bytes: `38GiB`, `1500B`.
+    /// Prints the shortest text that is read as the same size, so that most sizes look as they were
+    /// given: `38GiB`, `40GB`, `74.51GiB`. Of texts that are as short, one without a fraction, then
+    /// one in a larger unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = SIZES[5..].iter().rev();
-        let exact =
-            binary.into_iter().find(|(_, scale)| self.0 > 0 && self.0.is_multiple_of(*scale));
-        let (name, scale) = exact.copied().unwrap_or(("B", 1));
-        f.pad(&format!("{}{name}", self.0 / scale))
+        // From the largest to the smallest; of two that are as large, the binary one first.
+        let mut units = SIZES;
+        units.sort_by_key(|(_, scale)| std::cmp::Reverse(*scale));
+        let texts = units.iter().filter_map(|&(name, scale)| shortest(self.0, scale, name));
+        let best = texts.min_by_key(|text| (text.len(), text.contains('.')));
+        f.pad(&best.unwrap_or_else(|| format!("{}B", self.0)))
     }
+}
+
+/// `value` in units of `scale` with the fewest decimals of which it is the whole part; nothing where
+/// that takes more than three or is less than one of the unit.
+fn shortest(value: u64, scale: u64, name: &str) -> Option<String> {
+    if value < scale {
+        return None;
+    }
+    let (value, scale) = (u128::from(value), u128::from(scale));
+    (0..=3u32).find_map(|decimals| {
+        let ten = 10u128.pow(decimals);
+        let rounded_up = (value * ten).div_ceil(scale);
+        let is_read_back = rounded_up * scale / ten == value;
+        let (whole, rest) = (rounded_up / ten, rounded_up % ten);
+        is_read_back.then(|| match decimals {
+            0 => format!("{whole}{name}"),
+            _ => format!("{whole}.{rest:0width$}{name}", width = decimals as usize),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -292,14 +382,52 @@ mod tests {
     }
 
     #[test]
+    fn units_are_read_as_people_write_them() {
+        for text in ["500us", "500\u{b5}s", "500\u{3bc}s", "500 US", "5e2us", "0.5MS", "5E-4s"] {
+            assert_eq!(text.parse(), Ok(Nanos(500_000)), "{text}");
+        }
+        for text in ["40gb", "40GB", "4e1GB", "+40 gb", "0.04tb", "40000000kb", "40_000MB"] {
+            assert_eq!(text.parse(), Ok(Bytes(40_000_000_000)), "{text}");
+        }
+        assert_eq!("2gib".parse(), Ok(Bytes(2 << 30)));
+        assert_eq!("2GIB".parse(), Ok(Bytes(2 << 30)));
+        assert_eq!("0e99999999999999999999s".parse(), Ok(Nanos(0)));
+        assert_eq!("1e-30GB".parse(), Ok(Bytes(0)));
+        // Gigabits and megaseconds are other units.
+        for text in ["40Gb", "40gB", "40Gib", "1mb/s"] {
+            assert!(matches!(text.parse::<Bytes>(), Err(UnitError::Unknown { .. })), "{text}");
+        }
+        for text in ["5Ms", "5mS", "5m"] {
+            assert!(matches!(text.parse::<Nanos>(), Err(UnitError::Unknown { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_printed_as_it_is_given() {
+        let given = [
+            "0B", "1B", "1500B", "40GB", "38.5GB", "74.51GiB", "1.5GiB", "32GiB", "512MiB", "80GB",
+            "1TiB", "1250GB", "700MB", "1KiB", "1MB",
+        ];
+        for text in given {
+            assert_eq!(text.parse::<Bytes>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
     fn a_bad_quantity_says_what_is_wrong() {
         let message = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
         assert!(message("12").contains("no unit") && message("12").contains("12ms"));
+        assert!(message("1e3").contains("no unit") && message("1e3").contains("1e3ms"));
         assert!(message("12h").contains("unknown unit `h`"));
         assert!(message("-1ms").contains("negative"));
-        assert!(message("0.5ns").contains("finer than one nanosecond"));
-        assert!(message("99999999s").contains("too large"));
-        for junk in ["", "ms", "NaN", "inf", "NaNms", "1.2.3ms", "1e3ms", ".ms"] {
+        for text in ["0.5ns", "1e-10s", "1e-99999999999999999999s"] {
+            assert!(message(text).contains("finer than one nanosecond"), "{text}");
+        }
+        let many = format!("{}s", "12".repeat(99));
+        for text in ["99999999s", "1e30s", "1e99999999999999999999s", &many] {
+            assert!(message(text).contains("too large"), "{text}");
+        }
+        for junk in ["", "ms", "NaN", "inf", "NaNms", "1.2.3ms", "e3ms", ".ms", "1e3e3ms", "_ms"] {
             let text = message(junk);
             assert!(text.contains("not a number") || text.contains("unknown unit"), "{text}");
         }

@@ -84,22 +84,26 @@ impl Costing<'_> {
         })
     }
 
-    /// What each chunk does besides layers. The embedding's lookup is left out: below 0.1 % of a
-    /// layer.
+    /// What each chunk does besides layers.
     fn ends(&self, stages: &[usize]) -> Vec<Times> {
         let Ground { model, recipe, .. } = self.ground;
         let cut = self.setup.cut(recipe);
         let last = stages.len() - 1;
         let own = |(chunk, &stage): (usize, &usize)| {
-            let head = layer::head(model, self.machines[stage], cut);
+            let machine = self.machines[stage];
+            let head = layer::head(model, machine, cut);
+            let embedding = layer::embedding(model, machine, cut);
             match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
                 (true, at_end) if self.has_shards() => {
-                    let norm = layer::last_norm(model, self.machines[stage], cut);
-                    if at_end { norm } else { Times::default() }
+                    let norm = layer::last_norm(model, machine, cut);
+                    let norm = if at_end { norm } else { Times::default() };
+                    norm.plus(embedding.times(1.0 / number(stages.len() as u64)))
                 }
-                (true, _) => head.times(1.0 / number(stages.len() as u64)),
+                (true, _) => head.plus(embedding).times(1.0 / number(stages.len() as u64)),
+                (false, true) if chunk == 0 => head.plus(embedding),
                 (false, true) => head,
+                (false, false) if chunk == 0 => embedding,
                 (false, false) => Times::default(),
             }
         };

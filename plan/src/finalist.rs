@@ -7,7 +7,7 @@
 
 use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
 use sim::Sharing;
-use sim::boundary::{self, Synchronisation};
+use sim::boundary::{self, GradientReduction, Synchronisation};
 use sim::cluster::{self, ClusterError, Seats};
 use sim::engine::{
     self, Communication, Conditions, EngineError, Messages, Offload, Protocol, Run, Setup, Steady,
@@ -90,11 +90,13 @@ impl Ground<'_> {
             boundary: self.recipe.boundary,
             evaluation,
         };
-        let run = finalist.run(&Steady)?;
-        finalist.metrics = run.metrics(0);
-        finalist.step = finalist.evaluation.costed.step(&finalist.metrics, finalist.boundary);
-        finalist.sending = sending(&run, finalist.seats.devices().len());
-        finalist.hold(&run, self.recipe.reserved)?;
+        let boundary = finalist.crossing();
+        let one = engine::run(&Setup { steps: 1, ..finalist.setup(&boundary) }, &Steady)?;
+        finalist.hold(&one, self.recipe.reserved)?;
+        let run = if finalist.steps() > 1 { finalist.run(&Steady)? } else { one };
+        finalist.metrics = run.metrics(finalist.steps() - 1);
+        finalist.step = run.step_time();
+        finalist.sending = sending(&run, finalist.steps() - 1, finalist.seats.devices().len());
         Ok(finalist)
     }
 }
@@ -130,18 +132,42 @@ impl Finalist {
     /// # Errors
     /// If it does not come to its end, or to none that a clock can show.
     pub fn step_under(&self, conditions: &impl Conditions) -> Result<Nanos, EngineError> {
-        let metrics = self.run(conditions)?.metrics(0);
+        let run = self.run(conditions)?;
+        let ends = run.releases.iter().flatten().max();
         // A clock near its end tells no time.
-        if metrics.makespan().0 > u64::MAX / 4 {
+        if ends.is_some_and(|end| end.0 > u64::MAX / 4) {
             return Err(Fault::Overflow { what: "the times" }.into());
         }
-        Ok(self.costed().step(&metrics, self.boundary))
+        Ok(run.step_length(self.steps() - 1))
     }
 
-    /// The passes of a step.
+    /// The passes that the engine runs to know a step.
     #[must_use]
     pub fn passes(&self) -> usize {
-        self.schedule.passes()
+        self.schedule.passes() * self.steps() as usize
+    }
+
+    /// How many steps the engine runs to know one: where stages do not meet, they begin the first
+    /// together and the others as they follow each other.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        match self.boundary {
+            Boundary::Barrier => 1,
+            Boundary::PostValidation => 3,
+        }
+    }
+
+    /// The share of a step, without what lies between two, in which the average stage waits.
+    #[must_use]
+    pub fn bubble_rate(&self) -> f64 {
+        match self.boundary {
+            Boundary::Barrier => self.metrics.bubble_rate_makespan(),
+            Boundary::PostValidation => {
+                let Costed { exchange, optimizer, .. } = *self.costed();
+                let between = exchange.0.saturating_add(optimizer.0);
+                self.metrics.bubble_rate_of(Nanos(self.step.0.saturating_sub(between)))
+            }
+        }
     }
 
     fn run(&self, conditions: &impl Conditions) -> Result<Run, EngineError> {
@@ -149,13 +175,27 @@ impl Finalist {
         engine::run(&self.setup(&boundary), conditions)
     }
 
-    /// What lies between two steps.
-    fn crossing(&self) -> boundary::Boundary {
-        boundary::Boundary {
-            synchronisation: Synchronisation::Barrier,
-            exchange: self.costed().exchange,
-            optimizer: self.costed().optimizer,
-            ..boundary::Boundary::default()
+    /// What lies between two steps. At a barrier gradients are reduced when all have met; under
+    /// post-validation each stage reduces its own when it is done, in a part for each of its chunks,
+    /// and the state hops on in no time.
+    #[must_use]
+    pub fn crossing(&self) -> boundary::Boundary {
+        let Costed { exchange, optimizer, shape, .. } = *self.costed();
+        let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
+        match self.boundary {
+            Boundary::Barrier => boundary::Boundary { exchange, ..none },
+            Boundary::PostValidation => {
+                let chunks = u64::from(shape.chunks_per_stage());
+                let time = Nanos(exchange.0.div_ceil(chunks));
+                boundary::Boundary {
+                    reduction: GradientReduction { time, overlapped: false },
+                    synchronisation: Synchronisation::PostValidation {
+                        failing: Vec::new(),
+                        rollback: Nanos(0),
+                    },
+                    ..none
+                }
+            }
         }
     }
 
@@ -174,12 +214,12 @@ impl Finalist {
             messages: Messages { bytes: self.message() },
             room: None,
             offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
-            steps: 1,
+            steps: self.steps(),
             boundary,
         }
     }
 
-    /// Follows the memory of `run`, in which `reserved` of each device is for buffers.
+    /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
         let boundary = self.crossing();
         let nothing = vec![Bytes(0); self.resident.len()];
@@ -191,7 +231,7 @@ impl Finalist {
             Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
         };
         let memory = costed.with_activations(peaks);
-        let setup = self.setup(&boundary);
+        let setup = Setup { steps: 1, ..self.setup(&boundary) };
         let occupancy = Occupancy::of(run, &setup, footprints, &nothing, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();
@@ -215,10 +255,10 @@ impl Finalist {
     }
 }
 
-/// By stage, how long values take from when they are made until they arrive.
-fn sending(run: &Run, stages: usize) -> Vec<Nanos> {
+/// By stage, how long values of step `step` take from when they are made until they arrive.
+fn sending(run: &Run, step: u32, stages: usize) -> Vec<Nanos> {
     let mut all = vec![Nanos(0); stages];
-    for transfer in &run.transfers {
+    for transfer in run.transfers.iter().filter(|transfer| transfer.step == step) {
         all[transfer.from] += transfer.end - transfer.made;
     }
     all

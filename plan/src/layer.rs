@@ -15,14 +15,26 @@ const SCORE_TRAFFIC: f64 = 8.78;
 /// group has whole: two normalisations, two dropouts with residuals. Fitted; 11 by counting without
 /// fusion.
 const WHOLE_TRAFFIC: f64 = 8.07;
-/// The same for queries, keys and values, which the group shares.
+/// The same for one activation of the size of all queries, for queries, keys and values, which the
+/// group shares.
 const SHARED_TRAFFIC: f64 = 4.48;
 /// The same for the width of the MLP: read and written by the activation function.
 const MLP_TRAFFIC: f64 = 2.0;
+/// The same for queries and keys where they are normalised: read and written, by counting.
+const QK_NORM_TRAFFIC: f64 = 2.0;
 /// The traffic of the backward over that of the forward. Fitted.
 const BACKWARD_TRAFFIC: f64 = 0.923;
-/// Bytes moved for one logit by the loss, forward and backward. Fitted.
-const LOGIT_BYTES: f64 = 5.9;
+/// Bytes moved for one logit by a loss that is one kernel each way, forward and backward together.
+/// Fitted to Zero Bubble's table 4.
+const FUSED_LOGIT_BYTES: f64 = 5.9;
+/// Bytes moved for one logit, forward and backward, by a loss in 32 bits that is a kernel for each
+/// operation. Counted in Megatron-LM's cross entropy: the logits made 32-bit, their maximum, the
+/// difference, its exponential, their sum, the quotient; and the gradient scaled and made 16-bit.
+/// What the vocabulary profile measured is 39 to 49, and 13 to 19.
+const LOGIT_BYTES: [f64; 2] = [38.0, 14.0];
+/// Bytes moved for one parameter of the embedding in every backward: its gradient is written whole and
+/// added up in 32 bits. Fitted to the first stage of the vocabulary profile; 12 by counting.
+const EMBEDDING_BYTES: f64 = 8.9;
 /// Bytes moved for one activation at the head: last normalisation, and its backward.
 const HEAD_BYTES: f64 = 60.0;
 /// Share of the launches of a layer that its forward is; the rest are backward and forward again.
@@ -45,6 +57,18 @@ pub struct Cut {
     /// Whether the tensor group shares the activations between its products too (sequence
     /// parallelism, Korthikanti et al. 2022, section 4.2.2).
     pub sequence_parallel: bool,
+    /// How the loss is computed.
+    pub loss: Loss,
+}
+
+/// How the loss is computed from the logits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Loss {
+    /// A kernel for each operation, in 32 bits, as Megatron-LM does unless told.
+    #[default]
+    Separate,
+    /// One kernel each way.
+    Fused,
 }
 
 /// F, B and W, in seconds.
@@ -231,7 +255,11 @@ fn elementwise(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     let whole = hidden * WHOLE_TRAFFIC / if cut.sequence_parallel { t } else { 1.0 };
     let visited = number(model.experts.map_or(1, |experts| experts.top_k));
     let gate = if model.gated { 1.5 } else { 1.0 };
-    let shared = hidden * SHARED_TRAFFIC + number(model.ffn) * MLP_TRAFFIC * gate * visited;
+    let queries = number(model.heads * model.head_size);
+    let keys = number(model.kv_heads * model.head_size);
+    let normed = if model.qk_norm { (queries + keys) * QK_NORM_TRAFFIC } else { 0.0 };
+    let mlp = number(model.ffn) * MLP_TRAFFIC * gate * visited;
+    let shared = queries * SHARED_TRAFFIC + normed + mlp;
     machine.stream(tokens(model, cut) * HALF * (whole + shared / t))
 }
 
@@ -266,17 +294,38 @@ pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
         return measured.ends;
     }
-    let third = logits(model, machine, cut, number(model.vocabulary));
-    Times { forward: third, backward_input: third, backward_weight: third }
-        .plus(last_norm(model, machine, cut))
+    logits(model, machine, cut, number(model.vocabulary)).plus(last_norm(model, machine, cut))
 }
 
-/// A third of what a device takes for `rows` of the vocabulary, shared by its tensor group: the
-/// product of one direction, and a third of the traffic of the logits.
-fn logits(model: &Transformer, machine: &Machine, cut: Cut, rows: f64) -> f64 {
+/// What a device takes for `rows` of the vocabulary, shared by its tensor group: a product in each
+/// direction, and the traffic of the logits.
+fn logits(model: &Transformer, machine: &Machine, cut: Cut, rows: f64) -> Times {
     let (tokens, columns) = (tokens(model, cut), rows / number(cut.tensor));
     let product = machine.matmul([tokens, columns, number(model.hidden)], 1.0);
-    product + machine.stream(tokens * columns * LOGIT_BYTES) / 3.0
+    let traffic = |bytes: f64| machine.stream(tokens * columns * bytes);
+    // One kernel computes the gradient with the loss, and what is left is a third of each pass.
+    let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
+    let [forward, backward, weight] = match cut.loss {
+        Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
+        Loss::Fused => [third; 3],
+    };
+    Times {
+        forward: product + forward,
+        backward_input: product + backward,
+        backward_weight: product + weight,
+    }
+}
+
+/// What the embedding takes: the gradient of its V/t rows on each device of the tensor group. The
+/// lookup is left out: below 0.1 % of a layer.
+#[must_use]
+pub(crate) fn embedding(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
+    if machine.measured.is_some_and(|measured| measured.is_of(cut)) {
+        // It is in what was measured of the ends.
+        return Times::default();
+    }
+    let own = number(model.vocabulary) * number(model.hidden) / number(cut.tensor);
+    Times { backward_weight: machine.stream(own * EMBEDDING_BYTES), ..Times::default() }
 }
 
 /// What is done once, however the head is shared: the last normalisation.
@@ -299,7 +348,7 @@ pub(crate) fn shard(model: &Transformer, machine: &Machine, cut: Cut, shards: us
         return measured.ends.sum() / 3.0 / count;
     }
     let rows = number(Vocabulary::padded(model.vocabulary, shards)) / count;
-    logits(model, machine, cut, rows)
+    logits(model, machine, cut, rows).sum() / 3.0
 }
 
 /// The longer of two things that run side by side: near each other a little more than that.

@@ -191,8 +191,10 @@ fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
     let queries = number(model.heads * model.head_size);
     let keys = number(model.kv_heads * model.head_size);
     let mlp = number(model.ffn) * visited * if model.gated { 6.0 } else { 4.0 };
+    // What QK norm reads: queries and keys as they were projected.
+    let projected = if model.qk_norm { 2.0 * (queries + keys) } else { 0.0 };
     // Queries and what attention gives; keys and values; inside the MLP.
-    let inner = (4.0 * queries + 4.0 * keys + mlp) / t;
+    let inner = (4.0 * queries + 4.0 * keys + projected + mlp) / t;
     let scores = match (model.attention, recompute) {
         (Attention::Core, Recompute::None) => {
             5.0 * number(model.heads) * number(model.sequence) / t

@@ -19,7 +19,7 @@ pub enum Norm {
 }
 
 /// How attention is computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attention {
     /// Scores of all pairs of tokens are written to memory, as in Megatron-LM before 2023.
     Core,
@@ -58,7 +58,7 @@ pub struct Sizes {
     pub heads: u64,
     /// Heads of keys and values; as many as `heads` without grouped queries.
     pub kv_heads: u64,
-    /// Size of one head; h/a in most models.
+    /// Size of one head; h/a in most models, but any size in Qwen3, Gemma and others.
     pub head_size: u64,
     /// Width of the MLP, or of each expert.
     pub ffn: u64,
@@ -78,6 +78,9 @@ pub struct Sizes {
     pub biases: Biases,
     /// The normalisation before attention and MLP, and behind the last layer.
     pub norm: Norm,
+    /// Whether queries and keys are normalised, head by head, with a scale per unit of a head that
+    /// all heads share (QK norm, as Qwen3 has it).
+    pub qk_norm: bool,
     /// How attention is computed.
     pub attention: Attention,
 }
@@ -102,6 +105,14 @@ pub enum ModelError {
         heads: u64,
         /// Heads of keys and values.
         kv_heads: u64,
+    },
+    /// Sequences beyond the learned positions.
+    #[error("the sequence has {sequence} tokens, but there are only {positions} learned positions")]
+    Positions {
+        /// Learned positions.
+        positions: u64,
+        /// Tokens of a sequence.
+        sequence: u64,
     },
     /// More parameters than can be counted.
     #[error("the model has more than 2^56 parameters")]
@@ -132,9 +143,8 @@ impl Transformer {
     /// Checks `sizes`.
     ///
     /// # Errors
-    /// A size of zero or beyond all models, heads that do not share, more experts visited than
-    /// there
-    /// are.
+    /// A size of zero or beyond all models, heads that do not share, sequences beyond the learned
+    /// positions, more experts visited than there are, or more than 2^56 parameters.
     pub fn new(sizes: Sizes) -> Result<Self, ModelError> {
         let checked = [
             ("layers", sizes.layers, MAX_LAYERS),
@@ -160,6 +170,10 @@ impl Transformer {
         if !heads.is_multiple_of(kv_heads) {
             return Err(ModelError::KvHeads { heads, kv_heads });
         }
+        let Sizes { positions, sequence, .. } = sizes;
+        if (1..sequence).contains(&positions) {
+            return Err(ModelError::Positions { positions, sequence });
+        }
         match sizes.experts {
             Some(Experts { count, top_k }) if top_k > count => {
                 Err(ModelError::TopK { top_k, count })
@@ -169,13 +183,15 @@ impl Transformer {
         }
     }
 
-    /// Parameters of attention in one layer: the projections of queries, keys, values and output.
+    /// Parameters of attention in one layer: the projections of queries, keys, values and output,
+    /// and the scales of QK norm.
     #[must_use]
     pub fn attention_parameters(&self) -> u64 {
         let (queries, keys) = (self.heads * self.head_size, self.kv_heads * self.head_size);
         let weights = self.hidden * (2 * queries + 2 * keys);
         let qkv = if self.biases.qkv { queries + 2 * keys } else { 0 };
-        weights + qkv + if self.biases.output { self.hidden } else { 0 }
+        let output = if self.biases.output { self.hidden } else { 0 };
+        weights + qkv + output + if self.qk_norm { 2 * self.head_size } else { 0 }
     }
 
     /// Parameters of one MLP, or of one expert.

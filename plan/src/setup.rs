@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Choice, Family};
 use thiserror::Error;
 
-use crate::layer::Cut;
+use crate::layer::{Cut, Loss};
 use crate::machine::Machine;
 use crate::model::{Recompute, Transformer, number};
 
@@ -108,6 +108,7 @@ impl Setup {
             expert: self.expert,
             microbatch: self.microbatch,
             sequence_parallel: recipe.sequence_parallel && self.tensor > 1,
+            loss: recipe.loss,
         }
     }
 
@@ -143,6 +144,8 @@ pub struct Recipe {
     pub scatter_gather: bool,
     /// Whether gradients are reduced while the last microbatch's backward runs.
     pub overlap_gradients: bool,
+    /// How the loss is computed.
+    pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
     /// What the framework, its libraries and their buffers hold on each device.
@@ -154,8 +157,26 @@ pub struct Recipe {
 pub enum Boundary {
     /// All wait for the last: a step takes the makespan.
     Barrier,
-    /// Post-validation (Zero Bubble, section 4): a step takes the longest span of a stage.
+    /// Post-validation that never fails (Zero Bubble, section 4): a step takes the longest span of a
+    /// stage by replay, and by the engine what three steps in a row take.
     PostValidation,
+}
+
+impl Boundary {
+    /// The name in files, as in those of simulations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Barrier => "barrier",
+            Self::PostValidation => "post-validation",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Barrier, Self::PostValidation].into_iter().find(|one| one.name() == name)
+    }
 }
 
 /// Why a set-up is none, before anything is computed.

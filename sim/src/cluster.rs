@@ -31,15 +31,21 @@ impl Bandwidth {
 impl FromStr for Bandwidth {
     type Err = BandwidthError;
 
-    /// Reads a size per second, `300GB/s`, or bits per second, `200Gbit/s`.
+    /// Reads a size per second, `300GB/s`, or bits per second, `200Gbit/s` or `200Gbps`. A small `b`
+    /// alone, as in `300gb/s`, may mean either and is refused.
     fn from_str(text: &str) -> Result<Self, BandwidthError> {
         let malformed = || BandwidthError::Malformed { text: text.to_owned() };
-        let size = text.trim().strip_suffix("/s").ok_or_else(malformed)?;
-        let (size, per_byte) = match size.strip_suffix("bit") {
-            Some(number) => (format!("{number}B"), 8),
-            None => (size.to_owned(), 1),
+        let text = text.trim();
+        let bits = ["bit/s", "bps"].into_iter().find_map(|unit| text.strip_suffix(unit));
+        let bytes = ["/s", "ps"].into_iter().find_map(|unit| text.strip_suffix(unit));
+        let (size, per_byte) = match (bits, bytes) {
+            (Some(number), _) => (number, 8),
+            (None, Some(size)) => (size.strip_suffix('B').ok_or_else(malformed)?, 1),
+            (None, None) => return Err(malformed()),
         };
-        let size: Bytes = size.parse().map_err(|_| malformed())?;
+        // The prefix in either case.
+        let size = ["B", "b"].into_iter().find_map(|b| format!("{size}{b}").parse().ok());
+        let size: Bytes = size.ok_or_else(malformed)?;
         Ok(Self::new(size.0 / per_byte)?)
     }
 }

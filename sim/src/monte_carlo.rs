@@ -87,11 +87,29 @@ pub fn run(
     replicas: u64,
     metrics: impl Fn(u64) -> Metrics + Sync,
 ) -> Result<MonteCarlo, ReplicaCount> {
+    run_until(replicas, || false, metrics)
+}
+
+/// The same until `stop` says so: of those that were run by then, and of replica 0 always. Which
+/// those are depends on threads, and not on what they came to.
+///
+/// # Errors
+/// If `replicas` is 0 or above [`MAX_REPLICAS`].
+pub fn run_until(
+    replicas: u64,
+    stop: impl Fn() -> bool + Sync,
+    metrics: impl Fn(u64) -> Metrics + Sync,
+) -> Result<MonteCarlo, ReplicaCount> {
     check(replicas)?;
-    let one = |replica| Replica::of(&metrics(u64::from(replica)));
+    let one = |replica: u32| match replica > 0 && stop() {
+        true => Replica::NOT_RUN,
+        false => Replica::of(&metrics(u64::from(replica))),
+    };
     // Counted in 32 bits, a range has a known length, and the results are written in place.
     let count = u32::try_from(replicas).unwrap_or(u32::MAX);
-    let all: Vec<Replica> = (0..count).into_par_iter().map(one).collect();
+    let mut all: Vec<Replica> = (0..count).into_par_iter().map(one).collect();
+    all.retain(|one| !one.bubble_rate.is_nan());
+    let replicas = all.len() as u64;
     let times = |of: fn(&Replica) -> u64| Summary::of(all.iter().map(of).collect(), nanos);
     let rates = |of: fn(&Replica) -> f64| Summary::of(all.iter().map(of).collect(), |rate| rate);
     Ok(MonteCarlo {
@@ -112,6 +130,10 @@ struct Replica {
 }
 
 impl Replica {
+    /// One that was left out: no bubble rate is NaN.
+    const NOT_RUN: Self =
+        Self { span: 0, makespan: 0, bubble_rate: f64::NAN, bubble_rate_makespan: f64::NAN };
+
     fn of(metrics: &Metrics) -> Self {
         Self {
             span: metrics.span().0,

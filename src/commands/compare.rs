@@ -42,6 +42,7 @@ pub struct Compare {
     json: bool,
     /// Write a picture of both timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Exit with code 1 if the predicted span or makespan is off by more than this share of the
     /// measured

@@ -65,6 +65,7 @@ impl Export {
         let case = question::case(&scenario, setting, rule)?;
         let mut notes = Notes::default();
         notes.add_ignored(setting, rule);
+        notes.of_settings.extend(case.split.map(question::Split::note));
         notes.print();
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,

@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::hardware;
 use crate::keys::Keys;
+pub use crate::messages::note;
 use crate::noise;
 use crate::question::{self, Case, Rule};
 use crate::scenario::{Scenario, Setting};
@@ -61,13 +62,13 @@ impl Asked {
         for setting in &mut scenario.settings {
             setting.overrule(self.keys.clone());
         }
+        let mut settings = std::mem::take(&mut scenario.settings);
+        settings
+            .iter_mut()
+            .try_for_each(|setting| question::resolve_backward(&scenario, setting))?;
+        scenario.settings = settings;
         Ok(scenario)
     }
-}
-
-/// Says something on stderr that is neither result nor error.
-pub fn note(text: &str) {
-    eprintln!("note: {text}");
 }
 
 /// What is worth saying about the questions, each thing once.

@@ -8,6 +8,7 @@ use sim::explain::{Causes, Link, Summary, Waits};
 
 use crate::error::Error;
 use crate::outcome::{self, Outcome};
+use crate::progress::Progress;
 use levers::Levers;
 
 /// Why the stages of a case wait.
@@ -23,12 +24,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains `outcome`.
+    /// Explains `outcome`, and tells `bar` of every run that it takes.
     ///
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
-    pub fn of(outcome: &Outcome) -> Result<Self, Error> {
+    pub fn of(outcome: &Outcome, bar: &Progress) -> Result<Self, Error> {
         let case = &outcome.case;
+        bar.add(1);
         let run = outcome::recorded(outcome)?;
         let causes = match &case.hardware {
             Some(hardware) => Causes::of_engine(&hardware.setup(case), &run)
@@ -39,7 +41,8 @@ impl Explanation {
         let devices = outcome.devices();
         let path = Waits::new(&case.schedule, &run, &devices).critical_path();
         let summary = path.summary(case.schedule.shape().stages());
-        let levers = Levers::of(outcome, causes.cost)?;
+        bar.inc(1);
+        let levers = Levers::of(outcome, causes.cost, bar)?;
         Ok(Self { causes, path: path.links, summary, levers })
     }
 }

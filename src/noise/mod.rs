@@ -149,7 +149,8 @@ pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Faul
     Ok(steady.metrics(case.schedule.shape(), &timeline))
 }
 
-/// Runs `count` replicas, timed by `metrics`; `done` is called after each.
+/// Runs `count` replicas, timed by `metrics`, or as many as there are when `stop` says so; `done` is
+/// called after each.
 ///
 /// # Errors
 /// That of the first replica in number that has one.
@@ -157,9 +158,10 @@ pub fn replicas(
     count: u64,
     metrics: impl Fn(u64) -> Result<Metrics, Error> + Sync,
     done: impl Fn() + Sync,
+    stop: impl Fn() -> bool + Sync,
 ) -> Result<MonteCarlo, Error> {
     let failed: Mutex<Option<(u64, Error)>> = Mutex::new(None);
-    let result = monte_carlo::run(count, |replica| {
+    let result = monte_carlo::run_until(count, stop, |replica| {
         let metrics = metrics(replica).unwrap_or_else(|error| {
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.as_ref().is_none_or(|(first, _)| replica < *first) {

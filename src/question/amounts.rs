@@ -74,8 +74,10 @@ pub fn costs(
         Ok::<_, Fault>(times)
     };
     let f = by_chunk("forward", &keys.forward)?.into_iter();
-    let b = by_chunk("backward-input", &keys.backward_input)?;
-    let w = by_chunk("backward-weight", &keys.backward_weight)?;
+    // Errors name what the user wrote.
+    let named = |apart| if keys.backward.is_some() { "backward" } else { apart };
+    let b = by_chunk(named("backward-input"), &keys.backward_input)?;
+    let w = by_chunk(named("backward-weight"), &keys.backward_weight)?;
     let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
         forward,
         backward_input,

@@ -1,6 +1,6 @@
 //! What is wrong with a question, at the key that is to blame.
 
-use pipeline::{Bytes, Fault, Limit, Shape};
+use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
 use super::Rule;
 use crate::error::Error;
@@ -35,7 +35,8 @@ pub fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(
     }
     let flags: Vec<String> = missing.iter().map(|key| format!("--{key}")).collect();
     let message = format!("the question is incomplete: {} missing", flags.join(", "));
-    let cure = "times carry units, as in --forward 29.718ms; every flag is also a scenario key";
+    let cure = "times carry units, as in --forward 29.718ms; --backward gives B and W together; every \
+                flag is also a scenario key";
     Err(scenario.error(setting, None, message).with_help(cure))
 }
 
@@ -142,18 +143,28 @@ pub fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Faul
         true => bytes.to_string(),
         false => format!("{} chunk activations", bytes.0),
     };
+    let told = |stage: usize| match keys_told(setting, rule) {
+        [] => None,
+        [all] => Some(all.to_string()),
+        each => each.get(stage).map(Limit::to_string),
+    };
+    // A limit in the unit it was given in, and what it comes to where that is another one.
+    let limit_of = |stage: usize, limit: &Bytes| match told(stage) {
+        Some(told) if told != amount(limit) => format!("{told}, {}", amount(limit)),
+        _ => amount(limit),
+    };
     let name = rule.name();
     let message = match fault {
         Fault::BelowOneMicrobatch { stage, needs, limit } => format!(
             "{name}: the memory limit is {}, but one microbatch alone takes {} on stage {stage}",
-            amount(limit),
+            limit_of(*stage, limit),
             amount(needs)
         ),
         Fault::Infeasible { stage, pass, needs, limit, .. } => format!(
             "{name} finds no order under the memory limit: stage {stage} would need {} to run \
              {pass}, but the limit is {}",
             amount(needs),
-            amount(limit)
+            limit_of(*stage, limit)
         ),
         Fault::Needs { .. } | Fault::Zero { .. } => fault.to_string(),
         _ => format!("{name}: {fault}"),
@@ -164,6 +175,14 @@ pub fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Faul
             error.with_help(format!("the limit must be at least {}", amount(needs)))
         }
         _ => error,
+    }
+}
+
+/// The memory limits that `rule` keeps to, as `setting` gives them; none where it has its own.
+fn keys_told<'a>(setting: &'a Setting, rule: &Rule) -> &'a [Limit] {
+    match rule.family().map(|family| family.about().limit) {
+        Some(LimitUse::Own(_)) => &[],
+        _ => setting.keys.memory_limit.as_deref().unwrap_or_default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! From keys to problems and schedules: what a setting asks, made whole and checked.
 
 mod amounts;
+mod backward;
 mod checks;
 mod copies;
 mod notes;
@@ -9,9 +10,10 @@ mod searched;
 mod vocabulary;
 
 use pipeline::{
-    Bytes, Family, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
+    Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
 };
 
+pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use copies::{Ratio, offloaded};
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
@@ -46,6 +48,10 @@ pub struct Case {
     pub schedule: Schedule,
     /// The memory limits in bytes, if there are any.
     pub limits: Option<Limits>,
+    /// The same as they were given: one for all stages, or one per stage.
+    pub told_limits: Vec<Limit>,
+    /// How B and W were split, if they were given together.
+    pub split: Option<Split>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
     /// What it runs on, if the question says.
@@ -174,6 +180,8 @@ fn case_of(
         has_footprints,
         schedule,
         limits,
+        told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
+        split: Split::of(&setting.keys)?,
         noise,
         hardware,
         steady: amounts::steady(&setting.keys, rule),

@@ -3,7 +3,7 @@
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::{Rule, amounts};
+use super::{Rule, Split, amounts};
 use crate::hardware;
 use crate::keys::Keys;
 use crate::scenario::Setting;
@@ -107,15 +107,22 @@ fn ignored_by_search(setting: &Setting) -> Vec<String> {
 /// What is taken for granted where the keys of `setting` leave it open, in words.
 pub fn assumed(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
+    // A profile that cannot be read is an error elsewhere.
+    let split = Split::of(keys).ok().flatten().map(Split::note);
+    split.into_iter().chain(of_memory(keys)).collect()
+}
+
+/// What is taken for granted of memory.
+fn of_memory(keys: &Keys) -> Option<String> {
     if !has_footprints(keys) {
         let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \
                     memory is counted in chunk activations, each held whole until its W";
-        return vec![note.to_owned()];
+        return Some(note.to_owned());
     }
     if limit_in_bytes(keys).is_some() && !hardware::measures_bytes(keys) {
         let note = "activations are bytes per layer and token, and so is the memory limit: give \
                     --layers-per-stage and --microbatch-size to count whole stages";
-        return vec![note.to_owned()];
+        return Some(note.to_owned());
     }
-    Vec::new()
+    None
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use pipeline::{Family, LeftOut, Placement, Schedule};
 
+use crate::echo;
 use crate::error::Error;
 use crate::files;
+use crate::nearest;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
@@ -66,9 +68,9 @@ fn unknown(name: &str) -> Error {
     if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
         return Error::question(format!("{name} is not offered: {why}"));
     }
-    let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED]);
-    let nearest = names.min_by_key(|one| strsim::damerau_levenshtein(one, name)).unwrap_or("");
-    Error::question(format!("there is no schedule `{name}`: did you mean `{nearest}`?"))
+    let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED, ALL]);
+    let near = nearest::question(name, names);
+    Error::question(format!("there is no schedule `{}`{near}", echo::clip(name)))
         .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
 }
 
@@ -131,7 +133,7 @@ pub fn selected(scenario: &Scenario, setting: &Setting) -> Result<Vec<Selected>,
 /// The rule called `name`; what is wrong with it is said where `setting` names it.
 fn rule(scenario: &Scenario, setting: &Setting, name: &str) -> Result<Rule, Error> {
     match Rule::named(name) {
-        Err(Error::Question { message, help }) => {
+        Err(Error::Question { message, help, .. }) => {
             let error = scenario.error(setting, Some("schedule"), message);
             Err(match help {
                 Some(help) => error.with_help(help),

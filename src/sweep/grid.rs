@@ -253,7 +253,8 @@ impl Grid {
         for (axis, &place) in self.axes.iter().zip(&places) {
             keys = keys.or(self.at(axis, place)?);
         }
-        let setting = part.setting.with(keys.over(part.setting.keys.clone()));
+        let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
+        question::resolve_backward(&self.scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
         Ok(Question { setting, rule, places })
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{Checksum, lock};
 use crate::error::Error;
+use crate::files;
 
 /// How long rows may be in memory of the system alone.
 const SYNC: Duration = Duration::from_secs(1);
@@ -42,10 +43,7 @@ impl Journal {
     /// journal with another one is refused, and so is one that another process writes.
     pub fn open(out: &Path, identity: &str) -> Result<Self, Error> {
         let path = beside(out, ".partial");
-        let fail = |cause| Error::Write { path: path.clone(), cause };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(fail)?;
-        }
+        files::check_folder(&path)?;
         let file = lock::open(&path)?;
         let line = format!("{identity}\n");
         let begin = (line.len() + lock::HOLDER) as u64;

@@ -26,9 +26,9 @@ pub fn check_answers(grid: &Grid) -> Result<(), Error> {
         return Ok(());
     }
     Err(match first {
-        Error::Question { message, help } => {
+        Error::Question { message, help, key } => {
             let message = format!("no question of the sweep has an answer. The first: {message}");
-            Error::Question { message, help }
+            Error::Question { message, help, key }
         }
         other => other,
     })

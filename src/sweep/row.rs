@@ -37,7 +37,7 @@ pub fn answer(grid: &Grid, columns: &Columns, index: u64, replay: &mut Replay, r
     let case = question::case(&grid.scenario, &question.setting, question.rule);
     let outcome = case.and_then(|case| {
         let mut outcome = Outcome::of(case, replay)?;
-        outcome.run_replicas(|| {})?;
+        outcome.run_replicas(|| {}, || false)?;
         Ok(outcome)
     });
     match outcome {

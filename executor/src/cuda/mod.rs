@@ -27,9 +27,12 @@ mod host_copies;
 mod kernels;
 mod launch;
 mod layout;
+mod libraries;
 mod memory;
 #[cfg(feature = "nccl")]
 mod nccl;
+#[cfg(feature = "nccl")]
+mod nccl_library;
 mod ops;
 mod partition;
 mod probe;
@@ -44,6 +47,7 @@ mod uploads;
 pub use element::{Bf16, Element};
 pub use handed::Handed;
 pub use host_copies::HostCopies;
+pub use libraries::loaded_libraries;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
 pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};

@@ -15,7 +15,7 @@ use super::device::{Gpu, Queue};
 use super::element::Element;
 use super::handed::Handed;
 use super::memory::Buffer;
-use super::probe;
+use super::nccl_library::{Functions, nccl};
 use super::stage::Cuda;
 use crate::error::DeviceError;
 
@@ -44,6 +44,7 @@ pub enum Transfer<E> {
 /// The ranks of a job, one GPU each, joined to send each other tensors. Aborted when dropped: drop it
 /// only after its transfers are done, unless something failed.
 pub struct Peers {
+    nccl: &'static Functions,
     comm: nc::ncclComm_t,
     gpu: Arc<Gpu>,
     rank: usize,
@@ -78,9 +79,10 @@ fn error(call: &'static str, result: nc::ncclResult_t, comm: nc::ncclComm_t) -> 
         // SAFETY: NCCL's texts end in 0 and live until its next call on this thread.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
-    // SAFETY: NCCL has answered, so it is loaded; `comm` lives, or is null, which is allowed.
+    let Ok(nccl) = nccl() else { return failed(call, format!("{result:?}")) };
+    // SAFETY: `comm` lives, or is null, which is allowed.
     let (what, last) =
-        unsafe { (words(nc::ncclGetErrorString(result)), words(nc::ncclGetLastError(comm))) };
+        unsafe { (words((nccl.get_error_string)(result)), words((nccl.get_last_error)(comm))) };
     failed(call, [what, last].join(" ").trim())
 }
 
@@ -101,10 +103,10 @@ fn begun(
 /// # Errors
 /// There is none.
 pub fn version() -> Result<i32, DeviceError> {
-    probe::nccl()?;
     let mut version = 0;
-    // SAFETY: NCCL is there.
-    begun("ncclGetVersion", unsafe { nc::ncclGetVersion(&mut version) }, ptr::null_mut())?;
+    let nccl = nccl()?;
+    // SAFETY: the version is written before it is read.
+    begun("ncclGetVersion", unsafe { (nccl.get_version)(&mut version) }, ptr::null_mut())?;
     Ok(version)
 }
 
@@ -113,10 +115,10 @@ pub fn version() -> Result<i32, DeviceError> {
 /// # Errors
 /// NCCL is missing, or finds no network interface.
 pub fn unique_id() -> Result<[u8; UNIQUE_ID_BYTES], DeviceError> {
-    version()?;
+    let nccl = nccl()?;
     let mut id = nc::ncclUniqueId { internal: [0; UNIQUE_ID_BYTES] };
-    // SAFETY: NCCL is there.
-    begun("ncclGetUniqueId", unsafe { nc::ncclGetUniqueId(&mut id) }, ptr::null_mut())?;
+    // SAFETY: there is room for the name.
+    begun("ncclGetUniqueId", unsafe { (nccl.get_unique_id)(&mut id) }, ptr::null_mut())?;
     Ok(id.internal.map(|byte| byte.to_ne_bytes()[0]))
 }
 
@@ -148,7 +150,7 @@ impl Drop for Peers {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // SAFETY: made by `join`, and aborted here alone.
-        let _ = unsafe { nc::ncclCommAbort(self.comm) };
+        let _ = unsafe { (self.nccl.comm_abort)(self.comm) };
     }
 }
 
@@ -165,7 +167,7 @@ impl Peers {
         ranks: usize,
         patience: Duration,
     ) -> Result<Self, DeviceError> {
-        version()?;
+        let nccl = nccl()?;
         let number = |n: usize| {
             c_int::try_from(n).map_err(|_| failed("ncclCommInitRankConfig", format!("rank {n}")))
         };
@@ -176,16 +178,16 @@ impl Peers {
         let mut config = config();
         let mut comm = ptr::null_mut();
         cuda.gpu.bind()?;
-        // SAFETY: NCCL is there; the configuration is whole.
+        // SAFETY: the configuration is whole.
         let result = unsafe {
             let (all, this) = (number(ranks)?, number(rank)?);
-            nc::ncclCommInitRankConfig(&mut comm, all, id, this, &mut config)
+            (nccl.comm_init_rank_config)(&mut comm, all, id, this, &mut config)
         };
         if comm.is_null() {
             begun("ncclCommInitRankConfig", result, comm)?;
             return Err(failed("ncclCommInitRankConfig", "no communicator"));
         }
-        let peers = Self { comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, patience };
+        let peers = Self { nccl, comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, patience };
         begun("ncclCommInitRankConfig", result, comm)?;
         peers.wait("ncclCommInitRankConfig")?;
         Ok(peers)
@@ -210,7 +212,7 @@ impl Peers {
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         let mut state = nc::ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives.
-        let asked = unsafe { nc::ncclCommGetAsyncError(self.comm, &mut state) };
+        let asked = unsafe { (self.nccl.comm_get_async_error)(self.comm, &mut state) };
         begun("ncclCommGetAsyncError", asked, self.comm)?;
         begun("NCCL, in the background,", state, self.comm)?;
         Ok(state == nc::ncclResult_t::ncclSuccess)
@@ -283,11 +285,11 @@ impl<E: Element> Cuda<E> {
             .into_iter()
             .map(|transfer| self.ready(peers, transfer))
             .collect::<Result<_, _>>()?;
-        // SAFETY: NCCL is there, or there would be no peers.
-        begun("ncclGroupStart", unsafe { nc::ncclGroupStart() }, peers.comm)?;
+        // SAFETY: needs nothing.
+        begun("ncclGroupStart", unsafe { (peers.nccl.group_start)() }, peers.comm)?;
         let posted = ready.iter().try_for_each(|transfer| self.post(peers, transfer));
         // SAFETY: as above. A group begun must end, whatever came between.
-        let ended = begun("ncclGroupEnd", unsafe { nc::ncclGroupEnd() }, peers.comm);
+        let ended = begun("ncclGroupEnd", unsafe { (peers.nccl.group_end)() }, peers.comm);
         posted.and(ended)?;
         peers.wait("ncclGroupEnd")?;
         let mut received = Vec::new();
@@ -328,12 +330,14 @@ impl<E: Element> Cuda<E> {
             match transfer {
                 Ready::Send(to, tensor) => {
                     let from = tensor.memory.address() as *const _;
-                    let result = nc::ncclSend(from, tensor.len(), kind, *to, peers.comm, stream);
+                    let result =
+                        (peers.nccl.send)(from, tensor.len(), kind, *to, peers.comm, stream);
                     begun("ncclSend", result, peers.comm)
                 }
                 Ready::Receive(from, tensor) => {
                     let to = tensor.memory.address() as *mut _;
-                    let result = nc::ncclRecv(to, tensor.len(), kind, *from, peers.comm, stream);
+                    let result =
+                        (peers.nccl.receive)(to, tensor.len(), kind, *from, peers.comm, stream);
                     begun("ncclRecv", result, peers.comm)
                 }
             }
@@ -343,6 +347,7 @@ impl<E: Element> Cuda<E> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::skipped;
     use super::*;
 
     /// NCCL says its version and makes names without a GPU, where it is installed.
@@ -356,10 +361,7 @@ mod tests {
                     Err(error) => println!("no unique id here: {error}"),
                 }
             }
-            Err(DeviceError::Missing { what, cure }) => {
-                println!("skipped: {what} is missing: {cure}");
-                assert!(!cure.is_empty());
-            }
+            Err(none @ DeviceError::Missing { .. }) => skipped(&none),
             Err(other) => panic!("{other}"),
         }
     }

@@ -3,11 +3,13 @@
 #![allow(unsafe_code)] // calls into the driver, and loads libraries to see whether they are there
 
 use std::ffi::{CStr, c_char};
+use std::sync::Mutex;
 
 use cudarc::{cublaslt::sys as lt, driver::sys as cu, nvrtc::sys as rtc};
 use pipeline::Bytes;
 
 use super::call::driver;
+use super::libraries::{CUBLASLT, NVRTC, driver_is_for, known};
 use crate::error::DeviceError;
 
 /// A GPU.
@@ -44,50 +46,33 @@ fn driver_name(module: Option<String>, version: i32) -> String {
 /// The oldest driver that has every function used here: CUDA 12.8.
 const OLDEST_DRIVER: i32 = 12_080;
 
-const LIBRARY_CURE: &str = "install the CUDA toolkit, or the wheel, and let LD_LIBRARY_PATH name \
-                            its folder (site-packages/nvidia/cu13/lib) before the program starts";
-
 fn missing(what: &str, cure: &str) -> DeviceError {
     DeviceError::Missing { what: what.to_owned(), cure: cure.to_owned() }
 }
 
+fn no_gpu(what: &str, cure: &str) -> DeviceError {
+    DeviceError::NoGpu { what: what.to_owned(), cure: cure.to_owned() }
+}
+
 /// NVRTC can be loaded.
 pub(crate) fn nvrtc() -> Result<(), DeviceError> {
+    static FOUND: Mutex<Option<Result<(), DeviceError>>> = Mutex::new(None);
     // SAFETY: loads a library, as its first use would.
-    match unsafe { rtc::is_culib_present() } {
-        true => Ok(()),
-        false => Err(missing("NVRTC (libnvrtc)", LIBRARY_CURE)),
-    }
+    known(&FOUND, &NVRTC, || unsafe { rtc::is_culib_present() })
 }
 
 /// cuBLASLt can be loaded.
 pub(crate) fn cublaslt() -> Result<(), DeviceError> {
+    static FOUND: Mutex<Option<Result<(), DeviceError>>> = Mutex::new(None);
     // SAFETY: as above.
-    match unsafe { lt::is_culib_present() } {
-        true => Ok(()),
-        false => Err(missing("cuBLASLt (libcublasLt)", LIBRARY_CURE)),
-    }
-}
-
-/// NCCL can be loaded.
-#[cfg(feature = "nccl")]
-pub(crate) fn nccl() -> Result<(), DeviceError> {
-    // SAFETY: as above.
-    match unsafe { cudarc::nccl::sys::is_culib_present() } {
-        true => Ok(()),
-        false => Err(missing(
-            "NCCL (libnccl.so)",
-            "install NCCL; where there is only libnccl.so.2, as in its wheel \
-             (site-packages/nvidia/nccl/lib), link libnccl.so to it in a folder of LD_LIBRARY_PATH",
-        )),
-    }
+    known(&FOUND, &CUBLASLT, || unsafe { lt::is_culib_present() })
 }
 
 /// The driver is there, new enough, and begun: how many GPUs it has, and its CUDA.
 fn start_driver() -> Result<(i32, i32), DeviceError> {
     let no_driver = || {
         let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
-        missing("the NVIDIA driver (libcuda)", cure)
+        no_gpu("the NVIDIA driver (libcuda)", cure)
     };
     // SAFETY: as above.
     if !unsafe { cu::is_culib_present() } {
@@ -100,6 +85,10 @@ fn start_driver() -> Result<(i32, i32), DeviceError> {
     if begun == cu::CUresult::CUDA_ERROR_STUB_LIBRARY {
         return Err(no_driver());
     }
+    if begun == cu::CUresult::CUDA_ERROR_NO_DEVICE {
+        let cure = "nvidia-smi should list one; CUDA_VISIBLE_DEVICES may hide it";
+        return Err(no_gpu("a GPU that the driver knows", cure));
+    }
     driver("cuDriverGetVersion", versioned)?;
     if version < OLDEST_DRIVER {
         let what = format!(
@@ -111,11 +100,8 @@ fn start_driver() -> Result<(i32, i32), DeviceError> {
         );
         return Err(missing(&what, "update the NVIDIA driver"));
     }
-    if begun == cu::CUresult::CUDA_ERROR_NO_DEVICE {
-        let cure = "nvidia-smi should list one; CUDA_VISIBLE_DEVICES may hide it";
-        return Err(missing("a GPU", cure));
-    }
     driver("cuInit", begun)?;
+    driver_is_for(u32::try_from(version / 1000).unwrap_or(0));
     // SAFETY: the driver has begun.
     driver("cuDeviceGetCount", unsafe { cu::cuDeviceGetCount(&mut count) })?;
     Ok((count, version))
@@ -164,8 +150,8 @@ fn device(ordinal: usize, version: i32) -> Result<(cu::CUdevice, DeviceInfo), De
 /// The GPUs, in the driver's order.
 ///
 /// # Errors
-/// [`DeviceError::Missing`], with the cure, if there is no driver, no GPU, or a library that the
-/// kernels need cannot be loaded.
+/// [`DeviceError::NoGpu`], with the cure, if there is no driver or no GPU; [`DeviceError::Missing`] if
+/// the driver is too old, or a library that the kernels need cannot be found.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let (count, version) = start_driver()?;
     nvrtc()?;
@@ -200,7 +186,7 @@ mod tests {
     fn without_a_gpu_the_answer_names_what_is_missing_and_a_cure() {
         match devices() {
             Ok(found) => assert!(!found.is_empty()),
-            Err(DeviceError::Missing { what, cure }) => {
+            Err(DeviceError::NoGpu { what, cure } | DeviceError::Missing { what, cure }) => {
                 println!("{what} is missing: {cure}");
                 assert!(!what.is_empty() && !cure.is_empty());
             }

@@ -9,8 +9,8 @@ use pipeline::{Bytes, Family};
 use sim::cluster::{Bandwidth, Host};
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Machine, Norm, Price, Recipe, Recompute, Reliability,
-    Setup, Sizes, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Price, Recipe, Recompute,
+    Reliability, Setup, Sizes, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -29,6 +29,7 @@ fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
         tied: true,
         biases: Biases { qkv: true, output: true, mlp: true },
         norm: Norm::Layer,
+        qk_norm: false,
         attention: Attention::Core,
     }
 }
@@ -99,6 +100,7 @@ fn recipe(batch: u64) -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
     }

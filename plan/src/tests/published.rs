@@ -1,7 +1,7 @@
 //! Formulas against published figures.
 
 use super::{gpt, llama, model};
-use crate::{Biases, Cut, Experts, Recompute, Sizes, footprint, number};
+use crate::{Biases, Cut, Experts, Loss, Recompute, Sizes, footprint, number};
 
 #[test]
 fn parameters_are_those_published() {
@@ -69,7 +69,14 @@ fn activations_follow_the_published_formulas() {
     let [h, s, b, a] = [6144.0, 2048.0, 4.0, 64.0];
     for t in [1, 8] {
         for sequence_parallel in [false, true] {
-            let cut = Cut { tensor: t, context: 1, expert: 1, microbatch: 4, sequence_parallel };
+            let cut = Cut {
+                tensor: t,
+                context: 1,
+                expert: 1,
+                microbatch: 4,
+                sequence_parallel,
+                loss: Loss::Separate,
+            };
             let t = number(t);
             let whole = if sequence_parallel { 10.0 / t } else { 10.0 };
             let formulas = [

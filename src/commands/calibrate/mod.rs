@@ -20,7 +20,6 @@ use calibrate::sample::{Rule, sample};
 use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
 use executor::{Cpu, Model, Ops};
-use indicatif::ProgressBar;
 use pipeline::Nanos;
 
 use self::target::{Core, Target};
@@ -28,7 +27,8 @@ use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
-use crate::progress;
+use crate::interrupt;
+use crate::progress::{self, Progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,6 +105,7 @@ pub struct Calibrate {
     pin: bool,
     /// Write the profile there
     #[arg(long, help_heading = OUTPUT, value_name = "PROFILE.toml")]
+    #[arg(value_parser = files::output)]
     out: Option<PathBuf>,
     /// Something to be remembered with the profile
     #[arg(long, help_heading = OUTPUT, value_name = "TEXT")]
@@ -322,6 +323,7 @@ impl Calibrate {
     ) -> Result<Outcome, MeasureError> {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
+        interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
         let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
         let core = || Ok(Cpu::<f32>::new());
         let company = Company::new(neighbours, core, shape, pinned)?;
@@ -389,7 +391,7 @@ fn checks<T: Target>(
     target: &T,
     profile: &Profile,
     rule: &Rule,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<Vec<Checked>, MeasureError> {
     let model = profile.model.with_layers(CHECKED_LAYERS)?;
     let mut checks = Vec::new();

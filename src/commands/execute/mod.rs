@@ -25,6 +25,7 @@ use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::interrupt;
 use crate::outcome::{Outcome, title};
 use crate::progress;
 use crate::timelines::{self, Recorded, Source};
@@ -136,15 +137,19 @@ pub struct Execute {
     json: bool,
     /// Write a table as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Write the measured timeline for `debubble compare`; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
     timeline: Option<PathBuf>,
     /// Write the measured timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
     trace: Option<PathBuf>,
     /// Write a picture of the simulated and measured timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Exit with code 1 if a simulated makespan is off by more than that share of the measured
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
@@ -162,6 +167,9 @@ const MODEL: &str = "The model (cpu, cuda)";
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<report::Json<'a>>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 impl Execute {
@@ -202,14 +210,15 @@ impl Execute {
         match self.json {
             true => {
                 let results = ran.iter().map(report::Json::from).collect();
-                print_json(out, &Results { results })?;
+                let interrupted = interrupt::cut_short().then_some(true);
+                print_json(out, &Results { results, interrupted })?;
             }
             false => write!(out, "{}{}", self.devices(&ran), report::text(&ran))?,
         }
         Ok(self.verdict(&ran))
     }
 
-    /// Runs `jobs` one after the other.
+    /// Runs `jobs` one after the other; after a Ctrl-C no more.
     fn run_all(
         &self,
         jobs: Vec<Job>,
@@ -218,10 +227,17 @@ impl Execute {
     ) -> Result<Vec<Ran>, Error> {
         // What cannot be run is said before anything is.
         jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
+        // Where there are other processes, all end together, or some would wait for ever.
+        if matches!(place, Place::Threads) {
+            interrupt::listen();
+        }
         let bar = progress::bar(jobs.len(), "runs");
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
-            bar.set_message(job.case.name.clone());
+            if !ran.is_empty() && interrupt::asked() {
+                break;
+            }
+            bar.set_message(format!("runs, {}", job.case.name));
             let trained = Trained::of(&job, self)?;
             let came = run::run(&job, self, (trained.as_ref(), gpus), (place, index))?;
             came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
@@ -233,6 +249,9 @@ impl Execute {
             bar.inc(1);
         }
         bar.finish_and_clear();
+        if interrupt::cut_short() {
+            note("interrupted: the schedules that had been run by then");
+        }
         Ok(ran)
     }
 

@@ -12,9 +12,10 @@ use clap::Args;
 
 use self::keys::{Keys, Setting};
 use self::rows::{BASELINE, Json, Row};
-use super::{OUTPUT, print_json};
+use super::{OUTPUT, note, print_json};
 use crate::error::Error;
 use crate::files;
+use crate::interrupt;
 use crate::progress;
 
 const EXAMPLES: &str = "\
@@ -54,12 +55,15 @@ pub struct Fsdp {
     json: bool,
     /// Write the rows as CSV, with the keys of the JSON as columns
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Write a picture of the bubble over the minibatch size
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write a picture of the first minibatch, layer by layer; one setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     timeline: Option<PathBuf>,
 }
 
@@ -84,7 +88,10 @@ impl Fsdp {
             files::write(path, pictures::bubbles(&rows)?)?;
         }
         if self.json {
-            return print_json(out, &Json { results: &rows });
+            return print_json(
+                out,
+                &Json { results: &rows, interrupted: interrupt::cut_short().then_some(true) },
+            );
         }
         Ok(write!(out, "{}", rows::table(&rows))?)
     }
@@ -96,10 +103,14 @@ impl Fsdp {
         let steps = settings
             .len()
             .saturating_mul(usize::try_from(self.keys.minibatches()).unwrap_or(usize::MAX));
+        interrupt::listen();
         let bar = progress::bar(steps, "minibatches");
         let mut rows = Vec::new();
         for setting in settings {
-            let tallies = setting.study.run(&asked, || bar.inc(1));
+            if !rows.is_empty() && interrupt::asked() {
+                break;
+            }
+            let tallies = setting.study.run_until(&asked, || bar.inc(1), interrupt::asked);
             let tallies = tallies.map_err(|fault| setting.error(&fault))?;
             let Some((baseline, tallies)) = tallies.split_last() else { continue };
             rows.extend(ways.iter().zip(tallies).map(|(way, tally)| {
@@ -107,6 +118,9 @@ impl Fsdp {
             }));
         }
         bar.finish_and_clear();
+        if interrupt::cut_short() {
+            note("interrupted: over the minibatches that were done by then, not over all");
+        }
         Ok(rows)
     }
 }

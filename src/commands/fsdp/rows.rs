@@ -120,4 +120,7 @@ pub(super) fn csv(rows: &[Row]) -> Result<Vec<u8>, Error> {
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     pub(super) results: &'a [Row],
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interrupted: Option<bool>,
 }

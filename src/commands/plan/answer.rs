@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pipeline::Nanos;
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Machine, Orders, Overflow, Setup,
-    Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, FinalistError, Found, Ground, Kind, Machine, Orders, Overflow,
+    Setup, Watch, number, percentiles_with,
 };
 
 use super::question::{Framework, Paid, Question};
@@ -51,8 +51,10 @@ pub struct Plan {
     pub gpu_hours: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
-    /// How far its step may be off, as a share: the widest bar of its machines.
-    pub error: f64,
+    /// Of what kind its step is.
+    pub kind: Kind,
+    /// How far its step may be off, as a share; nothing if nothing of its kind was measured.
+    pub error: Option<f64>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
 }
@@ -90,7 +92,7 @@ pub struct Answer {
     pub searched: Vec<Searched>,
     /// All plans: by cluster, the fastest first.
     pub plans: Vec<Plan>,
-    /// How far the steps of each machine may be off.
+    /// How far steps of each kind among the plans may be off.
     pub bars: Vec<ErrorBar>,
 }
 
@@ -154,7 +156,7 @@ impl Question {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        if !interrupt::asked() {
+        if !interrupt::cut_short() {
             self.check_deadline(&plans)?;
         }
         Ok(Answer { searched, plans, bars })
@@ -220,10 +222,18 @@ impl Question {
         Ok(plans)
     }
 
-    /// The error bar of each machine with `finalists`, which stand by cluster.
+    /// The error bar of each kind among `finalists`, which stand by cluster.
     fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Error> {
-        let clusters = self.clusters.iter().zip(finalists).filter(|(_, found)| !found.is_empty());
-        ErrorBar::of_all(&machines(clusters.map(|(cluster, _)| cluster)))
+        let clusters = self.clusters.iter().zip(finalists);
+        let steps = clusters.flat_map(|(cluster, found)| {
+            found.iter().map(move |finalist| (cluster, self.kind(cluster, finalist)))
+        });
+        ErrorBar::of_all(&steps.collect::<Vec<_>>())
+    }
+
+    /// The kind of the step of `finalist` on `cluster`.
+    fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
+        Kind::of(&self.model, &finalist.costed().setup, cluster)
     }
 
     /// All that is asked of one set-up.
@@ -247,8 +257,9 @@ impl Question {
         let median = percentiles.map_or(finalist.step, |[median, _]| median);
         let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
-        let own = |bar: &&ErrorBar| cluster.parts.iter().any(|(kind, _)| kind.name == bar.machine);
-        let errors = bars.iter().filter(own).map(|bar| bar.error);
+        let kind = self.kind(cluster, &finalist);
+        let (machine, words) = (cluster.name(), kind.to_string());
+        let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
         Plan {
             cluster: at,
             percentiles,
@@ -260,7 +271,8 @@ impl Question {
             days: wall / DAY,
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
-            error: errors.fold(0.0, f64::max),
+            error: bars.iter().find(own).and_then(|bar| bar.error),
+            kind,
             on_front: false,
             finalist,
         }
@@ -292,7 +304,7 @@ impl Question {
 
     /// Why there is no plan.
     fn no_plan(&self, searched: &[Searched]) -> Error {
-        match interrupt::asked() {
+        match interrupt::cut_short() {
             true => Error::question("interrupted before any plan was found".to_owned()),
             false => self.fits_nowhere(searched),
         }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, PassTimes, Vocabulary};
-use plan::{Recompute, Zero};
+use plan::{Boundary, Loss, Recompute, Transformer, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
@@ -56,9 +56,12 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
         add("memory-limit", sizes(costed.left().into_iter()));
     }
-    add("boundary", "\"barrier\"".to_owned());
-    add("exchange", format!("\"{}ns\"", costed.exchange.0));
-    add("optimizer", format!("\"{}ns\"", costed.optimizer.0));
+    let crossing = plan.finalist.crossing();
+    add("steps", plan.finalist.steps().to_string());
+    add("boundary", format!("\"{}\"", question.recipe.boundary.name()));
+    add("gradient-reduction", format!("\"{}ns\"", crossing.reduction.time.0));
+    add("exchange", format!("\"{}ns\"", crossing.exchange.0));
+    add("optimizer", format!("\"{}ns\"", crossing.optimizer.0));
     text
 }
 
@@ -117,26 +120,11 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
     let costed = plan.finalist.costed();
     let (own, model) = (&costed.setup, &question.model);
     let mut text = "# Flags of Megatron-LM, written by `debubble plan`.\n".to_owned();
+    text += &megatron_model(model);
     let mut flag = |line: String| text += &format!("{line}\n");
-    flag(format!("--num-layers {}", model.layers));
-    flag(format!("--hidden-size {}", model.hidden));
-    flag(format!("--ffn-hidden-size {}", model.ffn));
-    flag(format!("--num-attention-heads {}", model.heads));
-    if model.kv_heads != model.heads {
-        flag(format!("--group-query-attention\n--num-query-groups {}", model.kv_heads));
-    }
-    if model.gated {
-        flag("--swiglu\n--normalization RMSNorm\n--position-embedding-type rope".to_owned());
-    }
-    if let Some(experts) = model.experts {
-        flag(format!("--num-experts {}", experts.count));
-        flag(format!("--moe-router-topk {}", experts.top_k));
+    if model.experts.is_some() {
         flag(format!("--expert-model-parallel-size {}", own.expert));
     }
-    if !model.tied {
-        flag("--untie-embeddings-and-output-weights".to_owned());
-    }
-    flag(format!("--seq-length {0}\n--max-position-embeddings {0}", model.sequence));
     flag(format!("--micro-batch-size {}", own.microbatch));
     flag(format!("--global-batch-size {}", question.recipe.batch));
     flag(format!("--tensor-model-parallel-size {}", own.tensor));
@@ -168,8 +156,56 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
                 .to_owned(),
         ),
     }
+    if question.recipe.loss == Loss::Fused {
+        flag("--cross-entropy-loss-fusion".to_owned());
+    }
+    if question.recipe.boundary == Boundary::PostValidation {
+        flag(
+            "# post-validation: not in Megatron-LM; its fork sail-sg/zero-bubble has \
+             --enable-optimizer-post-validation"
+                .to_owned(),
+        );
+    }
     flag("--bf16".to_owned());
     text + &megatron_schedule(plan)
+}
+
+/// The flags of the model.
+fn megatron_model(model: &Transformer) -> String {
+    let mut text = String::new();
+    let mut flag = |line: String| text += &format!("{line}\n");
+    flag(format!("--num-layers {}", model.layers));
+    flag(format!("--hidden-size {}", model.hidden));
+    flag(format!("--ffn-hidden-size {}", model.ffn));
+    flag(format!("--num-attention-heads {}", model.heads));
+    if model.kv_heads != model.heads {
+        flag(format!("--group-query-attention\n--num-query-groups {}", model.kv_heads));
+    }
+    if model.heads * model.head_size != model.hidden {
+        flag(format!("--kv-channels {}", model.head_size));
+    }
+    if model.qk_norm {
+        flag("--qk-layernorm".to_owned());
+    }
+    if !model.biases.mlp {
+        flag("--disable-bias-linear".to_owned());
+        if model.biases.qkv {
+            flag("--add-qkv-bias".to_owned());
+        }
+    }
+    if model.gated {
+        flag("--swiglu\n--normalization RMSNorm\n--position-embedding-type rope".to_owned());
+    }
+    if let Some(experts) = model.experts {
+        flag(format!("--num-experts {}", experts.count));
+        flag(format!("--moe-router-topk {}", experts.top_k));
+    }
+    if !model.tied {
+        flag("--untie-embeddings-and-output-weights".to_owned());
+    }
+    flag(format!("--seq-length {}", model.sequence));
+    flag(format!("--max-position-embeddings {}", model.positions.max(model.sequence)));
+    text
 }
 
 /// The flags of schedule and layers.

@@ -261,8 +261,12 @@ pub fn measured(path: &Path, model: &Transformer) -> Result<Measured, Error> {
             return Err(Error::question(message).with_help(cure));
         }
     }
-    if model.gated || model.experts.is_some() || model.kv_heads != model.heads {
-        let message = "profiles are of GPT: the model has gates, experts or grouped queries";
+    let attention = model.kv_heads == model.heads
+        && model.heads * model.head_size == model.hidden
+        && !model.qk_norm;
+    if !attention || model.gated || model.experts.is_some() || model.ffn != 4 * model.hidden {
+        let message = "profiles are of GPT: the model has gates, experts, grouped queries, QK \
+                       norm, or widths of heads or MLP that GPT has not";
         return Err(Error::question(format!("{}: {message}", path.display())));
     }
     let seconds = |quantity: &Quantity| plan::number(quantity.median().0) / 1e9;

@@ -75,12 +75,15 @@ pub struct Plan {
     details: bool,
     /// Write the plans, or the rows of --validate, as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Write a picture of days against dollars, with the Pareto front
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "validate")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write all of it as one page for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html", conflicts_with = "validate")]
+    #[arg(value_parser = files::output)]
     html: Option<PathBuf>,
     /// Write the plan to take for Megatron-LM, torchtitan and `debubble simulate`
     #[arg(long, help_heading = OUTPUT, value_name = "FOLDER", conflicts_with = "validate")]
@@ -90,13 +93,21 @@ pub struct Plan {
 /// The answer for machines.
 #[derive(Serialize)]
 struct Json<'a> {
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
+    /// What was assumed where the model was read.
+    model_assumed: &'a [String],
     plans: Vec<tables::Row>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
-    /// How far the steps of each machine may be off.
+    /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -134,7 +145,7 @@ impl Plan {
         let levers = question
             .winner(&answer.plans)
             .map_or_else(Vec::new, |winner| levers::levers(&question, winner, &orders));
-        if interrupt::asked() {
+        if interrupt::cut_short() {
             note("interrupted: the best of the set-ups and levers that had been looked at");
         }
         self.write(&question, &answer, &levers)?;
@@ -158,6 +169,7 @@ impl Plan {
             files::write(path, report::html(question, answer, levers)?)?;
         }
         if let (Some(folder), Some(winner)) = (&self.export, question.winner(&answer.plans)) {
+            files::make_folder(folder)?;
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
             files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
@@ -170,12 +182,16 @@ impl Plan {
     }
 }
 
-fn json<'a>(question: &Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
+fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
     let winner = question.winner(&answer.plans);
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
+        parameters_total: question.model.parameters(),
+        parameters_active: question.model.active_parameters(),
+        model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
+        interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
         levers: levers

@@ -37,7 +37,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         });
         points[at].push((plan.days, plan.dollars / unit.0));
         details.labels[at].push(label);
-        details.errors[at].push(Some(plan.error));
+        details.errors[at].push(plan.error);
     }
     let one = match (is_one, answer.plans.first()) {
         (true, Some(plan)) => {
@@ -80,6 +80,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, answer, winner).join(": "));
         page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+    }
+    for line in tables::model(question) {
+        page += &format!("<p>{}</p>\n", escape(&line));
     }
     let plans = || (1..).zip(&answer.plans);
     let lines = plans().map(|(number, plan)| tables::line(question, number, plan));

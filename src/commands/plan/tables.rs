@@ -74,17 +74,24 @@ pub struct Row {
     zero: u8,
     recompute: &'static str,
     vocabulary_parallel: bool,
+    /// How stages meet between steps.
+    boundary: &'static str,
     step_ns: u64,
     /// What replay says, by which set-ups are searched.
     replay_step_ns: u64,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share.
-    error: f64,
+    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    error: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
     tokens_per_second: f64,
     mfu: f64,
     hfu: f64,
     bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
     peak_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
@@ -129,15 +136,19 @@ impl Row {
             zero: own.zero.stage(),
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
+            boundary: question.recipe.boundary.name(),
             step_ns: plan.finalist.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
+            kind: plan.kind.to_string(),
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
             hfu: plan.hfu,
-            bubble_rate: plan.finalist.metrics.bubble_rate_makespan(),
+            bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
@@ -166,13 +177,31 @@ fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
 }
 
+/// The parameters that the model is believed to have, and what was assumed where it was read: a
+/// line each.
+pub fn model(question: &Question) -> Vec<String> {
+    let billions = |count: u64| {
+        let digits = if count < 1_000_000_000 { 6 } else { 3 };
+        format!("{:.digits$} B", plan::number(count) / 1e9)
+    };
+    let model = &question.model;
+    let [total, active] = [model.parameters(), model.active_parameters()].map(billions);
+    let experts = match model.experts {
+        Some(experts) => format!(" ({} of {} experts a layer)", experts.top_k, experts.count),
+        None => String::new(),
+    };
+    let count = format!("parameters: {total} total, {active} active for a token{experts}");
+    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
+}
+
 /// What the columns of the whole table of plans are.
-pub const HEADER: [&str; 16] = [
+pub const HEADER: [&str; 17] = [
     "plan",
     "machines",
     "set-up",
     "schedule",
     "step",
+    "error",
     "over replay",
     "P50",
     "P95",
@@ -190,21 +219,21 @@ pub const HEADER: [&str; 16] = [
 pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
     let costed = plan.finalist.costed();
-    let step = format!("{} +- {}", format::time(plan.finalist.step), error(plan));
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{number}{front}"),
         format!("{} {}", cluster.devices(), cluster.name()),
         setup(&costed.setup),
         schedule(question, plan),
-        step,
+        format::time(plan.finalist.step),
+        error(plan),
         format::signed_percent(plan.finalist.over_replay()),
         time_or_none(plan.percentiles.map(|[median, _]| median)),
         time_or_none(plan.percentiles.map(|[_, p95]| p95)),
         format::grouped(plan.tokens_per_second),
         format::percent(plan.mfu),
         format::percent(plan.hfu),
-        format::percent(plan.finalist.metrics.bubble_rate_makespan()),
+        format::percent(plan.finalist.bubble_rate()),
         days(plan.days),
         amount(plan.gpu_hours),
         amount(plan.dollars),
@@ -219,9 +248,9 @@ pub fn schedule(question: &Question, plan: &Plan) -> String {
     if runs { name.to_owned() } else { format!("[{name}]") }
 }
 
-/// How far the step of `plan` may be off.
+/// How far the step of `plan` may be off, or that nothing of its kind was measured.
 pub fn error(plan: &Plan) -> String {
-    format!("{:.0} %", 100.0 * plan.error)
+    plan.error.map_or_else(|| "none".to_owned(), |error| format!("{:.0} %", 100.0 * error))
 }
 
 /// A number of days, with more digits where it is less than ten.
@@ -355,7 +384,8 @@ fn ranges(numbers: &[usize]) -> String {
 pub const DEFINITIONS: [&str; 6] = [
     "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
      deadline. Prices are assumptions of the machines' files",
-    "step: by the event engine, in which transfers share wires; error: how far it may be off",
+    "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
+     of its kind, none where nothing is measured of this kind",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
      at the best interval and failures",
     "MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is recomputed",

@@ -27,7 +27,11 @@ pub fn print(
     levers: &[Lever],
     details: bool,
 ) -> Result<(), Error> {
-    writeln!(out, "{}\n", cut(&question.title, COLUMNS))?;
+    writeln!(out, "{}", cut(&question.title, COLUMNS))?;
+    for line in tables::model(question) {
+        paragraph(out, &line)?;
+    }
+    writeln!(out)?;
     writeln!(out, "{}", plans(question, answer))?;
     if let Some(winner) = question.winner(&answer.plans) {
         let [which, what] = tables::taken(question, answer, winner);
@@ -190,7 +194,7 @@ fn searched(question: &Question, answer: &Answer) -> String {
 /// All that is known of each plan and of what was left out.
 fn tell_all(out: &mut dyn Write, question: &Question, answer: &Answer) -> Result<(), Error> {
     let numbered = || (1..).zip(&answer.plans);
-    let columns = [0, 5, 6, 7, 8, 9, 10, 11, 15];
+    let columns = [0, 6, 7, 8, 9, 10, 11, 12, 16];
     let header = columns.map(|column| tables::HEADER[column]);
     let lines = numbered().map(|(number, plan)| {
         let line = tables::line(question, number, plan);

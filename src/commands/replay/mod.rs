@@ -17,6 +17,7 @@ use crate::accuracy;
 use crate::error::Error;
 use crate::files;
 use crate::format;
+use crate::interrupt;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,6 +98,9 @@ struct Json {
     predicted_ns: u64,
     stragglers: Vec<Straggler>,
     what_if: Vec<Answer>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -137,8 +141,12 @@ impl Replay {
             predicted_ns: what_if::mean(steps.iter().map(|step| step.predicted_ns)),
             stragglers: what_if::stragglers(&run, &times),
             what_if: asked.answer(&run, &times)?,
+            interrupted: interrupt::cut_short().then_some(true),
             steps,
         };
+        if interrupt::cut_short() {
+            note("interrupted: not all changes were tried");
+        }
         match self.json {
             true => print_json(out, &json),
             false => print(out, &json),

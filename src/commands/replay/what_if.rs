@@ -12,6 +12,7 @@ use traces::{Medians, Operation, Run, Times};
 use super::super::note;
 use super::Questions;
 use crate::error::Error;
+use crate::interrupt;
 use crate::question::{self, Rule};
 use crate::scenario::Scenario;
 
@@ -89,9 +90,10 @@ impl<'a> Asked<'a> {
         if self.questions.what_if.is_empty() && self.rules.is_empty() {
             return Ok(Vec::new());
         }
+        interrupt::listen();
         let medians = Medians::of(run);
         let was = step(run, times);
-        let changes = self.questions.what_if.iter();
+        let changes = self.questions.what_if.iter().take_while(|_| !interrupt::asked());
         let changes = changes.map(|change| {
             let name = change.to_possible_value().map_or(String::new(), |it| it.get_name().into());
             Answer::new(name, was, step(run, &changed(run, times, &medians, *change)))
@@ -128,7 +130,7 @@ impl<'a> Asked<'a> {
             let step = level.saturating_sub(replaced).saturating_add(pipeline);
             Ok(Answer::new(rule.name().to_owned(), was, step))
         };
-        self.rules.iter().map(answer).collect()
+        self.rules.iter().take_while(|_| !interrupt::asked()).map(answer).collect()
     }
 
     /// The pipeline of the run as a question: its shape, and per stage the times of all its chunks.
@@ -155,9 +157,7 @@ impl<'a> Asked<'a> {
         (scenario, setting)
     }
 
-    /// The share of B in a backward pass (Zero Bubble, section 2: B takes sbh(24h+8s) and W
-    /// 24sbh^2 floating-point operations per layer); `None` where the run itself splits them.
-    #[allow(clippy::cast_precision_loss)]
+    /// The share of B in a backward pass by FLOPs; `None` where the run itself splits them.
     fn split(&self, run: &Run) -> Option<f64> {
         let Questions { backward_split, hidden, seq, .. } = *self.questions;
         if !run.is_fused() {
@@ -168,10 +168,7 @@ impl<'a> Asked<'a> {
         }
         let share = match (backward_split, hidden, seq) {
             (Some(share), ..) => share,
-            (None, Some(hidden), Some(seq)) => {
-                let (h, s) = (hidden as f64, seq as f64);
-                (24.0 * h + 8.0 * s) / (48.0 * h + 8.0 * s)
-            }
+            (None, Some(hidden), Some(seq)) => question::Split::Flops { hidden, seq }.share(),
             _ => {
                 note("half of each backward pass is taken for B: --backward-split says otherwise");
                 0.5

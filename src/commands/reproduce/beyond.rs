@@ -10,6 +10,7 @@ use super::sources::Sources;
 use super::{Table, fig9};
 use crate::error::Error;
 use crate::format;
+use crate::interrupt;
 use crate::progress;
 use crate::question::{self, Search, Searched};
 use crate::scenario::{Scenario, Setting};
@@ -45,7 +46,7 @@ pub(super) struct Beyond {
 /// The tables whose cells can be searched.
 pub(super) const TABLES: [Table; 3] = [Table::Table5, Table::Table8, Table::Fig9];
 
-/// Searches every cell of `table` with `times` the default effort.
+/// Searches every cell of `table` with `times` the default effort; after a Ctrl-C no more.
 pub(super) fn beyond(table: Table, sources: &Sources, times: u64) -> Result<Beyond, Error> {
     let name = if table == Table::Table5 { "table5.toml" } else { "table8.toml" };
     let scenario = sources.scenario(name)?;
@@ -58,12 +59,14 @@ pub(super) fn beyond(table: Table, sources: &Sources, times: u64) -> Result<Beyo
         asked.extend(asked_of(table, setting, &limits));
     }
     let bar = progress::bar(asked.len(), "cells");
-    let cells = asked.iter().map(|asked| {
-        let cell = cell(&scenario, asked, times);
+    let mut cells = Vec::new();
+    for asked in &asked {
+        if !cells.is_empty() && interrupt::asked() {
+            break;
+        }
+        cells.push(cell(&scenario, asked, times)?);
         bar.inc(1);
-        cell
-    });
-    let cells = cells.collect::<Result<_, _>>()?;
+    }
     bar.finish_and_clear();
     Ok(Beyond { table, cells })
 }
@@ -94,7 +97,7 @@ fn cell(scenario: &Scenario, asked: &Asked<'_>, times: u64) -> Result<Cell, Erro
         placement: Some(placement),
         objective: Objective::Span,
         effort: Effort { times: Some(times), seed: 0 },
-        stop: &|| false,
+        stop: &interrupt::asked,
     };
     let Searched { case, found, .. } = question::search(scenario, &setting, &search, |_| {})?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());

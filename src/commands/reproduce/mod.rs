@@ -25,6 +25,7 @@ use self::sources::Sources;
 use super::{Verdict, note, print_json};
 use crate::error::Error;
 use crate::files;
+use crate::interrupt;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -153,11 +154,17 @@ struct Reproduced {
 #[derive(Serialize)]
 struct JsonBeyond<'a> {
     cells: Vec<&'a beyond::Cell>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 #[derive(Serialize)]
 struct Json<'a> {
     cells: Vec<&'a Cell>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 impl Reproduce {
@@ -172,11 +179,17 @@ impl Reproduce {
             return self.search(out, &sources, tables.collect());
         }
         let chosen: Vec<Table> = Table::ALL.into_iter().filter(is_chosen).collect();
+        interrupt::listen();
         let reproduced = chosen
             .into_par_iter()
+            .filter(|_| !interrupt::asked())
             .map(|table| reproduce(table, &sources))
             .collect::<Result<Vec<_>, _>>()?;
+        if interrupt::cut_short() {
+            note("interrupted: the tables that were done by then");
+        }
         if !self.no_files {
+            files::make_folder(&self.out)?;
             for one in &reproduced {
                 let path = self.out.join(format!("{}.csv", one.table.name()));
                 files::write(&path, cell::csv(&one.cells)?)?;
@@ -187,7 +200,7 @@ impl Reproduce {
         }
         if self.json {
             let cells = reproduced.iter().flat_map(|one| &one.cells).collect();
-            print_json(out, &Json { cells })?;
+            print_json(out, &Json { cells, interrupted: interrupt::cut_short().then_some(true) })?;
         } else {
             for one in &reproduced {
                 writeln!(out, "{}\n\n{}", one.title, one.text)?;
@@ -208,16 +221,26 @@ impl Reproduce {
             return Err(Error::question(format!("--beyond is for {names}")));
         }
         let mut found = Vec::new();
+        interrupt::listen();
         for table in tables {
-            found.push(beyond::beyond(table, sources, self.effort)?);
+            if found.is_empty() || !interrupt::asked() {
+                found.push(beyond::beyond(table, sources, self.effort)?);
+            }
+        }
+        if interrupt::cut_short() {
+            note("interrupted: the cells that were searched by then");
         }
         for one in found.iter().filter(|_| !self.no_files) {
             let path = self.out.join(format!("{}-beyond.csv", one.table.name()));
+            files::make_folder(&self.out)?;
             files::write(&path, beyond::csv(&one.cells)?)?;
         }
         if self.json {
             let cells = found.iter().flat_map(|one| &one.cells).collect();
-            print_json(out, &JsonBeyond { cells })?;
+            print_json(
+                out,
+                &JsonBeyond { cells, interrupted: interrupt::cut_short().then_some(true) },
+            )?;
         } else {
             for one in &found {
                 writeln!(out, "{}\n\n{}", one.table.name(), beyond::text(&one.cells))?;

@@ -83,18 +83,23 @@ pub struct Search {
     time_limit: Option<Nanos>,
     /// Write what a third party can check with `debubble verify`; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
+    #[arg(value_parser = files::output)]
     certificate: Option<PathBuf>,
     /// Write the schedule in the text form; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt")]
+    #[arg(value_parser = files::output)]
     export: Option<PathBuf>,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write a picture of the bubble against peak memory
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     pareto: Option<PathBuf>,
     /// Write the table as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]
@@ -150,7 +155,7 @@ impl Search {
             let proved = self.prove(&mut searched)?;
             rows.push(Row::of(searched, proved, setting)?);
         }
-        if interrupt::asked() {
+        if interrupt::cut_short() {
             note("interrupted: the best so far, where a search had begun, else the best published");
         }
         report::keep_smaller(&mut rows);
@@ -231,7 +236,7 @@ impl Search {
             bar.set_message(format!("passes, best {best}, bound {bound}"));
         })?;
         bar.finish_and_clear();
-        if searched.found.interrupted && times.is_some() && !interrupt::asked() {
+        if searched.found.interrupted && times.is_some() && !interrupt::cut_short() {
             note("the clock cut the search short: another run may find another schedule");
         }
         Ok(searched)

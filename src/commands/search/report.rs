@@ -10,6 +10,7 @@ use sim::Replay;
 
 use crate::error::Error;
 use crate::format;
+use crate::interrupt;
 use crate::outcome::named;
 use crate::question::Searched;
 use crate::scenario::Setting;
@@ -273,11 +274,15 @@ impl From<&Row> for Entry {
 #[derive(Serialize)]
 pub(super) struct Json {
     results: Vec<Entry>,
+    /// Absent unless a Ctrl-C cut the search short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 impl Json {
     pub(super) fn of(rows: &[Row]) -> Self {
-        Self { results: rows.iter().map(Entry::from).collect() }
+        let interrupted = interrupt::cut_short().then_some(true);
+        Self { results: rows.iter().map(Entry::from).collect(), interrupted }
     }
 }
 

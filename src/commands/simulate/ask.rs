@@ -5,6 +5,7 @@ use sim::Replay;
 
 use crate::commands::Notes;
 use crate::error::Error;
+use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::progress;
 use crate::question::{self, Selected};
@@ -98,6 +99,7 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
         questions.push((setting, question::selected(scenario, setting)?));
     }
     check_size(&questions)?;
+    interrupt::listen();
     let count = questions.iter().map(|(_, selected)| selected.len()).sum();
     let bar = progress::bar(count, "schedules");
     let mut replay = Replay::new();
@@ -105,7 +107,13 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
         Answers { outcomes: Vec::new(), sizes: Vec::new(), refused: Vec::new(), all: false };
     for (setting, selected) in &questions {
         let (before, mut first) = (answers.outcomes.len(), None);
+        if before > 0 && interrupt::asked() {
+            break;
+        }
         for one in selected {
+            if answers.outcomes.len() > before && interrupt::asked() {
+                break;
+            }
             answers.all |= one.by_all;
             match answer(scenario, setting, one, &mut replay, &mut notes) {
                 Ok(outcome) => answers.outcomes.push(outcome),
@@ -161,11 +169,37 @@ fn answer(
     Outcome::of(case, replay)
 }
 
-/// Runs the replicas that were asked for.
+/// Passes a second that replicas time at least, on one core: what is foretold is too long rather than
+/// too short.
+const PASSES_PER_SECOND: u64 = 10_000_000;
+/// The same of the event engine.
+const ENGINE_PASSES_PER_SECOND: u64 = 2_000_000;
+
+/// Runs the replicas that were asked for; after a Ctrl-C those of the schedules that were begun, as
+/// far as they got.
 fn run_replicas(outcomes: &mut [Outcome]) -> Result<(), Error> {
     let total = outcomes.iter().filter_map(Outcome::asked_replicas).sum::<u64>();
+    foretell(outcomes, total);
     let bar = progress::bar(usize::try_from(total).unwrap_or(usize::MAX), "replicas");
-    outcomes.iter_mut().try_for_each(|outcome| outcome.run_replicas(|| bar.inc(1)))?;
+    for (at, outcome) in outcomes.iter_mut().enumerate() {
+        if at > 0 && outcome.asked_replicas().is_some() && interrupt::asked() {
+            break;
+        }
+        outcome.run_replicas(|| bar.inc(1), interrupt::asked)?;
+    }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Says before replicas are run if they take minutes.
+fn foretell(outcomes: &[Outcome], total: u64) {
+    let passes = |outcome: &Outcome| {
+        let slow = PASSES_PER_SECOND / ENGINE_PASSES_PER_SECOND;
+        let weight = outcome.case.hardware.as_ref().map_or(1, |one| slow * u64::from(one.steps));
+        let replicas = outcome.asked_replicas().unwrap_or(0);
+        u128::from(replicas) * outcome.case.schedule.passes() as u128 * u128::from(weight)
+    };
+    let all = outcomes.iter().map(passes).sum();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    progress::foretell(all, PASSES_PER_SECOND * cores, &format!("{total} replicas"));
 }

@@ -18,7 +18,9 @@ use crate::draw::{gantt, terminal};
 use crate::error::Error;
 use crate::explain::{Explanation, pictures};
 use crate::files;
+use crate::interrupt;
 use crate::outcome::{self, Json, Outcome, title};
+use crate::progress;
 use crate::timelines::{self, Recorded};
 
 const EXAMPLES: &str = "\
@@ -88,6 +90,7 @@ pub struct Simulate {
     explain: bool,
     /// Write a picture of what changes would be worth; explains too
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     explain_svg: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
@@ -97,21 +100,26 @@ pub struct Simulate {
     sort: Option<Sort>,
     /// Write a picture of bubble rate against peak activation memory, with the Pareto front
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     pareto: Option<PathBuf>,
     /// Draw the timelines in the terminal
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Draw::Auto)]
     gantt: Draw,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write a page that zooms into the timelines, with memory and links, for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
+    #[arg(value_parser = files::output)]
     html: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
     trace: Option<PathBuf>,
     /// Write the timeline for `debubble compare`; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
     timeline: Option<PathBuf>,
 }
 
@@ -135,6 +143,9 @@ struct Results<'a> {
     /// Absent unless `all` was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'a [Refused]>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
 }
 
 impl Simulate {
@@ -154,9 +165,16 @@ impl Simulate {
         let outcomes = &mut answers.outcomes;
         if self.explain || self.explain_svg.is_some() {
             // A run that never flushes has no step to explain.
+            let bar = progress::bar(0, "runs for explanations");
             for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
-                outcome.explanation = Some(Explanation::of(outcome)?);
+                if interrupt::asked() {
+                    break;
+                }
+                outcome.explanation = Some(Explanation::of(outcome, &bar)?);
             }
+        }
+        if interrupt::cut_short() {
+            note("interrupted: the answer lacks what had not been simulated or explained");
         }
         self.write(out, scenario.title.as_deref(), &answers)
     }
@@ -196,7 +214,8 @@ impl Simulate {
         if self.json {
             let results = outcomes.iter().map(Outcome::json).collect();
             let refused = answers.all.then_some(&answers.refused[..]);
-            print_json(out, &Results { results, refused })?;
+            let interrupted = interrupt::cut_short().then_some(true);
+            print_json(out, &Results { results, refused, interrupted })?;
         } else {
             tables::print(out, answers)?;
         }

@@ -199,10 +199,13 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
 /// Whether every stage keeps its limit, or the limit that one does not keep.
 fn fits(outcome: &Outcome, limits: &Limits) -> String {
     let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
-    let limit = outcome.in_microbatches(limits.of(stage));
-    match limits.same() {
-        Some(_) => format!("no: limit {limit:.2} M_B"),
-        None => format!("no: limit {limit:.2} M_B on stage {stage}"),
+    let told = &outcome.case.told_limits[..];
+    match told {
+        [limit] => format!("no: limit {limit}"),
+        _ => match told.get(stage) {
+            Some(limit) => format!("no: limit {limit} on stage {stage}"),
+            None => format!("no: limit {} on stage {stage}", limits.of(stage)),
+        },
     }
 }
 

@@ -15,7 +15,10 @@ use clap::Args;
 
 use self::pictures::{Kind, Picture};
 use super::{Notes, OUTPUT, note};
+use crate::echo;
 use crate::error::Error;
+use crate::files;
+use crate::interrupt;
 use crate::keys::Keys;
 use crate::question;
 use crate::sweep::grid::Grid;
@@ -69,6 +72,7 @@ pub struct Sweep {
     scenario: Option<PathBuf>,
     /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
+    #[arg(value_parser = files::output)]
     out: PathBuf,
     /// Answer one of COUNT nearly equal parts of the questions
     #[arg(long, help_heading = OUTPUT, value_name = "NUMBER/COUNT")]
@@ -85,6 +89,7 @@ pub struct Sweep {
     /// other axes
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
+    #[arg(value_parser = files::output)]
     plot: Option<PathBuf>,
     /// The axis of the picture [default: the last one of numbers]
     #[arg(long, help_heading = OUTPUT, value_name = "KEY", requires = "plot")]
@@ -98,6 +103,7 @@ pub struct Sweep {
     /// those that no other row beats in both
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
+    #[arg(value_parser = files::output)]
     plot_pareto: Option<PathBuf>,
     #[command(flatten)]
     keys: Keys,
@@ -127,6 +133,15 @@ impl Sweep {
         notes(&grid)?.print();
         preflight::check_answers(&grid)?;
         let answered = run::answer(&grid, self.shard, &self.out)?;
+        if interrupt::cut_short() {
+            let (done, all) = (answered.journal.rows, answered.range.end - answered.range.start);
+            let out = echo::path(&self.out);
+            note(&format!(
+                "interrupted: {done} of {all} questions are in {out}.partial; the same command goes on \
+                 from there"
+            ));
+            return Ok(());
+        }
         answered.publish(&self.out)?;
         let drawn = pictures::draw(&grid, &pictures, &answered);
         let (count, all) = (answered.range.end - answered.range.start, grid.questions);

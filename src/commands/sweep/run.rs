@@ -7,13 +7,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 use sim::Replay;
 
 use crate::commands::note;
 use crate::error::Error;
-use crate::progress;
+use crate::interrupt;
+use crate::progress::{self, Progress};
 use crate::sweep::columns::Columns;
 use crate::sweep::grid::Grid;
 use crate::sweep::journal::Journal;
@@ -41,7 +41,7 @@ pub(super) struct Answered {
     first_line: Option<String>,
 }
 
-/// Answers the questions of `shard`, or all, into the journal of `out`.
+/// Answers the questions of `shard`, or all, into the journal of `out`; after a Ctrl-C no more.
 pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<Answered, Error> {
     let range = shard.unwrap_or(WHOLE).range(grid.questions);
     let identity = Identity::of(grid, shard.unwrap_or(WHOLE)).to_string();
@@ -60,6 +60,7 @@ pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<An
     if journal.rows > 0 {
         note(&format!("{} of {total} questions were answered before", journal.rows));
     }
+    interrupt::listen();
     let bar = progress::rated_bar(total, journal.rows, "questions");
     let rest = range.start + journal.rows..range.end;
     thread::scope(|scope| {
@@ -80,7 +81,7 @@ type Block = (u64, Vec<Vec<u8>>);
 fn write_blocks(
     journal: &mut Journal,
     blocks: &mpsc::Receiver<Block>,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<(), Error> {
     blocks.iter().try_for_each(|(count, rows)| {
         journal.add(count, &rows)?;
@@ -89,13 +90,13 @@ fn write_blocks(
     })
 }
 
-/// Answers `questions` in rounds, until nobody takes them any more.
+/// Answers `questions` in rounds, until nobody takes them or wants more.
 fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::SyncSender<Block>) {
     let in_parallel = grid.most_replicas() < MANY_REPLICAS;
     // Slow questions keep all threads busy all the same.
     let least = if in_parallel { 4 * rayon::current_num_threads() as u64 } else { 1 };
     let (mut next, mut round) = (questions.start, least);
-    while next < questions.end {
+    while next < questions.end && !interrupt::asked() {
         let begun = Instant::now();
         let end = questions.end.min(next + round);
         let rows = match in_parallel {

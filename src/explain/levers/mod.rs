@@ -10,7 +10,9 @@ use sim::timed::{self, Nominal, Timing};
 
 use crate::error::Error;
 use crate::hardware::Hardware;
+use crate::interrupt;
 use crate::outcome::{self, Outcome};
+use crate::progress::Progress;
 use crate::question::{self, Case};
 
 /// Passes that trying all levers may time; beyond that, single stages and links are left out.
@@ -41,23 +43,20 @@ pub struct Levers {
 }
 
 impl Levers {
-    /// Tries all that can be tried on the case of `outcome`, whose step takes `base`.
+    /// Tries all that can be tried on the case of `outcome`, whose step takes `base`, and tells `bar`
+    /// of each; after a Ctrl-C no more.
     ///
     /// # Errors
     /// If the clock overflows or the pipeline gets stuck.
-    pub fn of(outcome: &Outcome, base: Nanos) -> Result<Self, Error> {
-        let mut bench = Bench { case: &outcome.case, base, tried: Vec::new(), notes: Vec::new() };
+    pub fn of(outcome: &Outcome, base: Nanos, bar: &Progress) -> Result<Self, Error> {
+        let case = &outcome.case;
+        let mut bench = Bench { case, base, bar, tried: Vec::new(), notes: Vec::new() };
         bench.try_memory(None)?;
         bench.try_layer()?;
         bench.try_links(Links::All, "all links twice as fast")?;
         let shape = outcome.case.schedule.shape();
         if 3 * shape.stages() * outcome.case.schedule.passes() <= MOST_WORK {
-            bench.try_stages()?;
-            (0..shape.stages()).try_for_each(|stage| bench.try_memory(Some(stage)))?;
-            for [a, b] in neighbours(&outcome.case) {
-                let name = format!("link {a}-{b} twice as fast");
-                bench.try_links(Links::Between(a, b), &name)?;
-            }
+            bench.try_each(shape.stages())?;
         } else {
             bench.notes.push("the pipeline is large: single stages and links are left out".into());
         }
@@ -98,9 +97,45 @@ struct Bench<'a> {
     base: Nanos,
     tried: Vec<Lever>,
     notes: Vec<String>,
+    bar: &'a Progress,
 }
 
 impl Bench<'_> {
+    /// The changes of single stages and links.
+    fn try_each(&mut self, stages: usize) -> Result<(), Error> {
+        let links = neighbours(self.case);
+        let steps = 2 * stages as u64 + links.len() as u64;
+        self.bar.add(steps);
+        let begun = self.bar;
+        let go_on = || {
+            begun.inc(1);
+            !interrupt::asked()
+        };
+        let mut stopped = false;
+        for stage in 0..stages {
+            stopped = stopped || !go_on();
+            if !stopped {
+                self.try_stage(stage)?;
+            }
+        }
+        for stage in 0..stages {
+            stopped = stopped || !go_on();
+            if !stopped {
+                self.try_memory(Some(stage))?;
+            }
+        }
+        for [a, b] in links {
+            stopped = stopped || !go_on();
+            if !stopped {
+                self.try_links(Links::Between(a, b), &format!("link {a}-{b} twice as fast"))?;
+            }
+        }
+        if stopped {
+            self.notes.push("interrupted: not all single stages and links were tried".into());
+        }
+        Ok(())
+    }
+
     fn add(&mut self, name: String, case: &Case, links: Links, rebuilt: bool) -> Result<(), Error> {
         let step = step(case, links)?;
         let change = i128::from(step.0) - i128::from(self.base.0);
@@ -145,34 +180,34 @@ impl Bench<'_> {
         self.try_costs(name, costs.clone().with_chunks(chunks), Links::None)
     }
 
-    /// Each stage 5 % slower and 5 % faster.
-    fn try_stages(&mut self) -> Result<(), Error> {
+    /// `stage` 5 % slower and 5 % faster.
+    fn try_stage(&mut self, stage: usize) -> Result<(), Error> {
         let (shape, placement) = (self.case.schedule.shape(), self.case.schedule.placement());
         let costs = self.case.problem.costs();
         let mirrored = placement == Placement::Mirrored;
         // Both stages of a mirrored pair hold the same two chunks.
-        let last = if mirrored { shape.stages().div_ceil(2) } else { shape.stages() };
-        for stage in 0..last {
-            for (percent, word) in [(105, "slower"), (95, "faster")] {
-                let mut chunks = costs.chunks().to_vec();
-                for chunk in placement.chunks_of(shape, stage).map(usize::from) {
-                    chunks[chunk] = each(&chunks[chunk], |time| scale(time, percent));
-                }
-                let twin = shape.stages() - 1 - stage;
-                let name = match mirrored && twin != stage {
-                    true => format!("stages {stage} and {twin} 5 % {word}"),
-                    false => format!("stage {stage} 5 % {word}"),
-                };
-                let mut shards = costs.shards().to_vec();
-                if let Some(times) = shards.get_mut(stage) {
-                    let [before, after] =
-                        [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
-                    *times = ShardTimes { before, after };
-                }
-                let slower = costs.clone().with_chunks(chunks);
-                let slower = slower.with_shards(shards, costs.collectives());
-                self.try_costs(name, slower, Links::None)?;
+        if mirrored && stage >= shape.stages().div_ceil(2) {
+            return Ok(());
+        }
+        for (percent, word) in [(105, "slower"), (95, "faster")] {
+            let mut chunks = costs.chunks().to_vec();
+            for chunk in placement.chunks_of(shape, stage).map(usize::from) {
+                chunks[chunk] = each(&chunks[chunk], |time| scale(time, percent));
             }
+            let twin = shape.stages() - 1 - stage;
+            let name = match mirrored && twin != stage {
+                true => format!("stages {stage} and {twin} 5 % {word}"),
+                false => format!("stage {stage} 5 % {word}"),
+            };
+            let mut shards = costs.shards().to_vec();
+            if let Some(times) = shards.get_mut(stage) {
+                let [before, after] =
+                    [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
+                *times = ShardTimes { before, after };
+            }
+            let slower = costs.clone().with_chunks(chunks);
+            let slower = slower.with_shards(shards, costs.collectives());
+            self.try_costs(name, slower, Links::None)?;
         }
         Ok(())
     }

@@ -5,10 +5,23 @@ mod cases;
 mod emulator;
 mod gpu;
 mod model;
+mod on_stand_in;
 mod operations;
+mod stand_in;
+
+use crate::error::DeviceError;
 
 use super::element::{Element, decode, encode};
 use super::launch::{Address, Launch};
+
+/// Says aloud that a test is skipped for `why`; fails where DEBUBBLE_NEEDS_GPU demands that none is.
+pub(super) fn skipped(why: &DeviceError) {
+    assert!(
+        std::env::var_os("DEBUBBLE_NEEDS_GPU").is_none_or(|value| value != "1"),
+        "DEBUBBLE_NEEDS_GPU=1, but {why}"
+    );
+    println!("skipped: {why}");
+}
 
 /// What a buffer holds at first.
 #[derive(Clone, Debug)]

@@ -80,7 +80,10 @@ fn stages_on_one_gpu_compute_what_the_model_in_one_piece_does() {
         })
         .collect();
     for step in [0, 1] {
-        stages.iter_mut().for_each(|stage| stage.begin_step(step).unwrap());
+        for stage in &mut stages {
+            stage.begin_step(step).unwrap();
+            stage.clear().unwrap();
+        }
         let mut values: HashMap<Value, _> = HashMap::new();
         let mut at = [0; 2];
         for run in schedule.walk() {

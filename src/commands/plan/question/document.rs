@@ -72,6 +72,9 @@ pub(super) struct SizesDocument {
     pub(super) hidden: u64,
     pub(super) heads: u64,
     pub(super) kv_heads: Option<u64>,
+    /// Hidden size over heads, unless given.
+    pub(super) head_size: Option<u64>,
+    pub(super) qk_norm: Option<bool>,
     pub(super) ffn: Option<u64>,
     pub(super) gated: Option<bool>,
     pub(super) vocabulary: u64,
@@ -134,6 +137,8 @@ pub(super) struct TrainingDocument {
     pub(super) optimizer_bytes: Option<u64>,
     pub(super) sequence_parallel: Option<bool>,
     pub(super) overlap_gradients: Option<bool>,
+    pub(super) loss: Option<String>,
+    pub(super) boundary: Option<String>,
     #[serde(default, deserialize_with = "text")]
     pub(super) reserved: Option<Bytes>,
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pipeline::Bytes;
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Norm, Recipe, Sizes, Transformer, Unrest,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Sizes, Transformer, Unrest,
 };
 
 use self::document::{
@@ -20,6 +20,7 @@ use self::search::Search;
 use super::{config, machines};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
 use crate::places::Places;
 
 /// The largest question.
@@ -41,6 +42,8 @@ pub enum Paid {
 pub struct Question {
     pub title: String,
     pub model: Transformer,
+    /// What was assumed where the model was read, a sentence each.
+    pub model_assumed: Vec<String>,
     pub tokens: f64,
     pub deadline_days: Option<f64>,
     pub paid: Paid,
@@ -57,7 +60,8 @@ pub struct Question {
 pub fn read(path: &Path) -> Result<Question, Error> {
     let text = files::read_text(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
-        .map_err(|error| Error::scenario(path, &text, error.span(), error.message().to_owned()))?;
+        .map_err(|error| Error::toml(path, &text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
     Reader { path, text: &text, document: &document }.question()
 }
 
@@ -82,7 +86,7 @@ impl Reader<'_> {
             let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
             return Err(self.wrong("batch", message));
         }
-        let model = self.model()?;
+        let config::Model { transformer: model, assumed } = self.model()?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
@@ -103,19 +107,20 @@ impl Reader<'_> {
             recipe: self.recipe()?,
             unrest,
             model,
+            model_assumed: assumed,
         })
     }
 
     /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Error {
         let place = Places::of_text(self.text).find(key);
-        Error::scenario(self.path, self.text, place, message)
+        Error::scenario(self.path, self.text, place, message).about(key)
     }
 
     /// `error`, at the value of `key` unless it has a place of its own.
     fn at(&self, key: &str, error: Error) -> Error {
         match error {
-            Error::Question { message, help } => {
+            Error::Question { message, help, .. } => {
                 let error = self.wrong(key, message);
                 help.into_iter().fold(error, Error::with_help)
             }
@@ -137,13 +142,16 @@ impl Reader<'_> {
         }
     }
 
-    fn model(&self) -> Result<Transformer, Error> {
+    fn model(&self) -> Result<config::Model, Error> {
         let attention = self.attention()?;
         match &self.document.model {
             ModelDocument::File(file) => {
                 config::read(&self.folder().join(file), self.document.sequence, attention)
             }
-            ModelDocument::Sizes(sizes) => self.sizes(sizes, attention),
+            ModelDocument::Sizes(sizes) => {
+                let transformer = self.sizes(sizes, attention)?;
+                Ok(config::Model { transformer, assumed: Vec::new() })
+            }
         }
     }
 
@@ -152,10 +160,15 @@ impl Reader<'_> {
         let Some(sequence) = self.document.sequence else {
             return Err(self.wrong("model", "sequence is missing: the tokens of a sample".into()));
         };
-        if heads == 0 || !hidden.is_multiple_of(heads) {
-            let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
-            return Err(self.wrong("heads", message));
-        }
+        let head_size = match given.head_size {
+            Some(size) => size,
+            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
+            None => {
+                let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
+                let cure = "give head-size where heads times their size is not the hidden size";
+                return Err(self.wrong("heads", message).with_help(cure));
+            }
+        };
         let experts = match (given.experts, given.top_k) {
             (Some(count), Some(top_k)) => Some(Experts { count, top_k }),
             (None, None) => None,
@@ -168,8 +181,8 @@ impl Reader<'_> {
             hidden,
             heads,
             kv_heads: given.kv_heads.unwrap_or(heads),
-            head_size: hidden / heads,
-            ffn: given.ffn.unwrap_or(hidden.saturating_mul(4)),
+            head_size,
+            ffn: self.ffn(given)?,
             gated,
             vocabulary: given.vocabulary,
             sequence,
@@ -178,15 +191,32 @@ impl Reader<'_> {
             tied: given.tied.unwrap_or(false),
             biases: Biases { qkv: bias, output: bias, mlp: bias },
             norm: if gated { Norm::Rms } else { Norm::Layer },
+            qk_norm: given.qk_norm.unwrap_or(false),
             attention,
         };
         let place = |error: &plan::ModelError| match error {
             plan::ModelError::Size { what, .. } => *what,
             plan::ModelError::KvHeads { .. } => "kv-heads",
             plan::ModelError::TopK { .. } => "top-k",
+            plan::ModelError::Positions { .. } => "positions",
             plan::ModelError::Parameters => "layers",
         };
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
+    }
+
+    /// The width of the MLP, or of an expert: 4 h is a rule of plain MLPs alone.
+    fn ffn(&self, given: &SizesDocument) -> Result<u64, Error> {
+        let of = match (given.experts, given.gated) {
+            _ if given.ffn.is_some() => "",
+            (Some(_), _) => "experts",
+            (None, Some(true)) => "MLPs with a gate",
+            (None, _) => "",
+        };
+        if of.is_empty() {
+            return Ok(given.ffn.unwrap_or(given.hidden.saturating_mul(4)));
+        }
+        let message = format!("ffn is missing: {of} are not 4 times as wide as the hidden size");
+        Err(self.wrong("model", message).with_help("write the width of one: ffn = 14336"))
     }
 
     fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Error> {
@@ -299,8 +329,27 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            boundary: Boundary::Barrier,
+            loss: self.loss()?,
+            boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(Bytes(4_000_000_000)),
+        })
+    }
+
+    fn loss(&self) -> Result<Loss, Error> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Error> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
         })
     }
 }

@@ -1,87 +1,171 @@
-//! How far a predicted step may be off: the error that the model has on published iterations.
+//! How far a predicted step may be off: the errors that the model has on measured iterations of the
+//! same kind.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use plan::Machine;
-use serde::Serialize;
+use plan::{Cluster, Kind, Machine};
+use serde::{Deserialize, Serialize};
 
+use super::Row;
 use super::rows;
 use super::sets::{self, SPEED, TIME};
+use crate::accuracy;
 use crate::error::Error;
+use crate::format;
 
-/// What a step is said to be off by where nothing is published of the device: an assumption. No such
-/// device has a narrower bar than one of which something is.
-const UNPUBLISHED: f64 = 0.2;
-
-/// The error bar of the steps of a machine.
-#[derive(Clone, Debug, Serialize)]
-pub struct ErrorBar {
-    /// The name of the machine.
-    pub machine: String,
-    /// The largest error over the rows, as a share of what was measured; without rows, the widest
-    /// bar there is.
-    pub error: f64,
-    /// The mean error over the rows, if there are any.
-    pub mean: Option<f64>,
-    /// How many published iterations of the type of device there are.
+/// The errors on the iterations of one set that are of one kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetErrors {
+    /// The set.
+    pub set: String,
+    /// The kind, in words.
+    pub kind: String,
+    /// How many iterations.
     pub rows: usize,
+    /// To how many of them constants were fitted.
+    pub fitted: usize,
+    /// The mean size of the errors, as a share of what was measured.
+    pub mean: f64,
+    /// The size that 95 % of the errors do not exceed: of fewer than 20 the largest.
+    pub error: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// The errors on the iterations of `rows`, which are of `set`, by kind.
+pub fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
+    let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| [TIME, SPEED].contains(&row.quantity)) {
+        kinds.entry(&row.kind).or_default().push(row);
+    }
+    let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
+        let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+        SetErrors {
+            set: set.to_owned(),
+            kind: kind.to_owned(),
+            rows: rows.len(),
+            fitted: rows.iter().filter(|row| row.fitted).count(),
+            mean: accuracy::mean_absolute(&errors),
+            error: accuracy::not_exceeded_by_95_percent(&errors),
+            max: errors.iter().copied().fold(0.0, f64::max),
+        }
+    };
+    kinds.into_iter().map(errors_of).collect()
+}
+
+/// What `debubble plan --validate` found on measurements that are not part of the project.
+const RECORDED: &str = include_str!("../../../../scenarios/paper/vtrain-errors.csv");
+
+/// The errors on measurements that are not part of the project, as they were recorded.
+pub fn recorded() -> Result<Vec<SetErrors>, Error> {
+    rows::table(RECORDED).map_err(|cause| {
+        let path = Path::new("scenarios/paper/vtrain-errors.csv").to_owned();
+        Error::Read { path, cause }
+    })
+}
+
+/// How far steps of one kind may be off.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ErrorBar {
+    /// The name of the machine, or of all kinds of devices with a plus.
+    pub machine: String,
+    /// The kind, in words.
+    pub kind: String,
+    /// The widest of the sets that have rows of the kind, as a share; nothing if none has.
+    pub error: Option<f64>,
+    /// The mean error over all their rows.
+    pub mean: Option<f64>,
+    /// The largest error of all their rows.
+    pub max: Option<f64>,
+    /// How many measured iterations of the kind there are.
+    pub rows: usize,
+    /// To how many of them constants were fitted.
+    pub fitted: usize,
     /// Where they were published.
-    pub sources: Vec<&'static str>,
+    pub sources: Vec<String>,
+    /// The errors by set.
+    pub sets: Vec<SetErrors>,
 }
 
 impl ErrorBar {
-    /// Those of `machines`: every published iteration of their types of device, of those built in, is
-    /// predicted with their constants.
+    /// That of `kind` on `machine`, where `sets` are all that is known.
+    pub fn new(machine: &str, kind: &str, sets: &[SetErrors]) -> Self {
+        let own = sets.iter().filter(|set| set.kind == kind);
+        let sets: Vec<SetErrors> = own.cloned().collect();
+        let rows = sets.iter().map(|set| set.rows).sum();
+        let widest = |of: fn(&SetErrors) -> f64| sets.iter().map(of).reduce(f64::max);
+        let sum = |set: &SetErrors| set.mean * plan::number(set.rows as u64);
+        let sum = sets.iter().map(sum).sum::<f64>();
+        Self {
+            machine: machine.to_owned(),
+            kind: kind.to_owned(),
+            error: widest(|set| set.error),
+            mean: (rows > 0).then(|| sum / plan::number(rows as u64)),
+            max: widest(|set| set.max),
+            rows,
+            fitted: sets.iter().map(|set| set.fitted).sum(),
+            sources: sets.iter().map(|set| set.set.clone()).collect(),
+            sets,
+        }
+    }
+
+    /// Those of every kind in `steps`, each once: all measured iterations of their types of device
+    /// are predicted with the constants of their machines.
     ///
     /// # Errors
     /// If a row cannot be predicted with them.
-    pub fn of_all(machines: &[&Machine]) -> Result<Vec<Self>, Error> {
-        let mut bars: Vec<Self> =
-            machines.iter().map(|machine| Self::by_rows(machine)).collect::<Result<_, _>>()?;
-        if bars.iter().any(|bar| bar.rows == 0) {
-            let widest = widest()?;
-            bars.iter_mut().filter(|bar| bar.rows == 0).for_each(|bar| bar.error = widest);
+    pub fn of_all(steps: &[(&Cluster, Kind)]) -> Result<Vec<Self>, Error> {
+        let mut known: Vec<(&str, Vec<SetErrors>)> = Vec::new();
+        let mut bars: Vec<Self> = Vec::new();
+        for (cluster, kind) in steps {
+            let (name, words) = (cluster.name(), kind.to_string());
+            if bars.iter().any(|bar| bar.machine == name && bar.kind == words) {
+                continue;
+            }
+            let mut sets = Vec::new();
+            for (machine, _) in &cluster.parts {
+                if !known.iter().any(|(name, _)| *name == machine.name) {
+                    known.push((&machine.name, errors_of(machine)?));
+                }
+                let own = known.iter().filter(|(name, _)| *name == machine.name);
+                sets.extend(own.flat_map(|(_, sets)| sets.clone()));
+            }
+            bars.push(Self::new(&name, &words, &sets));
         }
         Ok(bars)
     }
 
-    fn by_rows(machine: &Machine) -> Result<Self, Error> {
-        let mut sources = Vec::new();
-        let mut errors = Vec::new();
-        let own = |text: &&(&str, &str)| machine.device.as_deref() == Some(rows::device(text.1));
-        for (path, text) in sets::BUILT_IN.iter().filter(own) {
-            let (set, rows) = rows::read(Path::new(path), text, machine)?;
-            let steps = rows.iter().filter(|row| [TIME, SPEED].contains(&row.quantity));
-            errors.extend(steps.map(|row| row.error.abs()));
-            sources.push(set.name());
-        }
-        let rows = errors.len();
-        let error = errors.iter().fold(0.0, |most: f64, error| most.max(*error));
-        let mean = (rows > 0).then(|| crate::accuracy::mean_absolute(&errors));
-        Ok(Self { machine: machine.name.clone(), error, mean, rows, sources })
-    }
-
     /// Where it comes from, in words.
     pub fn source(&self) -> String {
-        let Self { machine, error, rows, sources, .. } = self;
-        let share = crate::format::percent(*error);
-        match self.mean {
-            Some(mean) => format!(
-                "{machine}: +- {share}, the largest error on {rows} published iterations ({}), {} in \
-                 the mean",
-                sources.join("; "),
-                crate::format::percent(mean)
-            ),
-            None => format!("{machine}: no published measurements; +- {share} is an assumption"),
-        }
+        let Self { machine, kind, error, rows, fitted, .. } = self;
+        let Some(error) = error else {
+            return format!("{machine}: nothing measured of this kind ({kind})");
+        };
+        let sets = self.sets.iter().map(|set| format!("{}: {}", set.set, set.rows));
+        let of = match *rows {
+            0..20 => "the largest",
+            _ => "that of 95 %",
+        };
+        format!(
+            "{machine}: +- {}, {of} of the errors on {rows} measured iterations of this kind \
+             ({kind}), {} in the mean, {} at most; constants were fitted to {fitted} of them ({})",
+            format::percent(*error),
+            format::percent(self.mean.unwrap_or_default()),
+            format::percent(self.max.unwrap_or_default()),
+            sets.collect::<Vec<_>>().join("; "),
+        )
     }
 }
 
-/// The widest bar: what is assumed where nothing is published, or that of a built-in machine.
-fn widest() -> Result<f64, Error> {
-    let mut widest = UNPUBLISHED;
-    for machine in super::machines::built_in()? {
-        widest = widest.max(ErrorBar::by_rows(&machine)?.error);
+/// The errors of `machine` on all measured iterations of its type of device, and those recorded.
+fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Error> {
+    let mut all = recorded()?;
+    let own = |text: &&(&str, &str)| machine.device.as_deref() == Some(rows::device(text.1));
+    for (path, text) in sets::BUILT_IN.iter().filter(own) {
+        let (set, rows) = rows::read(Path::new(path), text, machine)?;
+        all.extend(by_kind(set.name(), &rows));
     }
-    Ok(widest)
+    Ok(all)
 }

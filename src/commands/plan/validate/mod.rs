@@ -1,14 +1,17 @@
 //! `debubble plan --validate`: every published measurement predicted, row by row.
 
 pub mod error_bar;
+mod papers;
 mod rows;
 mod sets;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use self::error_bar::{ErrorBar, SetErrors};
 use self::sets::Set;
 use crate::accuracy;
 use crate::commands::plan::machines;
@@ -31,6 +34,8 @@ const MAX_FILE: u64 = 16 << 20;
 pub struct Row {
     /// Which run.
     pub run: String,
+    /// Of what kind it is, in words.
+    pub kind: String,
     /// Which quantity, with its unit.
     pub quantity: &'static str,
     /// As published.
@@ -43,13 +48,6 @@ pub struct Row {
     pub fitted: bool,
 }
 
-impl Row {
-    fn new(run: &str, quantity: &'static str, [predicted, measured]: [f64; 2]) -> Self {
-        let error = accuracy::error(predicted, measured);
-        Self { run: run.to_owned(), quantity, measured, predicted, error, fitted: false }
-    }
-}
-
 /// What a set of measurements came to.
 #[derive(Serialize)]
 struct Held {
@@ -57,6 +55,8 @@ struct Held {
     rows: Vec<Row>,
     /// Every quantity with its bars.
     bars: Vec<Bar>,
+    /// The errors on iterations, by kind.
+    kinds: Vec<SetErrors>,
 }
 
 /// How far predictions of one quantity lie from measurements, and how far they may.
@@ -140,7 +140,8 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, Error> {
 fn held(path: &Path, text: &str) -> Result<Held, Error> {
     let (set, rows) = rows::read(path, text, &machines::of_device(rows::device(text))?)?;
     let bars = set.quantities().iter().map(|one| bar(set, one, &rows)).collect();
-    Ok(Held { set: set.name(), rows, bars })
+    let kinds = error_bar::by_kind(set.name(), &rows);
+    Ok(Held { set: set.name(), rows, bars, kinds })
 }
 
 /// The bar of one quantity of a set over `rows`.
@@ -165,15 +166,15 @@ fn bar(set: Set, limits: &sets::Limits, rows: &[Row]) -> Bar {
 fn csv(all: &[Held]) -> Result<Vec<u8>, Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fail = |error: csv::Error| Error::question(error.to_string());
-    let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted"];
+    let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted", "kind"];
     writer.write_record(header).map_err(fail)?;
     for one in all {
         for row in &one.rows {
-            let Row { run, quantity, measured, predicted, error, fitted } = row;
+            let Row { run, kind, quantity, measured, predicted, error, fitted } = row;
             let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
             let [measured, predicted, error] = numbers;
             let fitted = if *fitted { "yes" } else { "no" };
-            let record = [one.set, run, quantity, &measured, &predicted, &error, fitted];
+            let record = [one.set, run, quantity, &measured, &predicted, &error, fitted, kind];
             writer.write_record(record).map_err(fail)?;
         }
     }
@@ -224,6 +225,32 @@ fn print(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
     });
     let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
     write!(out, "{}", format::table(&header, cells))?;
+    print_kinds(out, all)?;
     writeln!(out, "\n{}", sets::WEAK)?;
     Ok(())
 }
+
+/// Prints how far plans of each kind may be off.
+fn print_kinds(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
+    let sets: Vec<SetErrors> = all.iter().flat_map(|one| one.kinds.clone()).collect();
+    let kinds: BTreeSet<&str> = sets.iter().map(|set| set.kind.as_str()).collect();
+    writeln!(out, "\n{KINDS}")?;
+    for kind in kinds {
+        let bar = ErrorBar::new("", kind, &sets);
+        writeln!(out, "{kind}: +- {}", format::percent(bar.error.unwrap_or_default()))?;
+        for SetErrors { set, rows, fitted, mean, error, max, .. } in &bar.sets {
+            let [mean, error, max] = [mean, error, max].map(|share| format::percent(*share));
+            writeln!(
+                out,
+                "  {set}: {rows} rows, {fitted} fitted; mean {mean}, 95 % within {error}, \
+                 largest {max}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+const KINDS: &str = "\
+What stands behind the step of a plan as +- is the error of measured iterations of its kind: the size
+that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
+kind that is not here nothing is measured, and plans say so.";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Row;
 
 /// The measurements that are built in.
-pub(super) const BUILT_IN: [(&str, &str); 3] = [
+pub(super) const BUILT_IN: [(&str, &str); 5] = [
     (
         "scenarios/paper/megatron2021.csv",
         include_str!("../../../../scenarios/paper/megatron2021.csv"),
@@ -17,6 +17,14 @@ pub(super) const BUILT_IN: [(&str, &str); 3] = [
     (
         "scenarios/paper/zb-throughput.csv",
         include_str!("../../../../scenarios/paper/zb-throughput.csv"),
+    ),
+    (
+        "scenarios/paper/megatron2021-zero3.csv",
+        include_str!("../../../../scenarios/paper/megatron2021-zero3.csv"),
+    ),
+    (
+        "scenarios/paper/vocabulary-tables.csv",
+        include_str!("../../../../scenarios/paper/vocabulary-tables.csv"),
     ),
 ];
 
@@ -32,6 +40,8 @@ pub(super) enum Set {
     Megatron,
     Korthikanti,
     ZeroBubble,
+    Zero3,
+    Vocabulary,
     SingleNode,
     MultiNode,
 }
@@ -73,6 +83,8 @@ impl Set {
             Self::Megatron => "Megatron-LM 2021, table 1",
             Self::Korthikanti => "Korthikanti 2022",
             Self::ZeroBubble => "Zero Bubble, table 4",
+            Self::Zero3 => "Megatron-LM 2021, table 2",
+            Self::Vocabulary => "Vocabulary Parallelism, tables 5 and 6",
             Self::SingleNode => "vTrain, one node",
             Self::MultiNode => "vTrain, many nodes",
         }
@@ -85,12 +97,16 @@ impl Set {
             [limits(TIME, 0.05, Some(0.12)), points(MFU, 0.003), points(HFU, 0.003)];
         const ZERO_BUBBLE: [Limits; 2] =
             [limits(SPEED, 0.05, None), limits(MEMORY, 0.10, Some(0.10))];
+        const ZERO_3: [Limits; 1] = [limits(TIME, 0.50, Some(0.80))];
+        const VOCABULARY: [Limits; 1] = [limits(TIME, 0.10, Some(0.20))];
         const SINGLE: [Limits; 1] = [limits(TIME, 0.10, None)];
         const MULTI: [Limits; 1] = [limits(TIME, 0.08, None)];
         match self {
             Self::Megatron => &MEGATRON,
             Self::Korthikanti => &KORTHIKANTI,
             Self::ZeroBubble => &ZERO_BUBBLE,
+            Self::Zero3 => &ZERO_3,
+            Self::Vocabulary => &VOCABULARY,
             Self::SingleNode => &SINGLE,
             Self::MultiNode => &MULTI,
         }

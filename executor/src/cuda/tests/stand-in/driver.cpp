@@ -1,0 +1,376 @@
+// Stands in for the driver of NVIDIA GPUs (libcuda): computes on the processor what is enqueued, at
+// once, checks what a real driver would refuse, and writes what it was asked into STAND_IN_LOG.
+//
+//   STAND_IN_GPUS        how many there are [1]
+//   STAND_IN_VERSION     the CUDA that the driver is for [13000]
+//   STAND_IN_NO_PARTS    multiprocessors cannot be split where it is set
+//
+// It knows how far the host runs ahead: what was enqueued on a stream behind the last mark that the
+// host has waited for.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+enum {
+  SUCCESS = 0,
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  NO_DEVICE = 100,
+  INVALID_CONTEXT = 201,
+  INVALID_HANDLE = 400,
+  NOT_FOUND = 500,
+  NOT_READY = 600,
+  NOT_SUPPORTED = 801,
+};
+
+typedef uint64_t u64;
+static const u64 MEMORY = 4ull << 30;
+static const unsigned MULTIPROCESSORS = 132, LEAST = 8;
+// Memory that nobody has written has this in every byte: NaN in any type of element.
+static const int UNWRITTEN = 0xff;
+
+static std::mutex lock;
+static std::map<u64, size_t> allocated;
+static u64 in_use;
+// Launches and copies so far, on all streams.
+static std::atomic<u64> enqueued;
+
+static std::string variable(const char *name, const char *otherwise) {
+  const char *value = getenv(name);
+  return value ? value : otherwise;
+}
+
+static void tell(const std::string &line) {
+  const char *path = getenv("STAND_IN_LOG");
+  if (!path) return;
+  if (FILE *file = fopen(path, "a")) {
+    fputs((line + "\n").c_str(), file);
+    fclose(file);
+  }
+}
+
+struct Stream {
+  int part;  // -1: all multiprocessors
+  std::atomic<u64> count{0}, waited_for{0}, most_ahead{0};
+
+  void enqueue() {
+    enqueued++;
+    u64 ahead = ++count - waited_for;
+    if (ahead > most_ahead) most_ahead = ahead;
+  }
+  void reached(u64 mark) {
+    u64 before = waited_for;
+    while (before < mark && !waited_for.compare_exchange_weak(before, mark)) {
+    }
+  }
+};
+
+struct Event {
+  bool timed, recorded = false;
+  std::chrono::steady_clock::time_point at;
+  Stream *stream = nullptr;
+  u64 mark = 0;
+};
+
+struct Context {
+  int device;
+};
+static Context primary[8];
+static thread_local Context *current;
+
+struct Resource {  // as CUDA 13.0 lays it out
+  int kind;
+  int part;  // in its padding
+  unsigned char padding[88];
+  unsigned count, least, alignment;
+  unsigned char more[36];
+};
+static_assert(sizeof(Resource) == 144, "as the driver's");
+
+struct Green {
+  int part;
+};
+
+struct Function {
+  void (*run)(const char *, const unsigned *, const unsigned *, void **);
+  std::string name;
+};
+
+struct Library {
+  void *handle;
+};
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+// For the stand-in of cuBLASLt: a product is on `stream`.
+extern "C" __attribute__((visibility("default"))) void stand_in_enqueue(Stream *stream) {
+  stream->enqueue();
+}
+
+API cuInit(unsigned) {
+  tell("init " + variable("CUDA_DEVICE_MAX_CONNECTIONS", "-"));
+  const std::string seen = variable("CUDA_VISIBLE_DEVICES", "0");
+  return variable("STAND_IN_GPUS", "1") == "0" || seen == "-1" ? NO_DEVICE : SUCCESS;
+}
+API cuDriverGetVersion(int *version) {
+  *version = atoi(variable("STAND_IN_VERSION", "13000").c_str());
+  return SUCCESS;
+}
+API cuGetErrorString(int, const char **text) {
+  *text = "as the stand-in says";
+  return SUCCESS;
+}
+API cuDeviceGetCount(int *count) {
+  *count = atoi(variable("STAND_IN_GPUS", "1").c_str());
+  return SUCCESS;
+}
+API cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return SUCCESS;
+}
+API cuDeviceTotalMem_v2(size_t *bytes, int) {
+  *bytes = MEMORY;
+  return SUCCESS;
+}
+API cuDeviceGetName(char *name, int, int) {
+  strcpy(name, "Stand-in");
+  return SUCCESS;
+}
+API cuDeviceGetAttribute(int *value, int which, int) {
+  switch (which) {
+    case 13: *value = 1980000; break;
+    case 16: *value = MULTIPROCESSORS; break;
+    case 75: *value = 9; break;
+    case 76: *value = 0; break;
+    default: return INVALID_VALUE;
+  }
+  return SUCCESS;
+}
+API cuDevicePrimaryCtxRetain(Context **context, int device) {
+  tell("retain " + std::to_string(device));
+  primary[device].device = device;
+  *context = &primary[device];
+  return SUCCESS;
+}
+API cuDevicePrimaryCtxRelease_v2(int device) {
+  tell("release " + std::to_string(device));
+  return SUCCESS;
+}
+API cuCtxSetCurrent(Context *context) {
+  current = context;
+  return SUCCESS;
+}
+API cuCtxSynchronize() { return current ? SUCCESS : INVALID_CONTEXT; }
+API cuDeviceCanAccessPeer(int *can, int, int) {
+  *can = 1;
+  return SUCCESS;
+}
+API cuCtxEnablePeerAccess(Context *, unsigned) { return current ? SUCCESS : INVALID_CONTEXT; }
+
+// ---- memory
+
+API cuMemAlloc_v2(u64 *address, size_t bytes) {
+  if (!current) return INVALID_CONTEXT;
+  std::lock_guard<std::mutex> held(lock);
+  if (bytes > MEMORY - in_use) return OUT_OF_MEMORY;
+  void *memory = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (!memory) return OUT_OF_MEMORY;
+  memset(memory, UNWRITTEN, bytes);
+  *address = (u64)memory;
+  allocated[*address] = bytes;
+  in_use += bytes;
+  tell("alloc " + std::to_string(enqueued));
+  return SUCCESS;
+}
+API cuMemFree_v2(u64 address) {
+  std::lock_guard<std::mutex> held(lock);
+  auto found = allocated.find(address);
+  if (found == allocated.end()) return INVALID_VALUE;
+  in_use -= found->second;
+  allocated.erase(found);
+  free((void *)address);
+  return SUCCESS;
+}
+API cuMemGetInfo_v2(size_t *left, size_t *total) {
+  std::lock_guard<std::mutex> held(lock);
+  *left = MEMORY - in_use;
+  *total = MEMORY;
+  return SUCCESS;
+}
+API cuMemHostAlloc(void **address, size_t bytes, unsigned) {
+  if (!current) return INVALID_CONTEXT;
+  tell("host-alloc " + std::to_string(enqueued));
+  *address = aligned_alloc(512, (bytes + 511) / 512 * 512);
+  return *address ? SUCCESS : OUT_OF_MEMORY;
+}
+API cuMemFreeHost(void *address) {
+  free(address);
+  return SUCCESS;
+}
+
+// Whether all of it is memory of the device.
+static bool is_there(u64 address, size_t bytes) {
+  std::lock_guard<std::mutex> held(lock);
+  auto after = allocated.upper_bound(address);
+  if (after == allocated.begin()) return false;
+  auto found = std::prev(after);
+  return address + bytes <= found->first + found->second;
+}
+
+static int copy(Stream *stream, void *to, const void *from, size_t bytes) {
+  if (!current) return INVALID_CONTEXT;
+  stream->enqueue();
+  memcpy(to, from, bytes);
+  return SUCCESS;
+}
+API cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, Stream *stream) {
+  return is_there(to, bytes) ? copy(stream, (void *)to, from, bytes) : INVALID_VALUE;
+}
+API cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t bytes, Stream *stream) {
+  return is_there(from, bytes) ? copy(stream, to, (void *)from, bytes) : INVALID_VALUE;
+}
+API cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, Stream *stream) {
+  bool fits = is_there(to, bytes) && is_there(from, bytes);
+  return fits ? copy(stream, (void *)to, (void *)from, bytes) : INVALID_VALUE;
+}
+API cuMemcpyPeerAsync(u64 to, Context *, u64 from, Context *, size_t bytes, Stream *stream) {
+  return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+}
+API cuMemsetD8Async(u64 address, unsigned char value, size_t bytes, Stream *stream) {
+  if (!current) return INVALID_CONTEXT;
+  if (!is_there(address, bytes)) return INVALID_VALUE;
+  stream->enqueue();
+  memset((void *)address, value, bytes);
+  return SUCCESS;
+}
+
+// ---- streams and events
+
+API cuStreamCreate(Stream **stream, unsigned flags) {
+  if (!current) return INVALID_CONTEXT;
+  if (flags != 1) return INVALID_VALUE;
+  *stream = new Stream{-1};
+  return SUCCESS;
+}
+// Kept: events may be asked for what they marked in it.
+API cuStreamDestroy_v2(Stream *stream) {
+  tell("stream part " + std::to_string(stream->part) + " enqueued " +
+       std::to_string(stream->count) + " ahead " + std::to_string(stream->most_ahead));
+  return SUCCESS;
+}
+API cuStreamSynchronize(Stream *stream) {
+  stream->reached(stream->count);
+  return SUCCESS;
+}
+API cuStreamQuery(Stream *stream) { return cuStreamSynchronize(stream); }
+API cuStreamWaitEvent(Stream *, Event *event, unsigned) {
+  return event->recorded ? SUCCESS : INVALID_HANDLE;
+}
+API cuEventCreate(Event **event, unsigned flags) {
+  if (!current) return INVALID_CONTEXT;
+  *event = new Event{flags == 0};
+  return flags == 0 || flags == 2 ? SUCCESS : INVALID_VALUE;
+}
+API cuEventDestroy_v2(Event *event) {
+  delete event;
+  return SUCCESS;
+}
+API cuEventRecord(Event *event, Stream *stream) {
+  event->recorded = true;
+  event->at = std::chrono::steady_clock::now();
+  event->stream = stream;
+  event->mark = stream->count;
+  return SUCCESS;
+}
+API cuEventQuery(Event *event) { return event->recorded ? SUCCESS : INVALID_HANDLE; }
+API cuEventSynchronize(Event *event) {
+  if (!event->recorded) return INVALID_HANDLE;
+  event->stream->reached(event->mark);
+  return SUCCESS;
+}
+API cuEventElapsedTime_v2(float *ms, Event *from, Event *to) {
+  if (!from->timed || !to->timed || !from->recorded || !to->recorded) return INVALID_HANDLE;
+  *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return SUCCESS;
+}
+
+// ---- parts
+
+API cuDeviceGetDevResource(int, Resource *resource, int kind) {
+  *resource = Resource{kind, -1, {}, MULTIPROCESSORS, LEAST, LEAST, {}};
+  return kind == 1 ? SUCCESS : INVALID_VALUE;
+}
+API cuDevSmResourceSplitByCount(Resource *parts, unsigned *count, const Resource *all,
+                                Resource *rest, unsigned flags, unsigned least) {
+  if (getenv("STAND_IN_NO_PARTS")) return NOT_SUPPORTED;
+  if (flags || rest || all->kind != 1) return INVALID_VALUE;
+  unsigned each = std::max((least + LEAST - 1) / LEAST * LEAST, LEAST);
+  *count = std::min(*count, all->count / each);
+  for (unsigned i = 0; i < *count; i++) parts[i] = Resource{1, (int)i, {}, each, LEAST, LEAST, {}};
+  tell("split " + std::to_string(*count) + " of " + std::to_string(each));
+  return SUCCESS;
+}
+API cuDevResourceGenerateDesc(Green **description, Resource *part, unsigned count) {
+  if (count != 1 || part->kind != 1) return INVALID_VALUE;
+  *description = new Green{part->part};
+  return SUCCESS;
+}
+API cuGreenCtxCreate(Green **context, Green *description, int, unsigned flags) {
+  *context = new Green(*description);
+  tell("green " + std::to_string(description->part));
+  return flags == 1 ? SUCCESS : INVALID_VALUE;
+}
+API cuGreenCtxDestroy(Green *context) {
+  delete context;
+  return SUCCESS;
+}
+API cuGreenCtxStreamCreate(Stream **stream, Green *context, unsigned flags, int) {
+  if (flags != 1) return INVALID_VALUE;
+  *stream = new Stream{context->part};
+  return SUCCESS;
+}
+
+// ---- kernels
+
+// The code that the stand-in of NVRTC makes: an ELF's first bytes, and the type of element.
+API cuLibraryLoadData(Library **library, const char *code, void *, void *, unsigned, void *, void *,
+                      unsigned) {
+  if (memcmp(code, "\x7f" "ELF", 4)) return INVALID_VALUE;
+  Dl_info self;
+  if (!dladdr((void *)cuLibraryLoadData, &self)) return NOT_FOUND;
+  std::string path = self.dli_fname;
+  path = path.substr(0, path.rfind('/')) + (code[4] == 'b' ? "/kernels-bf16.so" : "/kernels-f32.so");
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fprintf(stderr, "%s\n", dlerror());
+  *library = new Library{handle};
+  return handle ? SUCCESS : NOT_FOUND;
+}
+API cuLibraryUnload(Library *library) {
+  delete library;
+  return SUCCESS;
+}
+API cuLibraryGetKernel(Function **kernel, Library *library, const char *name) {
+  auto run = (decltype(Function::run))dlsym(library->handle, "stand_in_run");
+  *kernel = new Function{run, name};
+  return run ? SUCCESS : NOT_FOUND;
+}
+API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned width,
+                   unsigned height, unsigned depth, unsigned shared, Stream *stream,
+                   void **parameters, void **extra) {
+  if (!current) return INVALID_CONTEXT;
+  if (shared || extra || !x || !y || !z) return INVALID_VALUE;
+  unsigned grid[] = {x, y, z}, block[] = {width, height, depth};
+  stream->enqueue();
+  function->run(function->name.c_str(), grid, block, parameters);
+  return SUCCESS;
+}

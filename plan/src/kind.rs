@@ -1,0 +1,95 @@
+//! Of what kind a step is: what a measured one must have in common with it to say how far the
+//! prediction may be off.
+
+use std::fmt;
+
+use crate::model::{Attention, Transformer};
+use crate::setup::{Cluster, Setup, Zero};
+
+/// The kind of a step. Errors of one kind say nothing about another.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Kind {
+    /// The type of its devices, as published measurements name it; nothing for devices whose machine
+    /// names none, and for several types side by side.
+    pub device: Option<String>,
+    /// How attention is computed.
+    pub attention: Attention,
+    /// What replicas share.
+    pub sharding: Sharding,
+    /// Whether layers have experts.
+    pub experts: bool,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Whether the times of layers come from a profile of the user's in place of the formulas.
+    pub profiled: bool,
+}
+
+/// What replicas share of a step that each of them would else do by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Sharding {
+    /// Nothing, or the optimizer's state: ZeRO stages 0 and 1.
+    Optimizer,
+    /// Gradients too: ZeRO stage 2.
+    Gradients,
+    /// Parameters too: ZeRO stage 3, FSDP.
+    Parameters,
+}
+
+/// How far the devices of a step lie apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reach {
+    /// All in one node.
+    OneNode,
+    /// On several.
+    ManyNodes,
+}
+
+impl Kind {
+    /// That of a step of `model` in `setup` on `cluster`.
+    #[must_use]
+    pub fn of(model: &Transformer, setup: &Setup, cluster: &Cluster) -> Self {
+        let mut types = cluster.parts.iter().map(|(machine, _)| &machine.device);
+        let first = types.next().cloned().flatten();
+        let node = cluster.parts.iter().map(|(machine, _)| machine.node).min().unwrap_or(1);
+        let replicas = setup.data.saturating_mul(setup.context);
+        let is_measured = |measured: crate::Measured| {
+            let Setup { tensor, context, expert, microbatch, .. } = *setup;
+            [tensor, context, expert] == [1; 3] && microbatch == measured.microbatch
+        };
+        let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
+        Self {
+            device: first.filter(|first| types.all(|one| one.as_ref() == Some(first))),
+            attention: model.attention,
+            sharding: match setup.zero {
+                Zero::Gradients if replicas > 1 => Sharding::Gradients,
+                Zero::Parameters if replicas > 1 => Sharding::Parameters,
+                _ => Sharding::Optimizer,
+            },
+            experts: model.experts.is_some(),
+            reach: if cluster.devices() > node { Reach::ManyNodes } else { Reach::OneNode },
+            profiled: machines.any(|machine| machine.measured.is_some_and(is_measured)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.device.as_deref().unwrap_or("no device of a published type");
+        let attention = match self.attention {
+            Attention::Core => "core attention",
+            Attention::Flash => "flash attention",
+        };
+        let sharding = match self.sharding {
+            Sharding::Optimizer => "ZeRO 0-1",
+            Sharding::Gradients => "ZeRO 2",
+            Sharding::Parameters => "ZeRO 3",
+        };
+        let experts = if self.experts { "experts" } else { "dense" };
+        let reach = match self.reach {
+            Reach::OneNode => "one node",
+            Reach::ManyNodes => "many nodes",
+        };
+        write!(f, "{device}, {attention}, {sharding}, {experts}, {reach}")?;
+        if self.profiled { f.write_str(", layers of a profile") } else { Ok(()) }
+    }
+}

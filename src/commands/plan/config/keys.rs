@@ -1,0 +1,339 @@
+//! What is known of the keys of a `config.json`: which do not matter, which describe what is not
+//! planned, and what each `model_type` has.
+//!
+//! A key that is in no list here is an error: it may change parameters, FLOPs or memory. Lists of
+//! names are strings with spaces between, so that they can be read at a glance.
+
+/// Which projections of attention have a bias.
+#[derive(Clone, Copy)]
+pub(super) enum AttentionBias {
+    /// None, whatever the config says.
+    Never,
+    /// Queries, keys and values, always.
+    Qkv,
+    /// All four, where this key says so.
+    Key(&'static str),
+}
+
+/// How models of one `model_type` are built that have a gated MLP, RMS norms and no learned
+/// positions, and what their classes in `transformers` take for granted.
+pub(super) struct Family {
+    /// The `model_type`.
+    pub(super) name: &'static str,
+    pub(super) bias: AttentionBias,
+    /// Whether `mlp_bias` is read.
+    pub(super) mlp_bias: bool,
+    /// Whether queries and keys are normalised head by head.
+    pub(super) qk_norm: bool,
+    /// Experts in place of every MLP: the key of the width of one.
+    pub(super) experts: Option<&'static str>,
+    /// Whether the head is tied where the config does not say.
+    pub(super) tied: bool,
+    /// Whether `sliding_window` counts where `use_sliding_window` is missing.
+    pub(super) windows: bool,
+    /// Keys that must be there, for what is taken without them differs from model to model.
+    pub(super) explicit: &'static [&'static str],
+}
+
+const LLAMA: Family = Family {
+    name: "llama",
+    bias: AttentionBias::Key("attention_bias"),
+    mlp_bias: true,
+    qk_norm: false,
+    experts: None,
+    tied: false,
+    windows: true,
+    explicit: &[],
+};
+
+const GROUPED: &[&str] = &["num_key_value_heads"];
+const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
+
+/// What is read as it is, by the classes of these models in `transformers`.
+const FAMILIES: &[Family] = &[
+    LLAMA,
+    Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
+    Family { name: "Yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
+    Family { name: "phi3", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
+    Family { name: "internlm2", mlp_bias: false, bias: AttentionBias::Key("bias"), ..LLAMA },
+    Family { name: "gemma", mlp_bias: false, tied: true, explicit: HEADS, ..LLAMA },
+    Family {
+        name: "mistral",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family {
+        name: "mixtral",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        experts: Some("intermediate_size"),
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family {
+        name: "qwen2",
+        bias: AttentionBias::Qkv,
+        mlp_bias: false,
+        windows: false,
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    QWEN3,
+    Family { name: "qwen3_moe", experts: Some("moe_intermediate_size"), ..QWEN3 },
+];
+
+const QWEN3: Family = Family {
+    name: "qwen3",
+    mlp_bias: false,
+    qk_norm: true,
+    windows: false,
+    explicit: HEADS,
+    ..LLAMA
+};
+
+/// A model of a kind that is not known, but has all the keys of Llama and no others.
+const LIKE_LLAMA: Family = Family {
+    name: "",
+    bias: AttentionBias::Key("attention_bias"),
+    explicit: &["hidden_act", "num_key_value_heads", "tie_word_embeddings"],
+    ..LLAMA
+};
+
+/// The family of `model_type`, or `None` where it is not known.
+pub(super) fn family(model_type: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name == model_type)
+}
+
+/// How a model of unknown kind is read.
+pub(super) const fn like_llama() -> &'static Family {
+    &LIKE_LLAMA
+}
+
+/// The kinds of models that are read, for help.
+pub(super) fn families() -> String {
+    let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+    format!("{} and gpt2", names.join(", "))
+}
+
+/// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config
+/// does not change that.
+const UNPLANNED: &[(&str, &str)] = &[
+    (
+        "deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa",
+        "multi-head latent attention, shared experts, and dense layers before those with experts",
+    ),
+    ("deepseek qwen2_moe glm4_moe ernie4_5_moe bailing_moe hunyuan_v1_moe", "shared experts"),
+    (
+        "gpt_oss",
+        "sliding windows in every second layer, attention sinks, and biases on router and experts",
+    ),
+    (
+        "gemma2 gemma3 gemma3_text gemma3n gemma3n_text",
+        "sliding windows in most layers, and four normalisations a layer",
+    ),
+    ("cohere2 olmo3 exaone4", "sliding windows in most layers"),
+    (
+        "llama4 llama4_text",
+        "chunked attention, shared experts, and dense layers between those with experts",
+    ),
+    (
+        "nemotron_h mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2 granitemoehybrid \
+         lfm2 qwen3_next minimax rwkv recurrent_gemma",
+        "layers of a recurrent kind (Mamba, linear attention)",
+    ),
+    ("mllama mllama_text_model", "layers of cross-attention to images"),
+];
+
+/// Why models of this kind are not planned, if they are known not to be.
+pub(super) fn unplanned(model_type: &str) -> Option<&'static str> {
+    UNPLANNED.iter().find(|(names, _)| has(names, model_type)).map(|(_, reason)| *reason)
+}
+
+/// When a key that describes something that is not planned describes nothing.
+#[derive(Clone, Copy)]
+pub(super) enum Neutral {
+    /// Where its value is one of these, as JSON writes them. Null is no value at all.
+    Values(&'static [&'static str]),
+    /// Where it is a number of tokens that no sequence exceeds, or switched off.
+    Window,
+    /// Where it is a list of layers that all attend to the whole sequence.
+    Layers,
+    /// Where no window is shorter than the sequence.
+    WindowPattern,
+}
+
+const NULL: Neutral = Neutral::Values(&[]);
+const OFF: Neutral = Neutral::Values(&["false", "0"]);
+const EMPTY: Neutral = Neutral::Values(&["[]", "{}", "\"\""]);
+const ONE: Neutral = Neutral::Values(&["1"]);
+
+/// Something of models that is not planned, and the keys that describe it.
+pub(super) struct Feature {
+    pub(super) reason: &'static str,
+    pub(super) neutral: Neutral,
+    /// Their names, with spaces between.
+    pub(super) keys: &'static str,
+}
+
+const fn feature(reason: &'static str, neutral: Neutral, keys: &'static str) -> Feature {
+    Feature { reason, neutral, keys }
+}
+
+const SPARSE: &str = "layers with and without experts in one model";
+const WINDOWS: &str = "attention in windows shorter than the sequence";
+const OTHER_PARTS: &str =
+    "encoders, cross-attention and other parts beside a stack of decoder layers";
+const BLOCKS: &str = "blocks that this model_type is not known to have";
+const BIASES: &str = "biases that this model_type is not known to have";
+
+/// What is not planned.
+const FEATURES: &[Feature] = &[
+    feature(
+        "multi-head latent attention (MLA)",
+        OFF,
+        "kv_lora_rank q_lora_rank qk_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim",
+    ),
+    feature("sparse attention by an index", OFF, "index_head_dim index_n_heads index_topk"),
+    feature(
+        "shared experts",
+        OFF,
+        "n_shared_experts num_shared_experts num_shared_expert moe_num_shared_experts \
+         shared_expert_intermediate_size shared_intermediate_size \
+         moe_shared_expert_intermediate_size",
+    ),
+    feature(SPARSE, OFF, "first_k_dense_replace num_dense_layers n_dense_layers"),
+    feature(SPARSE, ONE, "decoder_sparse_step interleave_moe_layer_step moe_layer_freq"),
+    feature(SPARSE, EMPTY, "mlp_only_layers moe_layers"),
+    feature(
+        "experts that this model_type is not known to have",
+        OFF,
+        "experts_per_token ffn_config moe_intermediate_size moe_k moe_num_experts \
+         n_routed_experts num_experts num_experts_per_tok num_experts_per_token num_local_experts",
+    ),
+    feature(
+        "multi-token prediction (MTP) layers",
+        OFF,
+        "mtp_num_hidden_layers mtp_num_layers num_mtp_layers num_nextn_predict_layers",
+    ),
+    feature(WINDOWS, Neutral::Window, "sliding_window"),
+    feature(WINDOWS, NULL, "attention_chunk_size"),
+    feature(WINDOWS, Neutral::Layers, "layer_types"),
+    feature(WINDOWS, Neutral::WindowPattern, "sliding_window_pattern"),
+    feature(
+        "layers of a recurrent kind (Mamba, linear attention)",
+        NULL,
+        "attn_layer_offset attn_layer_period expand expert_layer_offset expert_layer_period \
+         full_attention_interval hybrid_override_pattern layers_block_type linear_attn_config \
+         linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads linear_num_value_heads \
+         linear_value_head_dim mamba_chunk_size mamba_d_conv mamba_d_head mamba_d_ssm \
+         mamba_d_state mamba_dt_rank mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads \
+         mamba_num_heads n_groups ssm_cfg ssm_state_size state_size",
+    ),
+    feature(
+        "weights in fewer than 16 bits (plans train in 16)",
+        NULL,
+        "compression_config quantization quantization_config",
+    ),
+    feature(
+        OTHER_PARTS,
+        OFF,
+        "add_cross_attention is_encoder_decoder tie_encoder_decoder type_vocab_size",
+    ),
+    feature(
+        OTHER_PARTS,
+        EMPTY,
+        "audio_config cross_attention_hidden_size cross_attention_layers decoder encoder \
+         speech_config vision_config",
+    ),
+    feature(
+        BIASES,
+        OFF,
+        "add_bias_linear add_qkv_bias attention_bias attention_out_bias bias lm_head_bias \
+         mlp_bias qkv_bias use_bias use_qkv_bias",
+    ),
+    feature(
+        BLOCKS,
+        OFF,
+        "alibi chunk_size_feed_forward parallel_attn qk_layernorm qk_norm use_parallel_residual \
+         use_qk_norm",
+    ),
+    feature(BLOCKS, EMPTY, "pruned_heads"),
+    feature(BLOCKS, NULL, "attn_logit_softcapping clip_qkv final_logit_softcapping"),
+];
+
+/// What `key` describes, if that is known not to be planned.
+pub(super) fn feature_of(key: &str) -> Option<&'static Feature> {
+    FEATURES.iter().find(|feature| has(feature.keys, key))
+}
+
+/// The keys of sizes as Llama has them, which all that are built like it share.
+pub(super) const SIZES: &str = "head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads \
+     num_hidden_layers num_key_value_heads tie_word_embeddings vocab_size";
+
+/// The keys of sizes as GPT-2 has them.
+pub(super) const GPT2_SIZES: &str =
+    "n_ctx n_embd n_head n_inner n_layer n_positions tie_word_embeddings vocab_size";
+
+/// The keys of the number of experts: one name each in older and newer configs.
+pub(super) const EXPERTS: &[&str] = &["num_local_experts", "num_experts"];
+/// The key of how many experts a token visits.
+pub(super) const TOP_K: &str = "num_experts_per_tok";
+
+/// Keys that change neither parameters nor products nor what is held: files and classes, tokens,
+/// how text is generated, rotations of positions, how weights begin, dropout, constants of
+/// normalisations and of the router's loss, factors on activations.
+const HARMLESS: &[&str] = &[
+    // Where the model comes from, and which class reads it.
+    "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures \
+     attn_implementation auto_map finetuning_task id2label label2id model_type num_labels prefix \
+     problem_type task_specific_params tokenizer_class torchscript transformers_version \
+     unsloth_fixed unsloth_version",
+    // Types of numbers on disk: training is in 16 bits, with what [training] says.
+    "dtype torch_dtype use_bfloat16",
+    // Generation.
+    "bad_words_ids begin_suppress_tokens cache_implementation diversity_penalty do_sample \
+     early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty is_decoder \
+     length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beam_groups \
+     num_beams num_return_sequences remove_invalid_values repetition_penalty suppress_tokens \
+     temperature tf_legacy_loss top_k top_p typical_p use_cache",
+    // What is returned.
+    "output_attentions output_hidden_states output_router_logits output_scores return_dict \
+     return_dict_in_generate",
+    // Positions, where they are rotated in.
+    "model_max_length no_rope_layer_interval no_rope_layers original_max_position_embeddings \
+     partial_rotary_factor rotary_emb_base rotary_pct",
+    // Which layers have windows: `sliding_window` is what is refused.
+    "max_window_layers use_sliding_window",
+    // How weights begin.
+    "initializer_factor initializer_range",
+    // Activation functions: whether there is a gate follows from the model_type.
+    "activation_function hidden_act hidden_activation",
+    // Factors on activations.
+    "attention_multiplier embedding_multiplier logits_scaling query_pre_attn_scalar \
+     reorder_and_upcast_attn residual_multiplier scale_attn_by_inverse_layer_idx \
+     scale_attn_weights",
+    // How training goes.
+    "gradient_checkpointing predict_special_tokens n_special pretraining_tp",
+    // The router: how it chooses, and its loss.
+    "aux_loss_alpha n_group norm_topk_prob routed_scaling_factor router_aux_loss_coef \
+     router_jitter_noise router_z_loss_coef scoring_func seq_aux topk_group topk_method",
+];
+
+/// Ends of names that are harmless.
+const HARMLESS_ENDS: &str = "_dropout _dropout_prob _eps _epsilon _pdrop _token_id _token_index";
+/// Beginnings of names that are harmless.
+const HARMLESS_BEGINNINGS: &str = "rope_ summary_";
+
+/// Whether `key` changes neither parameters nor FLOPs nor memory.
+pub(super) fn is_harmless(key: &str) -> bool {
+    HARMLESS.iter().any(|names| has(names, key))
+        || HARMLESS_ENDS.split(' ').any(|end| key.ends_with(end))
+        || HARMLESS_BEGINNINGS.split(' ').any(|beginning| key.starts_with(beginning))
+}
+
+/// Whether `key` is one of `names`, which have spaces between them.
+pub(super) fn has(names: &str, key: &str) -> bool {
+    names.split(' ').any(|name| name == key)
+}

@@ -1,0 +1,11 @@
+//! What each published table leaves to be known of its runs, and their predictions: a file each.
+
+mod megatron;
+mod vocabulary;
+mod vtrain;
+mod zero_bubble;
+
+pub(super) use megatron::{korthikanti, sharded, table_1};
+pub(super) use vocabulary::vocabulary;
+pub(super) use vtrain::vtrain;
+pub(super) use zero_bubble::zero_bubble;

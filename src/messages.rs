@@ -1,0 +1,83 @@
+//! What is said on stderr: notes, progress and errors. Answers go to stdout and never come here.
+//!
+//! Where the answer is JSON, every line here is a JSON object, too, named by what it is:
+//! `{"note": ...}`, `{"progress": ...}`, `{"error": {...}}`.
+
+use std::env;
+use std::sync::OnceLock;
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::echo;
+use crate::error::Error;
+
+/// Whether the answer was asked for as JSON: known before flags are read, for their own errors.
+pub fn are_json() -> bool {
+    static JSON: OnceLock<bool> = OnceLock::new();
+    *JSON.get_or_init(|| {
+        let words = env::args_os().skip(1).take_while(|word| word != "--");
+        words.into_iter().any(|word| word == "--json")
+    })
+}
+
+/// Says `text`, which is a `kind` of message.
+fn say(kind: &str, text: &str) {
+    match are_json() {
+        true => eprintln!("{}", json!({ kind: text })),
+        false => eprintln!("{kind}: {text}"),
+    }
+}
+
+/// Says something that is neither answer nor error.
+pub fn note(text: &str) {
+    say("note", &echo::brief(text));
+}
+
+/// Says how far long work is.
+pub fn progress(text: &str) {
+    say("progress", text);
+}
+
+/// An error as programs read it.
+#[derive(Serialize)]
+pub struct ErrorJson {
+    /// What is wrong.
+    pub message: String,
+    /// The cure, if there is one to name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    /// The flag or key that is to blame, without dashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The file that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in it, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The column of that line, in characters from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+}
+
+impl ErrorJson {
+    /// Says it.
+    pub fn say(&self) {
+        eprintln!("{}", json!({ "error": self }));
+    }
+}
+
+/// Says what is wrong, with the line of the file it is about.
+pub fn error(error: &Error) {
+    if are_json() {
+        return error.json().say();
+    }
+    let mut theme = GraphicalTheme::unicode_nocolor();
+    theme.characters.error = "error:".to_owned();
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = GraphicalReportHandler::new_themed(theme).render_report(&mut text, error);
+    eprint!("{}", text.trim_start());
+}

@@ -1,0 +1,105 @@
+//! What is said of flags that make no sense, before anything is asked.
+
+use std::env;
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+
+use clap::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::echo;
+use crate::messages::{self, ErrorJson};
+
+/// The longest word of the command line that is said back as it is.
+const LONGEST: usize = 120;
+
+/// What readers of numbers say, and how a person says it.
+const WORDS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "it must be a whole number, such as 8"),
+    ("invalid float literal", "it must be a number, such as 0.5"),
+    ("number too large to fit in target type", "it is too large"),
+    ("cannot parse integer from empty string", "it is empty: write a whole number, such as 8"),
+];
+
+/// Says what `error` is, or the help that was asked for, and ends.
+pub fn end(error: &Error) -> ExitCode {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        // A reader that has gone needs no help.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let plain = in_words(&error.render().to_string());
+    if messages::are_json() {
+        json(error, &plain).say();
+    } else if stderr().is_terminal() {
+        eprint!("{}", in_words(&error.render().ansi().to_string()));
+    } else {
+        eprint!("{plain}");
+    }
+    ExitCode::from(2)
+}
+
+/// `text` in plain words, with the long ones of the command line clipped.
+fn in_words(text: &str) -> String {
+    let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let text = WORDS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    clipped(text, words)
+}
+
+/// `text` with `words` of the command line, and parts of them, clipped where they are long.
+fn clipped(mut text: String, words: impl Iterator<Item = String>) -> String {
+    for word in words.filter(|word| word.len() > LONGEST) {
+        let value = word.split_once('=').map(|(_, value)| value.to_owned());
+        let parts: Vec<String> = word.split(',').map(str::to_owned).collect();
+        for part in [word].into_iter().chain(value).chain(parts) {
+            if part.len() > LONGEST && text.contains(&part) {
+                text = text.replace(&part, &echo::clip(&part));
+            }
+        }
+    }
+    // What is still long is a part that was cut otherwise.
+    let lines = text.lines().map(|line| match line.len() > 4 * LONGEST {
+        true => echo::brief(line),
+        false => line.to_owned(),
+    });
+    lines.fold(String::new(), |all, line| all + &line + "\n")
+}
+
+/// The error for programs: its first paragraph, and tips as the cure.
+fn json(error: &Error, text: &str) -> ErrorJson {
+    let mut paragraphs = text.trim().split("\n\n");
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = flat(paragraphs.next().unwrap_or_default());
+    let message = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
+    let rest = paragraphs.map(flat).filter(|one| !one.starts_with("For more information"));
+    let help: Vec<String> = rest.collect();
+    let key = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(arg)) => arg.strip_prefix("--"),
+        Some(ContextValue::Strings(args)) => args.first().and_then(|arg| arg.strip_prefix("--")),
+        _ => None,
+    };
+    let key = key.map(|key| echo::clip(key.split(' ').next().unwrap_or(key)));
+    let help = (!help.is_empty()).then(|| help.join(" "));
+    ErrorJson { message, help, key, file: None, line: None, column: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_of_the_command_line_are_clipped() {
+        let long = "x y".repeat(40_000);
+        for word in [long.clone(), format!("--stages={long}"), format!("1f1b,{long}")] {
+            let text = format!("error: invalid value '{long}' for '--stages <P>'\n\nUsage: d\n");
+            let text = clipped(text, std::iter::once(word));
+            assert!(text.len() < 250 && text.contains("for '--stages <P>'"), "{text}");
+        }
+    }
+}
