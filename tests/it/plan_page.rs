@@ -36,7 +36,7 @@ fn rows(text: &str) -> Vec<&str> {
 /// A machine with a long name, prices and times that take many digits.
 fn long_machine(folder: &Path) -> String {
     let machine = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
-    let dear = machine.replace("on-demand = 2.2", "on-demand = 9e9");
+    let dear = machine.replace("on-demand = 2.2", "on-demand = 9e5");
     assert_ne!(machine, dear);
     let name = "accelerator-of-the-third-generation-with-liquid-cooling-and-eighty-gigabytes-of-memory.toml";
     fs::write(folder.join(name), dear).unwrap();
@@ -104,7 +104,7 @@ fn the_table_is_short_and_the_rest_is_in_the_details() {
         (1, 1, 1),
         "{short}"
     );
-    assert!(short.lines().count() < 40, "{short}");
+    assert!(short.lines().count() < 50, "{short}");
     assert!(!short.contains("P95"), "{short}");
 }
 
@@ -120,6 +120,11 @@ fn gpu_hours_and_split_are_told_to_programs() {
         assert!(["even", "balanced"].contains(&plan["split"].as_str().unwrap()));
         assert!(plan["runs_in_megatron"].is_boolean() && plan["runs_in_torchtitan"].is_boolean());
     }
+    let winner = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+    let parts = answer["time_breakdown"].as_array().unwrap();
+    let sum: f64 = parts.iter().map(|part| part["seconds"].as_f64().unwrap()).sum();
+    let step = answer["plans"][winner]["step_ns"].as_f64().unwrap() / 1e9;
+    assert!((sum / step - 1.0).abs() < 1e-6, "{parts:?}");
     let even = json(&question.replace("[\"even\", \"balanced\"]", "\"even\""));
     assert!(even["plans"].as_array().unwrap().iter().all(|plan| plan["split"] == "even"));
     let (folder, _) = printed(&question, &["--csv", "plans.csv"]);
@@ -252,7 +257,8 @@ fn torchtitan_gets_the_order_of_the_plan() {
         let (folder, text) =
             printed(&format!("{question}\"{schedule}\"\n"), &["--export", "winner", "--json"]);
         let answer: Value = serde_json::from_str(&text).unwrap();
-        let plan = &answer["plans"][answer["winner"].as_u64().unwrap() as usize];
+        let winner = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+        let plan = &answer["plans"][winner];
         assert_eq!(plan["schedule"], schedule);
         let read = |name: &str| fs::read_to_string(folder.path().join("winner").join(name));
         let config = read("torchtitan.toml").unwrap();

@@ -7,6 +7,7 @@ use plan::{
     Cluster, Failures, Finalist, FinalistError, Found, Ground, Kind, Machine, Orders, Overflow,
     Setup, Watch, number, percentiles_with,
 };
+use serde::Serialize;
 
 use super::question::{Framework, Paid, Question};
 use super::validate::error_bar::ErrorBar;
@@ -422,6 +423,7 @@ pub fn seconds(time: Nanos) -> f64 {
 }
 
 /// Where the time of a step goes, on the stage that works longest.
+#[derive(Serialize)]
 pub struct Part {
     /// What it is.
     pub name: &'static str,
@@ -458,20 +460,20 @@ impl Plan {
             Part { name: "attention", seconds: layer.attention * times },
             Part { name: "elementwise kernels", seconds: layer.elementwise * times },
             Part {
-                name: "collectives of tensor, context, experts",
+                name: "collectives of tensor, context and expert parallelism",
                 seconds: layer.collectives * times,
             },
             Part { name: "head and loss", seconds: head },
         ];
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
-        parts.push(Part {
-            name: "launches of the host, and waits for parameters",
-            seconds: launches,
-        });
+        parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
         parts.push(Part { name: "transfers between stages", seconds: sending });
         parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
-        parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
+        parts.push(Part {
+            name: "gradient exchange and tied embedding",
+            seconds: seconds(costed.exchange),
+        });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
         parts
     }

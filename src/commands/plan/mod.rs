@@ -21,7 +21,7 @@ use clap::Args;
 use plan::Orders;
 use serde::Serialize;
 
-use self::answer::Answer;
+use self::answer::{Answer, Part};
 use self::levers::Lever;
 use self::question::Question;
 use self::torch::TorchOrder;
@@ -101,6 +101,8 @@ struct Json<'a> {
     plans: Vec<tables::Row>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
+    /// Where a step of the plan to take goes, on the stage that works longest.
+    time_breakdown: Vec<Part>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
@@ -194,6 +196,7 @@ fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> 
         interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
+        time_breakdown: winner.map_or_else(Vec::new, answer::Plan::parts),
         levers: levers
             .iter()
             .map(|lever| LeverJson {

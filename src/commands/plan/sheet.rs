@@ -140,8 +140,8 @@ d1                  12.5 s    1,234   7 %
         let expected = "\
 set-up          step  dollars
 16 devices of a machine wi...
-d8 t2 p16      1.5 s       12
-v2 b1 z1
+d8 t2 p16 v2   1.5 s       12
+b1 z1
 d1            12.5 s    1,234
 ";
         assert_eq!(sheet().text(29, 3), expected);
