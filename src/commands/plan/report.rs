@@ -4,7 +4,7 @@ use super::answer::{Answer, Plan};
 use super::levers::Lever;
 use super::question::Question;
 use super::validate::error_bar::ErrorBar;
-use super::{export, tables};
+use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Details, Panel, Scatter};
 use crate::error::Error;
@@ -79,7 +79,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, answer, winner).join(": "));
-        page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+        let why = tables::roomier(question, &answer.plans, winner);
+        let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
+        page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
     for line in tables::model(question) {
         page += &format!("<p>{}</p>\n", escape(&line));
@@ -95,9 +97,13 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let reasons = tables::reasons(question, answer).into_iter();
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
+    let left_out = assumptions::of(question, answer).into_iter();
+    let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     let own = answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let mut notes = tables::frameworks(question, answer);
     notes.extend(answer.bars.iter().map(ErrorBar::source));
+    notes.push(tables::room(question));
     notes.push(tables::legend(own));
     notes.extend(tables::DEFINITIONS.map(str::to_owned));
     for note in notes {

@@ -1,10 +1,10 @@
 //! The answer in words and numbers.
 
 use pipeline::{Nanos, Vocabulary};
-use plan::{Recompute, Setup, Split, StageMemory};
+use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Plan, seconds};
+use super::answer::{Answer, Plan, seconds, told_apart};
 use super::levers::Lever;
 use super::question::{Framework, Question};
 use crate::error::Error;
@@ -93,6 +93,8 @@ pub struct Row {
     parameters_total: u64,
     parameters_active: u64,
     peak_bytes: u64,
+    /// What a plan may use of that device.
+    device_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
     optimizer_bytes: u64,
@@ -104,6 +106,8 @@ pub struct Row {
     dollars: f64,
     dollars_per_million_tokens: f64,
     on_front: bool,
+    /// The limit that the order was made under, where the schedule takes one.
+    memory_limit: Option<String>,
     /// Hours of all devices together.
     gpu_hours: f64,
     /// How layers are dealt to chunks: balanced or even.
@@ -150,6 +154,8 @@ impl Row {
             parameters_total: question.model.parameters(),
             parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
+            device_bytes: plan.memory()[0].0,
+            memory_limit: costed.limit.map(|limit| limit.to_string()),
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
             optimizer_bytes: optimizer.0,
@@ -270,14 +276,14 @@ pub fn amount(value: f64) -> String {
 
 /// What the columns of the table of memory are.
 pub const MEMORY: [&str; 8] =
-    ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "of"];
+    ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "may use"];
 
 /// A line of the table of memory: the fullest device.
 pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
-    let (stage, held) = plan.finalist.evaluation.fullest();
+    let (_, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let has = plan.finalist.costed().capacities[stage];
-    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
+    let [may, _] = plan.memory();
+    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
     std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
 }
 
@@ -305,6 +311,36 @@ pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2]
             winner.checkpoint_interval,
         ),
     ]
+}
+
+/// Why the plan to take is not the cheapest, if it is not.
+pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let cheapest = question.cheapest(plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
+    let own = &cheapest.finalist.costed().setup;
+    let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+    Some(format!(
+        "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
+         do not tell steps less than {} apart",
+        format::size(winner.room()),
+        own.family.name(),
+        setup(own),
+        format::size(cheapest.room()),
+        format::percent(slower),
+        format::percent(told_apart(winner, cheapest)),
+    ))
+}
+
+/// What may be used of a device, in words.
+pub fn room(question: &Question) -> String {
+    let Room { error, cap } = question.recipe.room;
+    let cap = cap.map_or_else(String::new, |cap| {
+        format!("; no more than the memory-cap of {}", format::size(cap))
+    });
+    format!(
+        "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
+         predicted memory is off at most on published peaks{cap}",
+        format::percent(error)
+    )
 }
 
 /// Where the winner's time goes, largest first: name, seconds and share.
@@ -383,7 +419,8 @@ fn ranges(numbers: &[usize]) -> String {
 /// What the words of the tables mean.
 pub const DEFINITIONS: [&str; 6] = [
     "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
-     deadline. Prices are assumptions of the machines' files",
+     deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \
+     the machines' files",
     "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
      of its kind, none where nothing is measured of this kind",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \

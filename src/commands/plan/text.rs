@@ -6,6 +6,7 @@ use std::io::Write;
 use pipeline::Nanos;
 
 use super::answer::{Answer, Plan, seconds};
+use super::assumptions;
 use super::levers::Lever;
 use super::question::Question;
 use super::sheet::{Line, Sheet, cut};
@@ -37,6 +38,9 @@ pub fn print(
         let [which, what] = tables::taken(question, answer, winner);
         paragraph(out, &format!("the plan to take: {which}"))?;
         paragraph(out, &format!("  {what}"))?;
+        if let Some(why) = tables::roomier(question, &answer.plans, winner) {
+            paragraph(out, &format!("  {why}"))?;
+        }
         if !details {
             paragraph(out, &format!("  its time: {}", largest(winner)))?;
             for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
@@ -54,10 +58,15 @@ pub fn print(
     if details {
         tell_all(out, question, answer)?;
     }
+    writeln!(out, "what these answers leave out:")?;
+    for line in assumptions::of(question, answer) {
+        paragraph(out, &format!("- {line}"))?;
+    }
+    writeln!(out)?;
     let own = answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let notes = tables::frameworks(question, answer);
     let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
-    for note in notes.chain([tables::legend(own)]) {
+    for note in notes.chain([tables::room(question), tables::legend(own)]) {
         paragraph(out, &note)?;
     }
     // The last two are about columns that only the details have.
@@ -95,7 +104,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
         if known.replace(plan.cluster) != Some(plan.cluster) {
             let [least, most] = room(plan);
             let room = if least == most { least } else { format!("{least} to {most}") };
-            let room = format!(", {room} each");
+            let room = format!(", may use {room} each");
             let name = cut(&name(question, plan.cluster), COLUMNS - room.len());
             lines.push(Line::Heading(name + &room));
         }
@@ -117,7 +126,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
     Sheet { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
 }
 
-/// The memory of the devices that `plan` runs on: the least and the most.
+/// What may be used of the devices that `plan` runs on: the least and the most.
 fn room(plan: &Plan) -> [String; 2] {
     let sizes = &plan.finalist.costed().capacities;
     let of = |size: Option<&pipeline::Bytes>| format::size(size.copied().unwrap_or_default());
@@ -173,7 +182,7 @@ fn searched(question: &Question, answer: &Answer) -> String {
             reasons.iter().filter_map(|reason| left_out.get(*reason)).sum()
         };
         let pruned = of(&[plan::PRUNED]);
-        let memory = of(&[plan::NO_MEMORY, super::answer::NOT_RUN]);
+        let memory = of(&[plan::NO_MEMORY, plan::NOT_RUN]);
         let stopped = of(&[plan::STOPPED]);
         let others = left_out.values().sum::<u64>() - pruned - memory - stopped;
         let counts = [one.setups as u64, one.found.simulated, pruned, memory, others, stopped];

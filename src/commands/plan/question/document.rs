@@ -128,6 +128,9 @@ pub(super) struct SearchDocument {
     pub(super) split: Option<Vec<String>>,
     #[serde(deserialize_with = "one_or_many")]
     pub(super) vocabulary_parallel: Option<Vec<bool>>,
+    /// The most that a plan may hold of a device.
+    #[serde(default, deserialize_with = "text")]
+    pub(super) memory_cap: Option<Bytes>,
 }
 
 #[derive(Deserialize, Default)]
