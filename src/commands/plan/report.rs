@@ -6,14 +6,15 @@ use super::question::Question;
 use super::validate::error_bar::ErrorBar;
 use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Details, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Details, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::Standing;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
 /// each schedule where there is one cluster.
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
-    let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut points: Vec<Vec<Mark>> = Vec::new();
     let mut details = Details::default();
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
     let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
@@ -35,7 +36,8 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
             details.errors.push(Vec::new());
             series.len() - 1
         });
-        points[at].push((plan.days, plan.dollars / unit.0));
+        let standing = if plan.on_front { Standing::OnFront } else { Standing::Beaten };
+        points[at].push(Mark { x: plan.days, y: plan.dollars / unit.0, standing });
         details.labels[at].push(label);
         details.errors[at].push(plan.error);
     }
@@ -54,6 +56,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         series,
         columns: 1,
         named: false,
+        not_compared: String::new(),
         panels: vec![Panel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
@@ -100,11 +103,10 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let left_out = assumptions::of(question, answer).into_iter();
     let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
-    let own = answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let mut notes = tables::frameworks(question, answer);
     notes.extend(answer.bars.iter().map(ErrorBar::source));
     notes.push(tables::room(question));
-    notes.push(tables::legend(own));
+    notes.push(tables::legend(answer));
     notes.extend(tables::DEFINITIONS.map(str::to_owned));
     for note in notes {
         page += &format!("<p>{}</p>\n", escape(&note));

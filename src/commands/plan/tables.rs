@@ -36,9 +36,13 @@ fn shares_vocabulary(setup: &Setup) -> bool {
     setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole
 }
 
-/// What the letters and words of [`setup`] stand for, as far as `setups` have them.
-pub fn legend<'a>(setups: impl IntoIterator<Item = &'a Setup> + Clone) -> String {
-    let words: [(fn(&Setup) -> bool, &str); 12] = [
+/// Which set-ups have a letter or word, and what it stands for.
+type Word = (fn(&Setup) -> bool, &'static str);
+
+/// What the letters and words of [`setup`] stand for, as far as plans have them.
+pub fn legend(answer: &Answer) -> String {
+    let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
+    let words: [Word; 12] = [
         (|_| true, "d data-parallel replicas"),
         (|_| true, "t tensor-parallel devices"),
         (|_| true, "p pipeline stages"),
@@ -52,7 +56,7 @@ pub fn legend<'a>(setups: impl IntoIterator<Item = &'a Setup> + Clone) -> String
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
-    let any = |has: fn(&Setup) -> bool| setups.clone().into_iter().any(has);
+    let any = |has: fn(&Setup) -> bool| setups().any(has);
     let own = words.into_iter().filter(|(has, _)| any(*has)).map(|(_, word)| word);
     format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
 }

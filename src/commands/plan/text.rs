@@ -63,10 +63,9 @@ pub fn print(
         paragraph(out, &format!("- {line}"))?;
     }
     writeln!(out)?;
-    let own = answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let notes = tables::frameworks(question, answer);
     let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
-    for note in notes.chain([tables::room(question), tables::legend(own)]) {
+    for note in notes.chain([tables::room(question), tables::legend(answer)]) {
         paragraph(out, &note)?;
     }
     // The last two are about columns that only the details have.
