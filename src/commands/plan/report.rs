@@ -34,8 +34,19 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         series,
         columns: 1,
         named: true,
-        panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
+        panels: vec![Panel { title: panel(answer), series: points, limit: None }],
     })?)
+}
+
+/// What the points are, and whether there are some whose steps may be off by nobody knows how much.
+fn panel(answer: &Answer) -> String {
+    let unknown = answer.plans.iter().filter(|plan| plan.error.is_none()).count();
+    let measured = match unknown {
+        0 => "",
+        _ if unknown == answer.plans.len() => ": nothing measured of this kind",
+        _ => ": of some, nothing measured of this kind",
+    };
+    format!("time against money{measured}")
 }
 
 /// What stands before the tables. Nothing is loaded, and no script runs.
