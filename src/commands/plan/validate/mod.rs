@@ -1,9 +1,12 @@
 //! `debubble plan --validate`: every published measurement predicted, row by row.
 
 pub mod error_bar;
+pub mod memory_bar;
 mod papers;
 mod rows;
 mod sets;
+
+pub use self::rows::RESERVED;
 
 use std::collections::BTreeSet;
 use std::io::Write;
