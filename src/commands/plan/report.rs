@@ -57,9 +57,19 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         columns: 1,
         named: false,
         not_compared: String::new(),
-        panels: vec![Panel { title: one, series: points, limit: None }],
+        panels: vec![Panel { title: one + unmeasured(answer), series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
+}
+
+/// Whether there are plans whose steps may be off by nobody knows how much, for the picture's title.
+fn unmeasured(answer: &Answer) -> &'static str {
+    let unknown = answer.plans.iter().filter(|plan| plan.error.is_none()).count();
+    match unknown {
+        0 => "",
+        _ if unknown == answer.plans.len() => ": nothing measured of this kind",
+        _ => ": of some, nothing measured of this kind",
+    }
 }
 
 /// What stands before the tables. Nothing is loaded, and no script runs.
