@@ -326,6 +326,12 @@ impl Keys {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
         }
+        for schedule in self.schedule.iter_mut().flatten() {
+            let beside = folder.join(&*schedule);
+            if schedule.contains(['/', '.']) && beside.is_file() {
+                *schedule = beside.to_string_lossy().into_owned();
+            }
+        }
         if let Some(cluster) = &mut self.hardware.cluster {
             let beside = folder.join(&*cluster);
             if cluster.contains(['/', '.']) && beside.is_file() {

@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, Boundary, Cluster, Efficiency, Ground, Loss, Machine, Norm, Orders, Price,
-    Recipe, Recompute, Reliability, Setup, Sizes, Space, Split, Transformer, Zero, search,
+    Recipe, Recompute, Reliability, Room, Setup, Sizes, Space, Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -70,6 +70,7 @@ fn machine() -> Machine {
         name: "a100".to_owned(),
         device: None,
         memory: Bytes(80_000_000_000),
+        reserve: Bytes(0),
         peak: 312e12,
         peak_fp8: None,
         bandwidth: 2039e9,
@@ -134,6 +135,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
+        room: Room::default(),
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
     let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };

@@ -1,8 +1,8 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, LimitUse, Memory, Metrics, Nanos, PassTimes, Problem,
-    Schedule, Shape,
+    Bytes, Costs, Fault, Footprints, Limit, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
+    Shape,
 };
 use sim::Replay;
 use sim::occupancy::activation_peaks;
@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::bound;
 use crate::costing::Costing;
 use crate::layer::{LayerTimes, Times};
+use crate::limits;
 use crate::machine::Machine;
 use crate::memory::StageMemory;
 use crate::model::Transformer;
@@ -58,18 +59,24 @@ pub struct Costed {
     pub shape: Shape,
     /// Layers of each chunk in model order.
     pub layers: Vec<u64>,
-    /// Time of the passes of each chunk; a stage takes part in transfers, so they are counted
-    /// there.
+    /// Time of the passes of each chunk, with the transfer of what each makes: a stage does nothing
+    /// else meanwhile.
     pub costs: Costs,
     /// The same without transfers, for an engine that runs them.
     pub apart: Costs,
+    /// What families reckon with that order by times: a transfer takes a fixed share of a forward,
+    /// and collectives nothing but where activations are copied to the host. So orders are the same
+    /// on faster links.
+    pub ordering: Costs,
+    /// What limit the order is made under, where the family takes one: [`levels`](crate::levels).
+    pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,
     /// What a microbatch holds in each chunk.
     pub footprints: Footprints,
     /// What each stage holds without activations.
     pub resident: Vec<StageMemory>,
-    /// The memory of each stage's device.
+    /// What may be held of each stage's device: [`Room`](crate::Room).
     pub capacities: Vec<Bytes>,
     /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
     pub exchange: Nanos,
@@ -77,8 +84,9 @@ pub struct Costed {
     pub optimizer: Nanos,
     /// A layer of the slowest stage, for its parts.
     pub layer: LayerTimes,
-    /// What the transfers of each chunk take in one direction, in seconds.
-    pub hops: Vec<f64>,
+    /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
+    /// the one before.
+    pub sends: Vec<[Nanos; 2]>,
     /// What each chunk does besides layers, in seconds.
     pub ends: Vec<Times>,
 }
@@ -156,7 +164,8 @@ impl<'a> Ground<'a> {
         fits(needs, &costed.capacities)
     }
 
-    /// The order of `costed` and what came of it.
+    /// The order of `costed` and what came of it: of the orders under several limits, where the family
+    /// takes one, that which is worth its memory.
     ///
     /// # Errors
     /// That the schedule cannot do it, or a device does not hold it.
@@ -169,6 +178,54 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// The same.
     pub fn evaluate_in(
+        &self,
+        costed: Costed,
+        replay: &mut Replay,
+        orders: &Orders,
+    ) -> Result<Evaluation, Rejected> {
+        let mut all = self.evaluate_all(costed, replay, orders)?;
+        let taken = limits::worth(all.iter().map(|one| one.step)).unwrap_or_default();
+        Ok(all.swap_remove(taken))
+    }
+
+    /// What came of the order of `costed` under every limit that is tried and fits, the smallest
+    /// first: at least one.
+    pub(crate) fn evaluate_all(
+        &self,
+        costed: Costed,
+        replay: &mut Replay,
+        orders: &Orders,
+    ) -> Result<Vec<Evaluation>, Rejected> {
+        let mut one = |limit| self.evaluate_one(Costed { limit, ..costed.clone() }, replay, orders);
+        if !limits::are_tried(costed.setup.family) {
+            return Ok(vec![one(None)?]);
+        }
+        let mut all = Vec::new();
+        for limit in limits::ample(&costed) {
+            let Ok(evaluation) = one(Some(limit)) else { break };
+            let binds = evaluation.is_bound();
+            all.push(evaluation);
+            // An order that leaves room under its limit is the same under a larger one.
+            if !binds {
+                break;
+            }
+        }
+        if all.is_empty() {
+            costed.lacks(limits::LEAST)?;
+            let mut scarce = limits::scarce(&costed).map(|limit| one(Some(limit)));
+            let mut last = scarce.next();
+            while let Some(Err(_)) = last {
+                match scarce.next() {
+                    Some(next) => last = Some(next),
+                    None => break,
+                }
+            }
+            all.extend(last.transpose()?);
+        }
+        Ok(all)
+    }
+
+    fn evaluate_one(
         &self,
         costed: Costed,
         replay: &mut Replay,
@@ -203,36 +260,42 @@ impl Costed {
         passes * u128::from(self.shape.microbatches()) + others > LONGEST
     }
 
-    /// The problem that the schedule orders, under the memory that is left for activations.
+    /// The problem that the schedule orders, under [`Costed::limit`].
     ///
     /// # Errors
     /// If the times overflow.
     pub fn problem(&self) -> Result<Problem, Fault> {
-        self.problem_with(self.costs.clone())
+        let problem = Problem::new(self.shape, self.ordering.clone())?;
+        let problem = problem.with_footprints(self.footprints.clone())?;
+        Ok(match self.limit {
+            Some(limit) => problem.with_limit(limit),
+            None => problem,
+        })
     }
 
-    /// The same where passes take `costs`.
+    /// Whether the stages that hold most of a microbatch have room for all that `limit` allows.
+    pub(crate) fn holds(&self, limit: Limit) -> bool {
+        self.lacks(limit).is_ok()
+    }
+
+    /// What the one of them lacks that lacks most.
     ///
     /// # Errors
-    /// If the times overflow.
-    pub fn problem_with(&self, costs: Costs) -> Result<Problem, Fault> {
-        let problem = Problem::new(self.shape, costs)?;
-        let problem = problem.with_footprints(self.footprints.clone())?;
-        let shapes = self.setup.family.about().limit;
-        match shapes {
-            LimitUse::Shapes { .. } => {
-                let left: Vec<Limit> = self.left().into_iter().map(Limit::Bytes).collect();
-                problem.with_limits(&left)
-            }
-            _ => Ok(problem),
-        }
+    /// If one does.
+    fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
+        let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
+        let most = one.iter().copied().max().unwrap_or_default();
+        let needs = self.resident.iter().zip(&one).map(|(held, one)| {
+            let activations = limit.bytes(self.shape, most).min(self.all_of(most));
+            let activations = if *one == most { activations } else { Bytes(0) };
+            Bytes(held.sum().0.saturating_add(activations.0))
+        });
+        fits(needs, &self.capacities)
     }
 
-    /// What each stage has left for activations.
-    #[must_use]
-    pub fn left(&self) -> Vec<Bytes> {
-        let stages = self.capacities.iter().zip(&self.resident);
-        stages.map(|(has, held)| Bytes(has.0.saturating_sub(held.sum().0))).collect()
+    /// What all microbatches hold together of which one holds `one`.
+    fn all_of(&self, one: Bytes) -> Bytes {
+        Bytes(one.0.saturating_mul(self.shape.microbatches().into()))
     }
 
     /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
@@ -253,15 +316,6 @@ impl Costed {
         let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
         let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
         Ok((Metrics::of(&timeline), self.with_activations(peaks)))
-    }
-
-    /// Whether every stage holds as many microbatches as there are stages, as 1F1B and ZB-V do.
-    pub(crate) fn has_room(&self) -> bool {
-        let placement = self.setup.family.about().placement;
-        let one = self.footprints.by_stage(self.shape, placement);
-        let most = self.setup.pipeline.min(self.shape.microbatches().into());
-        let mut stages = self.left().into_iter().zip(one);
-        stages.all(|(left, one)| one.0.saturating_mul(most) <= left.0)
     }
 
     /// What each stage holds where its activations are `peaks` at the most.
@@ -290,6 +344,18 @@ impl Costed {
 }
 
 impl Evaluation {
+    /// Whether some stage is so full that another activation of its largest chunk would be over the
+    /// limit of the order.
+    fn is_bound(&self) -> bool {
+        let costed = &self.costed;
+        let Some(limit) = costed.limit else { return false };
+        let placement = costed.setup.family.about().placement;
+        let one = costed.footprints.by_stage(costed.shape, placement);
+        let most = limit.bytes(costed.shape, one.iter().copied().max().unwrap_or_default());
+        let mut stages = self.memory.iter().zip(one);
+        stages.any(|(held, one)| held.activations.0.saturating_add(one.0) > most.0)
+    }
+
     /// The stage that holds most, and what it holds.
     #[must_use]
     pub fn fullest(&self) -> (usize, StageMemory) {

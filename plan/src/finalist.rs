@@ -2,8 +2,10 @@
 //! the time that replay counts for them with the passes.
 //!
 //! A stage does nothing else until what it has made has arrived, as replay has it. The two differ
-//! where values meet on a wire, and at stages that send one way only: replay counts a transfer with
-//! every pass of a chunk.
+//! where values meet on a wire, and where copies to the host do: a run is never shorter than replay
+//! says.
+
+use std::sync::Arc;
 
 use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
 use sim::Sharing;
@@ -17,8 +19,10 @@ use thiserror::Error;
 
 use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
 use crate::layout::Layout;
+use crate::limits;
 use crate::memory::StageMemory;
-use crate::setup::Boundary;
+use crate::orders::Orders;
+use crate::setup::{Boundary, Unfit};
 
 /// Why a set-up has no run.
 #[derive(Clone, PartialEq, Debug, Error)]
@@ -58,7 +62,7 @@ pub struct Finalist {
     /// What each stage holds all the time, less what the engine counts itself: the buffers of values
     /// on their way, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
-    schedule: Schedule,
+    schedule: Arc<Schedule>,
     cluster: cluster::Cluster,
     seats: Seats,
     boundary: Boundary,
@@ -70,13 +74,51 @@ impl Ground<'_> {
     /// # Errors
     /// Where the engine's run needs more memory than there is, or cannot be.
     pub fn finalist(&self, evaluation: Evaluation) -> Result<Finalist, FinalistError> {
+        self.finalist_in(evaluation, &Orders::default())
+    }
+
+    /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,
+    /// the run that is worth its memory. Only those run that can be it, for a run is never shorter
+    /// than replay says.
+    ///
+    /// # Errors
+    /// Where none has a run.
+    pub(crate) fn settle(
+        &self,
+        all: Vec<Evaluation>,
+        orders: &Orders,
+    ) -> Result<Finalist, FinalistError> {
+        let mut by_step: Vec<(usize, Evaluation)> = all.into_iter().enumerate().collect();
+        by_step.sort_by_key(|(_, evaluation)| evaluation.step);
+        let mut runs: Vec<(usize, Finalist)> = Vec::new();
+        let mut failed = FinalistError::Rejected(Rejected::Unfit(Unfit::TooLarge));
+        for (at, evaluation) in by_step {
+            let fastest = runs.iter().map(|(_, run)| run.step).min();
+            if fastest.is_some_and(|fastest| !limits::matters(evaluation.step, fastest)) {
+                break;
+            }
+            match self.finalist_in(evaluation, orders) {
+                Ok(run) => runs.push((at, run)),
+                Err(error) => failed = error,
+            }
+        }
+        runs.sort_by_key(|(at, _)| *at);
+        let taken = limits::worth(runs.iter().map(|(_, run)| run.step)).ok_or(failed)?;
+        Ok(runs.swap_remove(taken).1)
+    }
+
+    fn finalist_in(
+        &self,
+        evaluation: Evaluation,
+        orders: &Orders,
+    ) -> Result<Finalist, FinalistError> {
         let costed = &evaluation.costed;
         let layout = Layout::new(&costed.setup, self.cluster)?;
         let (cluster, seats) = layout.seated()?;
         let at = (costed.shape, costed.setup.family.about().placement);
         let hop = cluster.longest_hop(&seats, at, costed.message);
         let costs = costed.apart.clone().with_hop(hop);
-        let schedule = costed.setup.family.schedule(&costed.problem_with(costs.clone())?)?;
+        let schedule = orders.of(costed)?;
         let mut finalist = Finalist {
             layout,
             costs,
@@ -133,6 +175,12 @@ impl Finalist {
             return Err(Fault::Overflow { what: "the times" }.into());
         }
         Ok(run.step_length(self.steps() - 1))
+    }
+
+    /// The order of its passes.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
     }
 
     /// The passes that the engine runs to know a step.
@@ -219,7 +267,7 @@ impl Finalist {
         let nothing = vec![Bytes(0); self.resident.len()];
         let costed = &self.evaluation.costed;
         let footprints = &costed.footprints;
-        // The engine's order may be another than replay's, and copies to the host take other times.
+        // Copies to the host take other times than in replay.
         let peaks = match self.schedule.copies() {
             None => Memory::of(&self.schedule, footprints)?.peak,
             Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,

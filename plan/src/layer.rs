@@ -115,6 +115,8 @@ impl Times {
 pub struct LayerTimes {
     /// With everything below.
     pub times: Times,
+    /// The same if collectives took no time: what links have no part in.
+    pub alone: Times,
     /// Seconds of all three that are products.
     pub products: f64,
     /// Seconds that are attention.
@@ -148,25 +150,28 @@ pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recomp
     let [f, b, w] = parts.products;
     let [attention, attention_back] = parts.attention;
     let [elementwise, elementwise_back] = parts.elementwise;
-    let forward = f + attention + elementwise + parts.collectives;
-    let again = match recompute {
-        Recompute::None => 0.0,
-        Recompute::Selective => attention,
-        Recompute::Full => forward,
-    };
-    let backward = b + attention_back + elementwise_back + parts.collectives + again;
     let launch = machine.efficiency.launch
         * if cut.tensor > 1 { machine.efficiency.launch_tensor } else { 1.0 };
-    let forward_taken = longer(forward, launch * FORWARD_LAUNCHES);
-    let stretch = longer(backward + w, launch * (1.0 - FORWARD_LAUNCHES)) / (backward + w);
+    let with = |collectives: f64| {
+        let forward = f + attention + elementwise + collectives;
+        let again = match recompute {
+            Recompute::None => 0.0,
+            Recompute::Selective => attention,
+            Recompute::Full => forward,
+        };
+        let backward = b + attention_back + elementwise_back + collectives + again;
+        let stretch = longer(backward + w, launch * (1.0 - FORWARD_LAUNCHES)) / (backward + w);
+        Times {
+            forward: longer(forward, launch * FORWARD_LAUNCHES),
+            backward_input: backward * stretch,
+            backward_weight: w * stretch,
+        }
+    };
     let repeats = if recompute == Recompute::Full { 1.0 } else { 0.0 };
     let repeats_attention = if recompute == Recompute::None { 0.0 } else { 1.0 };
     LayerTimes {
-        times: Times {
-            forward: forward_taken,
-            backward_input: backward * stretch,
-            backward_weight: w * stretch,
-        },
+        times: with(parts.collectives),
+        alone: with(0.0),
         products: f * (1.0 + repeats) + b + w,
         attention: attention * (1.0 + repeats_attention) + attention_back,
         elementwise: elementwise * (1.0 + repeats) + elementwise_back,
@@ -178,7 +183,7 @@ pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recomp
 fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
     let again = if recompute == Recompute::None { 0.0 } else { layer.forward };
     let times = Times { backward_input: layer.backward_input + again, ..layer };
-    LayerTimes { times, products: times.sum(), ..LayerTimes::default() }
+    LayerTimes { times, alone: times, products: times.sum(), ..LayerTimes::default() }
 }
 
 fn parts(model: &Transformer, machine: &Machine, cut: Cut) -> Parts {

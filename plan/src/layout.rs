@@ -16,30 +16,63 @@ pub struct Layout {
     pub devices: Vec<usize>,
 }
 
+/// What transfers between stages run on: every device has its port and its NIC, at the rates that
+/// transfers reach; of several kinds of devices the slowest counts for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wires {
+    /// Devices of a node.
+    node: u64,
+    /// Bytes per second inside a node, and between nodes.
+    inside: u64,
+    outside: u64,
+    latency: Nanos,
+}
+
+impl Wires {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        let machines = || cluster.parts.iter().map(|(machine, _)| machine);
+        let slowest =
+            |rate: fn(&Machine) -> f64| whole(machines().map(rate).fold(f64::MAX, f64::min));
+        let latency = machines().map(|one| one.efficiency.hop_latency).fold(0.0, f64::max);
+        Self {
+            node: machines().map(|machine| machine.node).min().unwrap_or(1).max(1),
+            inside: slowest(Machine::hop_inside),
+            outside: slowest(Machine::hop_outside),
+            latency: nanos(latency),
+        }
+    }
+
+    /// How long `bytes` take between two stages whose devices lie `stride` apart for each stage, while
+    /// nothing else moves; nothing from a stage to itself. The same as on the cluster of [`Layout`].
+    pub(crate) fn time(&self, [from, to]: [usize; 2], stride: u64, bytes: Bytes) -> Nanos {
+        if from == to {
+            return Nanos(0);
+        }
+        let node_of = |stage: usize| (stage as u64).saturating_mul(stride) / self.node;
+        let rate = if node_of(from) == node_of(to) { self.inside } else { self.outside };
+        let nanos = u128::from(bytes.0) * 1_000_000_000 / u128::from(rate);
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(self.latency.0))
+    }
+}
+
 impl Layout {
-    /// That of `setup` on `cluster`: neighbouring stages lie [`Setup::stage_stride`] devices apart.
-    /// Every device has its port and its NIC, at the rates that transfers reach; of several kinds of
-    /// devices the slowest counts for all.
+    /// That of `setup` on `cluster`: neighbouring stages lie [`Setup::stage_stride`] devices apart, on
+    /// its [`Wires`].
     ///
     /// # Errors
     /// A rate that no wire has.
     pub fn new(setup: &Setup, cluster: &Cluster) -> Result<Self, ClusterError> {
-        let machines = || cluster.parts.iter().map(|(machine, _)| machine);
-        let node = machines().map(|machine| machine.node).min().unwrap_or(1).max(1);
+        let Wires { node, inside, outside, latency } = Wires::of(cluster);
         let (devices, per_node) = seats(setup.pipeline, setup.stage_stride(), node);
         let nodes = devices.last().map_or(1, |last| *last as u64 / per_node + 1);
-        let slowest =
-            |rate: fn(&Machine) -> f64| whole(machines().map(rate).fold(f64::MAX, f64::min));
-        let latency = machines().map(|one| one.efficiency.hop_latency).fold(0.0, f64::max);
-        let latency: Nanos = nanos(latency);
         let spec = ClusterSpec {
             nodes,
             devices_per_node: per_node,
             memory: None,
-            intra: Intra { bandwidth: slowest(Machine::hop_inside)?, latency },
+            intra: Intra { bandwidth: Bandwidth::new(inside)?, latency },
             inter: Inter {
                 nics: per_node,
-                bandwidth: slowest(Machine::hop_outside)?,
+                bandwidth: Bandwidth::new(outside)?,
                 latency,
                 oversubscription_percent: 100,
             },
@@ -108,8 +141,8 @@ fn seats(stages: u64, stride: u64, node: u64) -> (Vec<usize>, u64) {
 
 /// A rate in whole bytes per second, at least 1.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
-fn whole(rate: f64) -> Result<Bandwidth, ClusterError> {
-    Bandwidth::new((rate as u64).max(1))
+fn whole(rate: f64) -> u64 {
+    (rate as u64).max(1)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod goodput;
 mod kind;
 mod layer;
 mod layout;
+mod limits;
 mod machine;
 mod memory;
 mod model;
@@ -21,6 +22,7 @@ mod orders;
 mod search;
 mod setup;
 mod shards;
+mod space;
 mod split;
 mod weather;
 
@@ -31,13 +33,14 @@ pub use kind::{Kind, Reach, Sharding};
 pub use layer::{Cut, LayerTimes, Loss, Times, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Parameters, Share, StageMemory, footprint, resident};
+pub use memory::{Parameters, Room, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
 pub use orders::Orders;
-pub use search::{Found, MAX_SETUPS, STOPPED, Space, Watch, search, search_with};
+pub use search::{Found, STOPPED, Watch, run_with, search, search_with};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
+pub use space::{MAX_SETUPS, Space};
 pub use weather::{
     SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
 };

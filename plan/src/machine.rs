@@ -14,8 +14,11 @@ pub struct Machine {
     pub name: String,
     /// The type of its devices, as published measurements name it.
     pub device: Option<String>,
-    /// Memory of a device.
+    /// Memory of a device, as frameworks see it.
     pub memory: Bytes,
+    /// What of it no framework gets to give out: the context of CUDA, buffers of NCCL, and what is
+    /// lost between blocks.
+    pub reserve: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
     pub peak: f64,
     /// Peak rate of 8-bit matrix products, FLOP/s, where there are any.

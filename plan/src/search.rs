@@ -1,145 +1,21 @@
-//! All set-ups of a question on a cluster, and the best of them.
+//! The best of all set-ups of a question on a cluster.
 
 use std::collections::BTreeMap;
 
-use pipeline::{Chunks, Family, Nanos, Vocabulary};
+use pipeline::Nanos;
 use rayon::prelude::*;
 use sim::Replay;
 
 use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
+use crate::finalist::{Finalist, FinalistError};
+use crate::limits;
 use crate::model::Recompute;
 use crate::orders::Orders;
-use crate::setup::{Cluster, Setup, Split, Unfit, Zero};
+use crate::setup::{Setup, Unfit};
 
-/// The most set-ups of one cluster.
-pub const MAX_SETUPS: usize = 200_000;
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
 const ROUND: usize = 32;
-
-/// The values that each part of a set-up may take; the replicas follow.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Space {
-    /// t.
-    pub tensor: Vec<u64>,
-    /// p.
-    pub pipeline: Vec<u64>,
-    /// c.
-    pub context: Vec<u64>,
-    /// e.
-    pub expert: Vec<u64>,
-    /// ZeRO.
-    pub zero: Vec<Zero>,
-    /// b.
-    pub microbatch: Vec<u64>,
-    /// v, for schedules that have a choice.
-    pub chunks: Vec<u64>,
-    /// Schedules.
-    pub families: Vec<Family>,
-    /// Recomputation.
-    pub recompute: Vec<Recompute>,
-    /// How layers are dealt.
-    pub split: Vec<Split>,
-    /// Whether the vocabulary is shared by all stages.
-    pub vocabulary_parallel: Vec<bool>,
-}
-
-impl Space {
-    /// The set-ups on `cluster` whose groups multiply to its devices; `None` if there are more than
-    /// [`MAX_SETUPS`].
-    #[must_use]
-    pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
-        let lists = [
-            self.tensor.len(),
-            self.pipeline.len(),
-            self.context.len(),
-            self.expert.len(),
-            self.microbatch.len(),
-        ];
-        let products = lists.iter().fold(1, |product: usize, &len| product.saturating_mul(len));
-        if products > 10 * MAX_SETUPS {
-            return None;
-        }
-        let mut all = Vec::new();
-        for groups in self.groups(cluster.devices()) {
-            for &family in &self.families {
-                // A pipeline of one stage has no order to choose: the first schedule stands for
-                // all.
-                if groups.pipeline == 1 && family != Family::OneFOneB {
-                    continue;
-                }
-                for chunks in self.chunks_of(family) {
-                    self.add_rest(&Setup { family, chunks, ..groups }, &mut all);
-                    if all.len() > MAX_SETUPS {
-                        return None;
-                    }
-                }
-            }
-        }
-        Some(all)
-    }
-
-    /// Every choice of t, p, c, e and b whose rest is replicas; the other parts are the first ones.
-    fn groups(&self, devices: u64) -> Vec<Setup> {
-        let mut all = Vec::new();
-        for (&tensor, &pipeline) in pairs(&self.tensor, &self.pipeline) {
-            for (&context, &expert) in pairs(&self.context, &self.expert) {
-                let model = tensor.saturating_mul(pipeline).saturating_mul(context);
-                if model == 0 || !devices.is_multiple_of(model) {
-                    continue;
-                }
-                all.extend(self.microbatch.iter().map(|&microbatch| Setup {
-                    data: devices / model,
-                    tensor,
-                    pipeline,
-                    context,
-                    expert,
-                    zero: Zero::None,
-                    microbatch,
-                    chunks: 1,
-                    family: Family::OneFOneB,
-                    recompute: Recompute::None,
-                    split: Split::Even,
-                    vocabulary_parallel: false,
-                }));
-            }
-        }
-        all
-    }
-
-    /// The numbers of chunks per stage that `family` is tried with.
-    fn chunks_of(&self, family: Family) -> Vec<u64> {
-        match family.about().chunks {
-            Chunks::Exactly(chunks) => vec![u64::from(chunks)],
-            // With one chunk, an interleaved schedule is the plain one.
-            Chunks::Any { .. } => {
-                self.chunks.iter().copied().filter(|&chunks| chunks > 1).collect()
-            }
-        }
-    }
-
-    fn add_rest(&self, setup: &Setup, all: &mut Vec<Setup>) {
-        // A schedule with passes for it has the vocabulary on all stages.
-        let shared = match setup.family.vocabulary() {
-            Vocabulary::Whole => &self.vocabulary_parallel[..],
-            Vocabulary::OneBarrier | Vocabulary::TwoBarriers => &[true],
-        };
-        for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
-            for (&split, &vocabulary_parallel) in pairs(&self.split, shared) {
-                // One stage has nothing to deal or to share.
-                let single = setup.pipeline == 1;
-                if single && (split != self.split[0] || vocabulary_parallel) {
-                    continue;
-                }
-                all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
-            }
-        }
-    }
-}
-
-fn pairs<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
-    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
-}
 
 /// What a search came to.
 #[derive(Clone, Debug, Default)]
@@ -158,6 +34,8 @@ pub struct Found {
 const NO_BETTER: &str = "slower than the best, even without avoidable bubbles";
 /// Why a set-up is left out that nobody waits for any more.
 pub const STOPPED: &str = "not looked at before the search was ended";
+/// Why a set-up is left out that replay has room for: values on their way take memory too.
+const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Who waits for a search, and what several searches share.
 #[derive(Clone, Copy)]
@@ -182,111 +60,226 @@ pub fn search(
     search_with(ground, setups, count, Watch { done, stop: &|| false, orders: &orders })
 }
 
-/// The `count` fastest of `setups`, or of those that were looked at before `watch` ended it; of two
-/// that take as long, the one that is named first.
+/// The `count` fastest of `setups` by replay, or of those that were looked at before `watch` ended it;
+/// of two that take as long, the one that is named first.
 #[must_use]
 pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: Watch<'_>) -> Found {
-    let mut found = Found::default();
-    // Costs are made again when they are needed: those of all set-ups would take gigabytes.
-    let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
-    let has_others = setups.iter().any(is_plain);
-    let least = |setup: &Setup| {
-        // Beside schedules that keep activations, copies are for where those have no room.
-        let is_needless = has_others && setup.copies();
-        if is_needless && setup.recompute != Recompute::None {
-            Err(Unfit::Needless)?;
+    let (kept, found) = Search::new(ground, setups, count, watch, false).run();
+    let best = kept.into_iter().filter_map(|one| match one.candidate {
+        Candidate::Replayed(mut all) => {
+            let taken = limits::worth(all.iter().map(|one| one.step))?;
+            Some(all.swap_remove(taken))
         }
-        let costed = ground.cost(setup)?;
-        ground.check_least(&costed)?;
-        if is_needless && costed.has_room() {
-            Err(Unfit::Needless)?;
-        }
-        Ok(ground.least(&costed))
-    };
-    let bounds: Vec<Option<Result<Nanos, Rejected>>> =
-        setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
-    let mut possible = Vec::new();
-    for (at, bound) in bounds.into_iter().enumerate() {
-        match bound {
-            Some(Ok(least)) => {
-                possible.push((least, at));
-                continue;
-            }
-            Some(Err(rejected)) => found.leave_out(setups[at], &rejected),
-            None => found.leave_out_all(STOPPED, 1),
-        }
-        (watch.done)(1);
-    }
-    possible.sort_unstable();
-    let mut best = Best { kept: Vec::new(), count };
-    let mut rest = &possible[..];
-    while !rest.is_empty() {
-        let hopeful = if (watch.stop)() { 0 } else { best.hopeful(rest) };
-        let reason = if hopeful == 0 && best.hopeful(rest) > 0 { STOPPED } else { NO_BETTER };
-        let hopeless = (rest.len() - hopeful) as u64;
-        found.leave_out_all(reason, hopeless);
-        let round;
-        (round, rest) = rest[..hopeful].split_at(hopeful.min(ROUND));
-        found.simulate(ground, setups, round, watch.orders, &mut best);
-        (watch.done)(hopeless + round.len() as u64);
-    }
-    found.best = best.kept.into_iter().map(|(_, _, evaluation)| evaluation).collect();
-    found
+        _ => None,
+    });
+    Found { best: best.collect(), ..found }
 }
 
-/// The fastest set-ups so far, by step and place.
-struct Best {
-    kept: Vec<(Nanos, usize, Evaluation)>,
+/// The same by the event engine, on shared wires, with the runs of the fastest; none of those is
+/// missed that replay puts behind slower ones, for a run is never shorter than replay says. Of a
+/// search that was ended, at least one run is made.
+#[must_use]
+pub fn run_with(
+    ground: &Ground<'_>,
+    setups: &[Setup],
     count: usize,
+    watch: Watch<'_>,
+) -> (Found, Vec<Finalist>) {
+    let (kept, found) = Search::new(ground, setups, count, watch, true).run();
+    let runs = kept.into_iter().filter_map(|one| match one.candidate {
+        Candidate::Run(run) => Some(*run),
+        _ => None,
+    });
+    (found, runs.collect())
 }
 
-impl Best {
-    fn add(&mut self, at: usize, evaluation: Evaluation) {
-        self.kept.push((evaluation.step, at, evaluation));
+/// A set-up that may be among the best.
+struct Kept {
+    /// Its step, or what it takes at least where that is not known.
+    step: Nanos,
+    /// Its place among all.
+    at: usize,
+    candidate: Candidate,
+}
+
+enum Candidate {
+    /// Under all limits that fit.
+    Replayed(Vec<Evaluation>),
+    /// By the engine.
+    Run(Box<Finalist>),
+    /// It does not run.
+    Failed(FinalistError),
+}
+
+impl Kept {
+    fn is_open(&self) -> bool {
+        matches!(self.candidate, Candidate::Replayed(_))
     }
 
-    fn keep_count(&mut self) {
-        self.kept.sort_by_key(|&(step, at, _)| (step, at));
-        self.kept.truncate(self.count);
+    /// Lets the engine run it.
+    fn settle(&mut self, ground: &Ground<'_>, orders: &Orders) {
+        let Candidate::Replayed(all) = &mut self.candidate else { return };
+        match ground.settle(std::mem::take(all), orders) {
+            Ok(run) => {
+                self.step = run.step;
+                self.candidate = Candidate::Run(Box::new(run));
+            }
+            Err(error) => self.candidate = Candidate::Failed(error),
+        }
+    }
+}
+
+struct Search<'a> {
+    ground: &'a Ground<'a>,
+    setups: &'a [Setup],
+    count: usize,
+    watch: Watch<'a>,
+    /// Whether the engine has the last word.
+    runs: bool,
+    kept: Vec<Kept>,
+    found: Found,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        ground: &'a Ground<'a>,
+        setups: &'a [Setup],
+        count: usize,
+        watch: Watch<'a>,
+        runs: bool,
+    ) -> Self {
+        let (kept, found) = (Vec::new(), Found::default());
+        Self { ground, setups, count, watch, runs, kept, found }
+    }
+
+    /// The best, the fastest first, and what became of all.
+    fn run(mut self) -> (Vec<Kept>, Found) {
+        let possible = self.possible();
+        let mut rest = &possible[..];
+        while !rest.is_empty() {
+            let stopped = (self.watch.stop)();
+            let hopeful = if stopped { 0 } else { self.hopeful(rest) };
+            let reason = if stopped && self.hopeful(rest) > 0 { STOPPED } else { NO_BETTER };
+            let hopeless = (rest.len() - hopeful) as u64;
+            self.found.leave_out_all(reason, hopeless);
+            let round;
+            (round, rest) = rest[..hopeful].split_at(hopeful.min(ROUND));
+            self.simulate(round);
+            self.settle();
+            (self.watch.done)(hopeless + round.len() as u64);
+        }
+        (self.kept, self.found)
+    }
+
+    /// The least that each set-up takes, with its place, ascending; those that cannot be are left out.
+    fn possible(&mut self) -> Vec<(Nanos, usize)> {
+        // Costs are made again when they are needed: those of all set-ups would take gigabytes.
+        let Self { ground, setups, watch, .. } = *self;
+        let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
+        let has_others = setups.iter().any(is_plain);
+        let least = |setup: &Setup| {
+            // Beside schedules that keep activations, copies are for where those have no room.
+            if has_others && setup.copies() && setup.recompute != Recompute::None {
+                Err(Unfit::Needless)?;
+            }
+            let costed = ground.cost(setup)?;
+            ground.check_least(&costed)?;
+            Ok(ground.least(&costed))
+        };
+        let bounds: Vec<Option<Result<Nanos, Rejected>>> =
+            setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
+        let mut possible = Vec::new();
+        for (at, bound) in bounds.into_iter().enumerate() {
+            match bound {
+                Some(Ok(least)) => {
+                    possible.push((least, at));
+                    continue;
+                }
+                Some(Err(rejected)) => self.found.leave_out(setups[at], &rejected),
+                None => self.found.leave_out_all(STOPPED, 1),
+            }
+            (watch.done)(1);
+        }
+        possible.sort_unstable();
+        possible
     }
 
     /// How many of `ascending` bounds and places could still be among the best.
     fn hopeful(&self, ascending: &[(Nanos, usize)]) -> usize {
-        match self.kept.last() {
-            Some(&(step, at, _)) if self.kept.len() >= self.count => {
-                ascending.partition_point(|bound| *bound < (step, at))
+        match self.count.checked_sub(1).and_then(|last| self.kept.get(last)) {
+            Some(Kept { step, at, .. }) => ascending.partition_point(|bound| *bound < (*step, *at)),
+            None => ascending.len(),
+        }
+    }
+
+    /// Replays `round`.
+    fn simulate(&mut self, round: &[(Nanos, usize)]) {
+        let Self { ground, setups, watch, .. } = *self;
+        let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
+            let costed = ground.cost(&setups[at]);
+            (at, costed.and_then(|costed| ground.evaluate_all(costed, replay, watch.orders)))
+        };
+        let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
+        for (at, evaluated) in all {
+            match evaluated {
+                Ok(all) => {
+                    self.found.simulated += 1;
+                    let steps = || all.iter().map(|one| one.step);
+                    let taken = limits::worth(steps()).unwrap_or_default();
+                    // Which of them the engine takes is known when it has run them.
+                    let step = if self.runs { steps().min() } else { steps().nth(taken) };
+                    let step = step.unwrap_or_default();
+                    self.kept.push(Kept { step, at, candidate: Candidate::Replayed(all) });
+                }
+                Err(rejected) => self.found.leave_out(setups[at], &rejected),
             }
-            _ => ascending.len(),
+        }
+    }
+
+    /// Keeps the best; where the engine has the last word, it runs all that could be among them by
+    /// what they take at least.
+    fn settle(&mut self) {
+        let (ground, orders) = (self.ground, self.watch.orders);
+        loop {
+            self.kept.sort_by_key(|one| (one.step, one.at));
+            let stopped = (self.watch.stop)();
+            if !self.runs || stopped && self.kept.iter().any(|one| !one.is_open()) {
+                break;
+            }
+            let most = if stopped { 1 } else { self.count };
+            let best = self.kept.iter_mut().take(most);
+            let mut open: Vec<&mut Kept> = best.filter(|one| one.is_open()).collect();
+            if open.is_empty() {
+                break;
+            }
+            open.par_iter_mut().for_each(|one| one.settle(ground, orders));
+            self.leave_out_failed();
+        }
+        if self.runs && (self.watch.stop)() {
+            let open = self.kept.extract_if(.., |one| one.is_open()).count() as u64;
+            self.found.simulated -= open;
+            self.found.leave_out_all(STOPPED, open);
+        }
+        self.kept.truncate(self.count);
+    }
+
+    /// Leaves out what the engine could not run.
+    fn leave_out_failed(&mut self) {
+        let is_failed = |one: &mut Kept| matches!(one.candidate, Candidate::Failed(_));
+        let failed: Vec<Kept> = self.kept.extract_if(.., is_failed).collect();
+        for one in failed {
+            let Candidate::Failed(error) = one.candidate else { continue };
+            let reason = match error {
+                FinalistError::Rejected(_) => NOT_RUN.to_owned(),
+                other => other.to_string(),
+            };
+            self.found.simulated -= 1;
+            self.found.leave_out_all(&reason, 1);
         }
     }
 }
 
 impl Found {
-    fn simulate(
-        &mut self,
-        ground: &Ground<'_>,
-        setups: &[Setup],
-        round: &[(Nanos, usize)],
-        orders: &Orders,
-        best: &mut Best,
-    ) {
-        let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
-            let costed = ground.cost(&setups[at]);
-            (at, costed.and_then(|costed| ground.evaluate_in(costed, replay, orders)))
-        };
-        let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
-        for (at, evaluated) in all {
-            match evaluated {
-                Ok(evaluation) => {
-                    self.simulated += 1;
-                    best.add(at, evaluation);
-                }
-                Err(rejected) => self.leave_out(setups[at], &rejected),
-            }
-        }
-        best.keep_count();
-    }
-
     fn leave_out_all(&mut self, reason: &str, count: u64) {
         if count > 0 {
             *self.left_out.entry(reason.to_owned()).or_default() += count;

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::layer::{Cut, Loss};
 use crate::machine::Machine;
+use crate::memory::Room;
 use crate::model::{Recompute, Transformer, number};
 
 /// What data-parallel replicas share instead of holding it each (Rajbhandari et al. 2020, arXiv
@@ -148,8 +149,11 @@ pub struct Recipe {
     pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What the framework, its libraries and their buffers hold on each device.
+    /// What the framework holds on each device besides the model: workspaces of its libraries, and
+    /// buffers of values on their way.
     pub reserved: Bytes,
+    /// What of a device may be held.
+    pub room: Room,
 }
 
 /// How stages meet between steps.
@@ -210,7 +214,7 @@ pub enum Unfit {
     #[error("a schedule that copies to the host, on devices whose link to it is not known")]
     Host,
     /// A set-up that copies to the host without need, beside others that do not copy.
-    #[error("copies to the host, where activations have room or are computed again")]
+    #[error("copies to the host, of activations that are computed again")]
     Needless,
     /// More passes than are simulated for a plan.
     #[error("more than {} passes", crate::evaluate::MAX_PASSES)]

@@ -1,6 +1,6 @@
 //! What a set-up costs.
 
-use pipeline::{Bytes, Family};
+use pipeline::{Bytes, Family, Nanos};
 use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
@@ -70,14 +70,19 @@ fn transfers_leave_a_node_where_stages_do() {
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(32);
     let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-    let hops = ground.cost(&setup([1, 1, 16])).unwrap().hops;
-    let slow: Vec<usize> = (0..16).filter(|&chunk| hops[chunk] > hops[0]).collect();
-    assert_eq!(slow, [7, 8]);
+    let sends = ground.cost(&setup([1, 1, 16])).unwrap().sends;
+    let slow = |way: usize| {
+        let usual = sends[1][way];
+        (0..16).filter(|&chunk| sends[chunk][way] > usual).collect::<Vec<_>>()
+    };
+    assert_eq!([slow(0), slow(1)], [[7], [8]]);
+    // The last chunk has none to send to, and the first none to send back to.
+    assert_eq!([sends[15][0], sends[0][1]], [Nanos(0); 2]);
     let vee = Setup { family: Family::ZbV, chunks: 2, ..setup([2, 2, 4]) };
-    let hops = ground.cost(&vee).unwrap().hops;
-    assert_eq!(hops.len(), 8);
+    let sends = ground.cost(&vee).unwrap().sends;
+    assert_eq!([sends[3][0], sends[4][1]], [Nanos(0); 2]);
     let one = Setup { family: Family::ZbV, chunks: 2, ..setup([8, 2, 1]) };
-    assert_eq!(ground.cost(&one).unwrap().hops, [0.0; 2]);
+    assert_eq!(ground.cost(&one).unwrap().sends, [[Nanos(0); 2]; 2]);
 }
 
 /// Shards of the head do what the head does, in smaller products; parameters are the same on all

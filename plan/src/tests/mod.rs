@@ -2,7 +2,9 @@
 
 mod costs;
 mod finalists;
+mod kinds;
 mod published;
+mod room;
 mod search;
 
 use pipeline::{Bytes, Family};
@@ -10,7 +12,7 @@ use sim::cluster::{Bandwidth, Host};
 
 use crate::{
     Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Price, Recipe, Recompute,
-    Reliability, Setup, Sizes, Split, Transformer, Zero,
+    Reliability, Room, Setup, Sizes, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -60,6 +62,7 @@ fn machine() -> Machine {
         name: "a100".to_owned(),
         device: None,
         memory: Bytes(80_000_000_000),
+        reserve: Bytes(0),
         peak: 312e12,
         peak_fp8: None,
         bandwidth: 2039e9,
@@ -103,6 +106,7 @@ fn recipe(batch: u64) -> Recipe {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
+        room: Room::default(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a question comes to: plans with their time, money and error bars.
 
-use pipeline::Nanos;
+use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Failures, Finalist, FinalistError, Found, Ground, Kind, Machine, Orders, Overflow,
-    Setup, Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, Found, Ground, Kind, Machine, Orders, Overflow, Setup, Watch,
+    number, percentiles_with,
 };
 
 use super::question::{Paid, Question};
@@ -11,10 +11,6 @@ use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::front::{Candidate, standings};
 use crate::{interrupt, progress};
-
-/// Why a set-up is left out that replay has room for: values on their way take memory too, and
-/// orders that follow times may be others.
-const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -120,17 +116,18 @@ impl Question {
         });
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
+        progress::foretell(all as u128, 5_000, &format!("{all} set-ups"));
         let bar = progress::bar(all, "set-ups");
-        let mut searched = Vec::new();
+        let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
             let ground = self.ground(cluster);
             let done = |count| bar.inc(count);
             let watch = Watch { done: &done, stop: &interrupt::asked, orders };
-            let found = plan::search_with(&ground, setups, self.plans, watch);
+            let (found, best) = plan::run_with(&ground, setups, self.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
+            finalists.push(best);
         }
         bar.finish_and_clear();
-        let finalists = self.finalists(&mut searched)?;
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
@@ -144,34 +141,6 @@ impl Question {
             self.check_deadline(&plans)?;
         }
         Ok(Answer { searched, plans, bars })
-    }
-
-    /// The best set-ups of each cluster as the engine runs them, the fastest first; after a Ctrl-C
-    /// only one of each.
-    fn finalists(&self, searched: &mut [Searched]) -> Result<Vec<Vec<Finalist>>, Error> {
-        let found = searched.iter().map(|one| one.found.best.len()).sum();
-        let bar = progress::bar(found, "plans on shared wires");
-        let mut all = Vec::new();
-        for (cluster, one) in self.clusters.iter().zip(searched) {
-            let mut finalists: Vec<Finalist> = Vec::new();
-            for evaluation in std::mem::take(&mut one.found.best) {
-                if interrupt::asked() && !finalists.is_empty() {
-                    one.leave_out(plan::STOPPED);
-                    continue;
-                }
-                match self.ground(cluster).finalist(evaluation) {
-                    Ok(finalist) => finalists.push(finalist),
-                    Err(FinalistError::Rejected(_)) => one.leave_out(NOT_RUN),
-                    Err(error) => return Err(Error::question(error.to_string())),
-                }
-                bar.inc(1);
-            }
-            // Stable: of those that take as long, the one that replay put first.
-            finalists.sort_by_key(|finalist| finalist.step);
-            all.push(finalists);
-        }
-        bar.finish_and_clear();
-        Ok(all)
     }
 
     /// All that is asked of the finalists of each cluster.
@@ -217,7 +186,7 @@ impl Question {
 
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
-        Kind::of(&self.model, &finalist.costed().setup, cluster)
+        Kind::of(&self.ground(cluster), &finalist.costed().setup)
     }
 
     /// All that is asked of one set-up.
@@ -369,11 +338,39 @@ impl Question {
         Err(Error::question(message).with_help("give more devices, or a later deadline-days"))
     }
 
-    /// The plan to take: the cheapest of those that meet the deadline.
+    /// The plan to take: of the cheapest that meets the deadline, and of those on its cluster whose
+    /// steps nobody can tell from its, the one that leaves most of a device free.
     pub fn winner<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
-        let in_time = |plan: &&Plan| self.deadline_days.is_none_or(|days| plan.days <= days);
-        plans.iter().filter(in_time).min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+        let cheapest = self.cheapest(plans)?;
+        let alike = |plan: &&Plan| {
+            let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+            plan.cluster == cheapest.cluster && apart.abs() <= told_apart(plan, cheapest)
+        };
+        // Of those that leave as much, the faster.
+        let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
+        plans.iter().filter(|plan| self.is_in_time(plan)).filter(alike).max_by_key(room)
     }
+
+    /// The cheapest plan of those that meet the deadline.
+    pub fn cheapest<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
+        let in_time = plans.iter().filter(|plan| self.is_in_time(plan));
+        in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+    }
+
+    fn is_in_time(&self, plan: &Plan) -> bool {
+        self.deadline_days.is_none_or(|days| plan.days <= days)
+    }
+}
+
+/// By how much two steps must differ to be told apart where nothing was measured of their kind: an
+/// assumption, about the mean error on measured steps of other kinds.
+const UNMEASURED: f64 = 0.05;
+
+/// By how much the steps of two plans must differ to be told apart, as a share: the narrower of their
+/// error bars.
+pub fn told_apart(one: &Plan, other: &Plan) -> f64 {
+    let bar = |plan: &Plan| plan.error.unwrap_or(UNMEASURED);
+    bar(one).min(bar(other))
 }
 
 fn mark_front(plans: &mut [Plan]) {
@@ -403,6 +400,19 @@ pub struct Part {
 }
 
 impl Plan {
+    /// What may be held of the fullest device, the sum of what is.
+    pub fn memory(&self) -> [Bytes; 2] {
+        let (stage, held) = self.finalist.evaluation.fullest();
+        [self.finalist.costed().capacities[stage], held.sum()]
+    }
+
+    /// What is left of the device that has least left.
+    pub fn room(&self) -> Bytes {
+        let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
+        let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
+        left.min().unwrap_or_default()
+    }
+
     /// The parts of the step; they add up to it.
     pub fn parts(&self) -> Vec<Part> {
         let costed = self.finalist.costed();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use pipeline::{Bytes, Choice, Family, LimitUse, Nanos, PassTimes, Vocabulary};
+use pipeline::{Bytes, Choice, Family, Nanos, PassTimes, Vocabulary};
 use plan::{Boundary, Loss, Recompute, Transformer, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
@@ -31,7 +31,10 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{key} = {value}");
     };
-    add("schedule", format!("[\"{}\"]", costed.setup.family.name()));
+    add(
+        "schedule",
+        format!("[\"{}\"]", order_file(plan).unwrap_or(costed.setup.family.name().to_owned())),
+    );
     add("stages", shape.stages().to_string());
     add("microbatches", shape.microbatches().to_string());
     add("chunks", shape.chunks_per_stage().to_string());
@@ -49,9 +52,6 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("activation-until-weight", sizes(footprints().map(|one| one.until_weight)));
     add("resident", sizes(plan.finalist.resident.iter().copied()));
     add("device-memory", sizes(layout.by_device(&costed.capacities).into_iter()));
-    if matches!(costed.setup.family.about().limit, LimitUse::Shapes { .. }) {
-        add("memory-limit", sizes(costed.left().into_iter()));
-    }
     let crossing = plan.finalist.crossing();
     add("steps", plan.finalist.steps().to_string());
     add("boundary", format!("\"{}\"", question.recipe.boundary.name()));
@@ -59,6 +59,13 @@ pub fn scenario(question: &Question, plan: &Plan) -> String {
     add("exchange", format!("\"{}ns\"", crossing.exchange.0));
     add("optimizer", format!("\"{}ns\"", crossing.optimizer.0));
     text
+}
+
+/// The file with the order of `plan`, beside the scenario, where it depends on times: it was made for
+/// others than the scenario's, the same on all links.
+pub fn order_file(plan: &Plan) -> Option<String> {
+    let family = plan.finalist.costed().setup.family;
+    family.depends_on_times().then(|| format!("{}.txt", family.name()))
 }
 
 /// The keys about the vocabulary on all stages, if it is there.

@@ -43,13 +43,12 @@ pub fn levers(question: &Question, plan: &Plan, orders: &Orders) -> Vec<Lever> {
         let Some(setups) = question.space.setups(&changed) else { continue };
         let ground = question.ground(&changed);
         let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
-        let mut found = plan::search_with(&ground, &setups, 1, watch);
+        let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);
         if interrupt::asked() {
             break;
         }
         bar.inc(1);
-        let Some(best) = found.best.pop() else { continue };
-        let Ok(best) = ground.finalist(best) else { continue };
+        let Some(best) = best.pop() else { continue };
         let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
         levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
     }

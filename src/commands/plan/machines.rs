@@ -17,6 +17,11 @@ use crate::profiles;
 const MACHINES: BuiltIn =
     BuiltIn { what: "machine", texts: &texts!("machines", ".toml", ["a100-80g", "h100", "h200"]) };
 
+/// What no framework gets of a device, unless the machine's file says: the context of CUDA with the
+/// kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for the groups of tensor,
+/// data and pipeline parallelism, 544 to 688 MB each (NVIDIA/nccl#964), and about 1 GB between blocks.
+const RESERVE: Bytes = Bytes(4_000_000_000);
+
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Document {
@@ -34,6 +39,9 @@ struct DeviceDocument {
     r#type: Option<String>,
     #[serde(deserialize_with = "text")]
     memory: Option<Bytes>,
+    /// [`RESERVE`] unless given.
+    #[serde(default, deserialize_with = "text")]
+    reserve: Option<Bytes>,
     peak_tflops: f64,
     peak_fp8_tflops: Option<f64>,
     #[serde(deserialize_with = "text")]
@@ -168,6 +176,12 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
         ("network", device.network.is_some()),
         ("checkpoint", failures.checkpoint.is_some()),
     ];
+    let memory = device.memory.unwrap_or_default();
+    if let Some(reserve) = device.reserve.filter(|reserve| *reserve >= memory) {
+        let message =
+            format!("reserve is {reserve}, but memory is {memory}: nothing would be left");
+        return Err(("reserve", message));
+    }
     match given.into_iter().find(|(_, given)| !given) {
         Some((key, _)) => Err((key, format!("{key} must be given, and more than nothing"))),
         None => Ok(()),
@@ -205,6 +219,7 @@ fn machine(name: &str, document: &Document) -> Machine {
         name: name.to_owned(),
         device: device.r#type.clone(),
         memory: device.memory.unwrap_or_default(),
+        reserve: device.reserve.unwrap_or(RESERVE),
         peak: device.peak_tflops * 1e12,
         peak_fp8: device.peak_fp8_tflops.map(|peak| peak * 1e12),
         bandwidth: rate(device.bandwidth),

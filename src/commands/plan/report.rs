@@ -4,7 +4,7 @@ use super::answer::{Answer, Plan};
 use super::levers::Lever;
 use super::question::Question;
 use super::validate::error_bar::ErrorBar;
-use super::{export, tables};
+use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
 use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
@@ -61,9 +61,13 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, winner));
-        page += &format!("<p><b>The plan to take</b>: {taken}</p>\n");
+        let why = tables::roomier(question, &answer.plans, winner);
+        let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
+        page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
-    page += &format!("<p>{}</p>\n", escape(&tables::model(question).join("\n")));
+    for line in tables::model(question) {
+        page += &format!("<p>{}</p>\n", escape(&line));
+    }
     let plans = || answer.plans.iter();
     page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
     let memory = plans().map(|plan| tables::memory(question, plan));
@@ -75,7 +79,11 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
     let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
+    let left_out = assumptions::of(question, answer).into_iter();
+    let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     page += &format!("<pre>{}\n", escape(&bars.join("\n")));
+    page += &format!("{}\n", escape(&tables::room(question)));
     page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
     Ok(page)
 }

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use pipeline::Nanos;
-use plan::{Setup, Split, StageMemory};
+use plan::{Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Plan, seconds};
+use super::answer::{Answer, Plan, seconds, told_apart};
+use super::assumptions;
 use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
@@ -66,6 +67,8 @@ pub struct Row {
     parameters_total: u64,
     parameters_active: u64,
     peak_bytes: u64,
+    /// What a plan may use of that device.
+    device_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
     optimizer_bytes: u64,
@@ -77,6 +80,8 @@ pub struct Row {
     dollars: f64,
     dollars_per_million_tokens: f64,
     on_front: bool,
+    /// The limit that the order was made under, where the schedule takes one.
+    memory_limit: Option<String>,
 }
 
 impl Row {
@@ -115,6 +120,8 @@ impl Row {
             parameters_total: question.model.parameters(),
             parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
+            device_bytes: plan.memory()[0].0,
+            memory_limit: costed.limit.map(|limit| limit.to_string()),
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,
             optimizer_bytes: optimizer.0,
@@ -209,20 +216,20 @@ pub const MEMORY: [&str; 9] = [
     "activations",
     "buffers",
     "peak",
-    "of",
+    "may use",
 ];
 
 /// A line of the table of memory: the fullest device.
 pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
-    let (stage, held) = plan.finalist.evaluation.fullest();
+    let (_, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let has = plan.finalist.costed().capacities[stage];
+    let [may, _] = plan.memory();
     let mut line = vec![
         format!("{} {}", cluster.devices(), cluster.name()),
         setup(&plan.finalist.costed().setup),
     ];
-    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), has];
+    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
     line.extend(sizes.map(format::size));
     line
 }
@@ -242,6 +249,36 @@ pub fn taken(question: &Question, winner: &Plan) -> String {
         format::grouped(winner.dollars),
         100.0 * winner.goodput,
         winner.checkpoint_interval,
+    )
+}
+
+/// Why the plan to take is not the cheapest, if it is not.
+pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let cheapest = question.cheapest(plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
+    let own = &cheapest.finalist.costed().setup;
+    let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+    Some(format!(
+        "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
+         do not tell steps less than {} apart",
+        format::size(winner.room()),
+        own.family.name(),
+        setup(own),
+        format::size(cheapest.room()),
+        format::percent(slower),
+        format::percent(told_apart(winner, cheapest)),
+    ))
+}
+
+/// What may be used of a device, in words.
+pub fn room(question: &Question) -> String {
+    let Room { error, cap } = question.recipe.room;
+    let cap = cap.map_or_else(String::new, |cap| {
+        format!("; no more than the memory-cap of {}", format::size(cap))
+    });
+    format!(
+        "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
+         predicted memory is off at most on published peaks{cap}",
+        format::percent(error)
     )
 }
 
@@ -311,6 +348,9 @@ pub fn print(
     writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
     if let Some(winner) = question.winner(plans) {
         writeln!(out, "the plan to take: {}", taken(question, winner))?;
+        if let Some(why) = roomier(question, plans, winner) {
+            writeln!(out, "{why}")?;
+        }
         let header = ["where its time goes, on the busiest stage", "a step", "share"];
         writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
         let header = ["what would be worth most", "step", "dollars saved"];
@@ -318,6 +358,11 @@ pub fn print(
     }
     for bar in &answer.bars {
         writeln!(out, "{}", bar.source())?;
+    }
+    writeln!(out, "{}", room(question))?;
+    writeln!(out, "what these answers leave out:")?;
+    for line in assumptions::of(question, answer) {
+        writeln!(out, "- {line}")?;
     }
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())

@@ -25,14 +25,19 @@ use self::sources::Sources;
 use super::{Verdict, note, print_json};
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::interrupt;
 
 const EXAMPLES: &str = "\
 Examples:
-  debubble reproduce                       # everything, into results/
-  debubble reproduce table5 table8 --check # exit code 1 if a cell differs
-  debubble reproduce fig9 --json --no-files
-  debubble reproduce table5 table8 --beyond --effort 20   # better than published, and how far from best
+  Everything, into results/:
+    debubble reproduce
+  Exit code 1 if a cell differs:
+    debubble reproduce table5 table8 --check
+  For machines:
+    debubble reproduce fig9 --json --no-files
+  Better than published, and how far from the best:
+    debubble reproduce table5 table8 --beyond --effort 20
 
 A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
 was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
@@ -43,7 +48,7 @@ that stand beside measured figures are not checked: they neither match nor miss,
 
 /// Print published tables beside ours, cell by cell
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Reproduce {
     /// Which tables
     #[arg(value_name = "TABLE", default_value = ALL, value_parser = table_names())]

@@ -114,6 +114,9 @@ pub(super) struct SearchDocument {
     pub(super) recompute: Option<Vec<String>>,
     pub(super) split: Option<Vec<String>>,
     pub(super) vocabulary_parallel: Option<Vec<bool>>,
+    /// The most that a plan may hold of a device.
+    #[serde(default, deserialize_with = "text")]
+    pub(super) memory_cap: Option<Bytes>,
 }
 
 #[derive(Deserialize, Default)]

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use pipeline::{Bytes, Choice, Family, Semantics};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Recompute, Sizes, Space,
-    Split, Transformer, Unrest, Zero,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Recompute, Room, Sizes,
+    Space, Split, Transformer, Unrest, Zero,
 };
 
 use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
-use super::{config, machines};
+use super::{config, machines, validate};
 use crate::error::Error;
 use crate::files;
 use crate::kinds::{self, Kind};
@@ -298,8 +298,20 @@ impl Reader<'_> {
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
             loss: self.loss()?,
             boundary: self.boundary()?,
-            reserved: training.reserved.unwrap_or(Bytes(4_000_000_000)),
+            reserved: training.reserved.unwrap_or(validate::RESERVED),
+            room: Room { error: validate::memory_bar::largest()?, cap: self.memory_cap()? },
         })
+    }
+
+    /// The most that a plan may hold of a device.
+    fn memory_cap(&self) -> Result<Option<Bytes>, Error> {
+        match self.document.search.memory_cap {
+            Some(Bytes(0)) => {
+                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
+                Err(self.wrong("memory-cap", message.to_owned()))
+            }
+            cap => Ok(cap),
+        }
     }
 
     fn loss(&self) -> Result<Loss, Error> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, Boundary, Cluster, Finalist, Ground, Kind, Loss, Machine, Norm, Recipe,
-    Recompute, Setup, Sizes, Split, Transformer, Zero, number,
+    Recompute, Room, Setup, Sizes, Split, Transformer, Zero, number,
 };
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
@@ -19,8 +19,9 @@ use crate::error::Error;
 
 /// The vocabulary of GPT in Megatron-LM, padded.
 pub(super) const VOCABULARY: u64 = 51_200;
-/// What the framework holds: context, workspaces, buffers of NCCL. An assumption.
-const RESERVED: Bytes = Bytes(1 << 30);
+/// What the framework holds besides the model: workspaces of libraries, and buffers. An assumption, and
+/// what memory is predicted with best.
+pub const RESERVED: Bytes = Bytes(1 << 30);
 
 /// The device of measurements that name none.
 const DEVICE: &str = "A100 80GB";
@@ -180,6 +181,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: RESERVED,
+        room: Room::default(),
     }
 }
 
@@ -214,7 +216,7 @@ impl Run<'_> {
         let evaluation = ground.evaluate(costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
-        Ok(Predicted { finalist, kind: Kind::of(model, setup, &cluster) })
+        Ok(Predicted { finalist, kind: Kind::of(&ground, setup) })
     }
 }
 

@@ -1,0 +1,80 @@
+//! The limits under which orders are made that take one, and which of them is worth its memory.
+//!
+//! They are shares of p M_B, the same whatever a device has: more memory adds orders and takes none
+//! away, so no question has a slower answer with it.
+
+use pipeline::{Family, Limit, LimitUse, Nanos};
+
+use crate::evaluate::Costed;
+
+/// Limits from 1p on, in millionths of p: each is tried that has room. Beyond 2p nothing is gained.
+const AMPLE: [u64; 4] = [1_000_000, 1_250_000, 1_500_000, 2_000_000];
+/// Limits below 1p. Less memory costs much there, so they are tried where nothing else has room, the
+/// largest first, until one has an order.
+const SCARCE: [u64; 6] = [875_000, 750_000, 625_000, 500_000, 375_000, 250_000];
+/// The smallest.
+pub(crate) const LEAST: Limit = Limit::TimesP { millionths: SCARCE[SCARCE.len() - 1] };
+/// Of a step, one part in so many is what a larger limit must save: orders made greedily differ by
+/// less for no reason.
+const WORTH: u128 = 200;
+
+/// Whether orders of `family` are made for a limit that it is given.
+pub(crate) fn are_tried(family: Family) -> bool {
+    matches!(family.about().limit, LimitUse::Shapes { .. })
+}
+
+/// The limits from 1p on that `costed` has room for, the smallest first, up to one that all
+/// microbatches fit under.
+pub(crate) fn ample(costed: &Costed) -> impl Iterator<Item = Limit> {
+    let all = 1_000_000 * u64::from(costed.shape.microbatches());
+    let whole = |share: &u64| share.saturating_mul(costed.setup.pipeline) >= all;
+    let tried = AMPLE.iter().position(whole).map_or(AMPLE.len(), |last| last + 1);
+    let limits = AMPLE[..tried].iter().map(|&millionths| Limit::TimesP { millionths });
+    limits.take_while(|limit| costed.holds(*limit))
+}
+
+/// Those below 1p, the largest first.
+pub(crate) fn scarce(costed: &Costed) -> impl Iterator<Item = Limit> {
+    let limits = SCARCE.iter().map(|&millionths| Limit::TimesP { millionths });
+    limits.filter(|limit| costed.holds(*limit))
+}
+
+/// Which of `steps`, whose orders hold more and more, is worth its memory: each that is shorter than
+/// those before by one part in [`WORTH`] takes their place.
+pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {
+    let mut taken: Option<(usize, Nanos)> = None;
+    for (at, step) in steps.into_iter().enumerate() {
+        if taken.is_none_or(|(_, known)| saves(step, known)) {
+            taken = Some((at, step));
+        }
+    }
+    taken.map(|(at, _)| at)
+}
+
+/// Whether `step` is shorter than `known` by what a larger limit must save.
+fn saves(step: Nanos, known: Nanos) -> bool {
+    u128::from(step.0) * WORTH < u128::from(known.0) * (WORTH - 1)
+}
+
+/// Whether an order whose step is at least `least` can change which is taken, where one of `known`
+/// is among them.
+pub(crate) fn matters(least: Nanos, known: Nanos) -> bool {
+    u128::from(least.0) * (WORTH - 1) < u128::from(known.0) * WORTH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_for_what_it_saves() {
+        let worth = |steps: &[u64]| worth(steps.iter().map(|&step| Nanos(step)));
+        assert_eq!(worth(&[]), None);
+        assert_eq!(worth(&[1000]), Some(0));
+        assert_eq!(worth(&[1000, 996]), Some(0));
+        assert_eq!(worth(&[1000, 994]), Some(1));
+        // Two small steps are no large one, but what they come to is.
+        assert_eq!(worth(&[1000, 996, 993]), Some(2));
+        assert_eq!(worth(&[1000, 900, 950, 899]), Some(1));
+    }
+}
