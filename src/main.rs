@@ -12,6 +12,7 @@ mod error;
 mod explain;
 mod files;
 mod format;
+mod front;
 #[cfg(test)]
 mod fuzz;
 mod gpus;

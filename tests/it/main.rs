@@ -30,6 +30,7 @@ mod machine;
 mod memory;
 mod messages;
 mod paper;
+mod pictures;
 mod pipeoffload;
 mod plan;
 mod plan_bars;

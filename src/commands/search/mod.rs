@@ -161,6 +161,7 @@ impl Search {
             note("interrupted: the best so far, where a search had begun, else the best published");
         }
         report::keep_smaller(&mut rows);
+        front::mark(&mut rows);
         self.write_files(&rows)?;
         if let Some(path) = &self.csv {
             files::write(path, report::csv(&rows)?)?;

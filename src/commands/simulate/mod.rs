@@ -62,7 +62,8 @@ and what is done where alone: every schedule meets the same.
 
 --schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
 and the activations of a stage in v. Families that cannot do the question are named below the table
-with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it.
+with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
+off the front.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
 the longest span of a stage; on hardware, the last step with all that lies between two. It takes away
@@ -256,7 +257,11 @@ impl Simulate {
             files::write(path, pictures::tornado(outcomes)?)?;
         }
         if let Some(path) = &self.html {
-            files::write(path, pictures::page(outcomes)?)?;
+            let page = pictures::page(outcomes)?;
+            if let Some(left_out) = &page.left_out {
+                note(&format!("--html: {left_out}"));
+            }
+            files::write(path, page.html)?;
         }
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
             timelines::write(path, &Recorded::predicted(outcome)?)?;

@@ -101,8 +101,8 @@ pub struct Sweep {
     #[arg(long, help_heading = OUTPUT, value_name = "KEY,KEY", value_delimiter = ',')]
     #[arg(requires = "plot", conflicts_with = "plot_over")]
     plot_map: Vec<String>,
-    /// Draw the bubble against the peak memory of all rows, a panel per setting, with the front of
-    /// those that no other row beats in both
+    /// Draw the bubble against the peak memory, a panel per setting and value of the axes that ask
+    /// another question, with the front of the rows that no other row of it beats in both
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
     #[arg(value_parser = files::output)]
