@@ -134,7 +134,7 @@ fn noise_that_cannot_be_is_refused_at_its_line() {
         ("slowdown = [\"device:1=2\", \"device:1=3\"]", "device 1 has two slowdowns"),
         ("slowdown = \"device:1=0\"", "slowdown has a factor of 0"),
         ("slowdown = \"device:x=2\"", "write its number, from 0"),
-        ("slow = 2", "unknown field `slow`"),
+        ("slow = 2", "no key `slow`"),
     ] {
         let text = refusal(&question(16, "1f1b", noise));
         assert!(text.contains(message), "{noise}: {text}");
