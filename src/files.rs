@@ -39,7 +39,10 @@ const MAX_STREAM: u64 = 64 << 20;
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
-    let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
+    let file = File::open(path).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => fail("there is no such file".to_owned()),
+        _ => fail(cause.to_string()),
+    })?;
     let metadata = file.metadata().map_err(|cause| fail(cause.to_string()))?;
     if metadata.is_dir() {
         return Err(fail("it is a folder".to_owned()));

@@ -76,8 +76,10 @@ fn unknown(name: &str) -> Error {
     }
     let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED, ALL]);
     let near = nearest::question(name, names);
-    Error::question(format!("there is no schedule `{}`{near}", echo::clip(name)))
-        .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
+    Error::question(format!("there is no schedule `{}`{near}", echo::clip(name))).with_help(
+        "`debubble schedules` lists all names, such as 1f1b, 1f1b-i, zb-h1, zb-2p and zb-v; the name \
+         of a file needs a `.` or a `/`",
+    )
 }
 
 /// What stands for every schedule that has a name among the names of schedules.

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::{Recorded, Source, check};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
 use crate::memory;
 
 /// The largest file.
@@ -255,7 +256,10 @@ pub fn read(path: &Path) -> Result<Recorded, Error> {
     let what = format!("the timeline in {}", path.display());
     let cure = "record fewer steps, or give the process more memory";
     memory::demand(&what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
-    parse(&bytes).map_err(|cause| Error::Read { path: path.to_owned(), cause })
+    parse(&bytes).map_err(|cause| {
+        let error = Error::Read { path: path.to_owned(), cause };
+        kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
+    })
 }
 
 /// Reads the bytes of a file.

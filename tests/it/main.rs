@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test may.
 
 mod agree;
+mod backward;
 mod bench;
 mod boundary;
 mod calibrate;
@@ -13,6 +14,7 @@ mod closed_forms;
 mod compare;
 mod controllable;
 mod draw;
+mod endings;
 mod engine;
 mod every;
 mod execute;
@@ -26,7 +28,9 @@ mod law;
 mod levers;
 mod machine;
 mod memory;
+mod messages;
 mod paper;
+mod pictures;
 mod pipeoffload;
 mod plan;
 mod plan_bars;

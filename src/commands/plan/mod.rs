@@ -26,7 +26,7 @@ use self::validate::Options;
 use self::validate::error_bar::ErrorBar;
 use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
-use crate::{files, interrupt};
+use crate::{files, help, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +50,7 @@ the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Plan {
     /// The question; with --validate, files or folders of measurements
     #[arg(value_name = "PLAN.toml|MEASURED..")]
@@ -129,7 +129,8 @@ impl Plan {
         }
         let [path] = &self.paths[..] else {
             let message = "a plan takes one question: name a PLAN.toml";
-            return Err(Error::question(message).with_help("see scenarios/plan/ for some"));
+            let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
+            return Err(Error::question(message).with_help(cure));
         };
         let question = question::read(path)?;
         interrupt::listen();

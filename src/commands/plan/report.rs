@@ -6,13 +6,14 @@ use super::question::Question;
 use super::validate::error_bar::ErrorBar;
 use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::Standing;
 
 /// Days against dollars: a point for each plan, named by its cluster.
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
-    let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut points: Vec<Vec<Mark>> = Vec::new();
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
     let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
@@ -24,7 +25,8 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
             points.push(Vec::new());
             series.len() - 1
         });
-        points[at].push((plan.days, plan.dollars / unit.0));
+        let standing = if plan.on_front { Standing::OnFront } else { Standing::Beaten };
+        points[at].push(Mark { x: plan.days, y: plan.dollars / unit.0, standing });
     }
     Ok(scatter::svg(&Scatter {
         title: question.title.clone(),
@@ -34,6 +36,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         series,
         columns: 1,
         named: true,
+        not_compared: String::new(),
         panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
     })?)
 }
