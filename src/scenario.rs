@@ -120,7 +120,7 @@ impl Scenario {
 
     /// Reads a scenario file.
     pub fn read(file: &Path) -> Result<Self, Error> {
-        Self::parse(file, files::read_text(file, MAX_SCENARIO)?)
+        Self::parse(file, files::read_toml(file, MAX_SCENARIO)?)
     }
 
     /// Reads `text`, calling it `file` in errors.
@@ -139,7 +139,7 @@ impl Scenario {
 
     /// Reads a scenario file that may have a table `[sweep]` of axes.
     pub fn read_sweep(file: &Path) -> Result<(Self, Option<Vec<Axis>>), Error> {
-        Self::parse_sweep(file, files::read_text(file, MAX_SCENARIO)?)
+        Self::parse_sweep(file, files::read_toml(file, MAX_SCENARIO)?)
     }
 
     fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Error> {

@@ -59,7 +59,7 @@ pub struct Question {
 
 /// Reads the question in `path`.
 pub fn read(path: &Path) -> Result<Question, Error> {
-    let text = files::read_text(path, MAX_FILE)?;
+    let text = files::read_toml(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
         .map_err(|error| Error::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
