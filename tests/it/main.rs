@@ -29,6 +29,7 @@ mod paper;
 mod pipeoffload;
 mod plan;
 mod plan_bars;
+mod plan_memory;
 mod plan_noise;
 mod processes;
 mod removal;
