@@ -6,19 +6,26 @@
 #             takes minutes, and a machine with nothing else to do
 # make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
 #             fails if the median of five rounds is off by more than 5 %; takes three minutes, likewise
-# make gpu    tests, a profile and five schedules on a GPU, beside their simulation; says so and ends
-#             well where there is none
+# make gpu    on a GPU: tests, every family against the model in one piece, a profile, five schedules
+#             beside their simulation, speeds; says so and ends well where there is no driver or GPU.
+#             One of its stages: make gpu STAGES=smoke (correct, bubbles, speed, again)
+# make gpu-bundle  the same as a folder and a .tar.gz of some 7 MB in target/gpu-bundle, for a machine
+#             with a driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make test   the tests, those of SLURM too where it runs or can be started, and those of the solver
 #             where Rust is new enough for it
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: what CI runs
+# make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
+#             gigabyte of memory and two seconds for each input: none may break down. Takes an hour of
+#             two cores; FUZZ_INPUTS, FUZZ_SECONDS, FUZZ_PARSER and FUZZ_SEED ask for less or other ones
+# make fuzz-minute  the same for a minute, with the program that the tests have built
 # make bench  the benches (criterion)
 #
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu test slurm exact lint check bench cargo
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo
 
 all: reproduce
 
@@ -48,9 +55,16 @@ agree: build
 	bash tests/agree.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble" 5 20s 5 results/agreement-cpu.csv
 
-gpu: build
-	bash tests/gpu.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble"
+STAGES ?=
+
+gpu: gpu-bundle
+	OUT="$${OUT:-results}" bash "$$(cargo metadata --locked --no-deps --format-version 1 \
+	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
+
+# NCCL comes with it: the wheels have it. No kernels run on a processor here: those tests need the
+# sources and a compiler.
+gpu-bundle: cargo
+	bash tests/gpu-bundle.sh
 
 # NCCL is in no default build: its tests come with it here, in one build of everything.
 test: cargo
@@ -75,6 +89,15 @@ exact: cargo
 	bash tests/exact.sh all
 
 check: lint test
+
+FUZZ = --features nccl --locked --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
+
+fuzz: cargo
+	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz $(FUZZ)
+
+# Six seconds for each of the parsers, two at a time.
+fuzz-minute: cargo
+	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet $(FUZZ)
 
 bench: build
 	cargo bench --package benches --locked

@@ -6,11 +6,11 @@ use std::path::Path;
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
 /// The most characters of one piece of input that are said back.
-const MOST: usize = 120;
+const MOST: usize = 80;
 /// The most characters of a message in all.
 const MOST_OF_MESSAGE: usize = 1500;
 /// The most characters of a line of a file that are shown.
-const MOST_OF_LINE: usize = 150;
+const MOST_OF_LINE: usize = 100;
 
 /// `text` on one line; the middle is left out if it is long.
 pub fn clip(text: &str) -> String {

@@ -82,10 +82,15 @@ impl Error {
     }
 
     /// An error at a place of a scenario file.
-    pub fn scenario(file: &Path, text: &str, place: Option<Range<usize>>, message: String) -> Self {
+    pub fn scenario(
+        file: &Path,
+        text: &str,
+        place: Option<Range<usize>>,
+        message: impl Into<String>,
+    ) -> Self {
         let (excerpt, label) = Excerpt::of(file, text, place.clone().unwrap_or(0..0));
         Self::Scenario {
-            message: echo::brief(&message),
+            message: echo::brief(&message.into()),
             source_code: Arc::new(excerpt),
             place: place.map(|_| label),
             help: None,
@@ -97,7 +102,13 @@ impl Error {
     /// that the reader names.
     pub fn toml(file: &Path, text: &str, error: &toml::de::Error, more: &[&str]) -> Self {
         let message = error.message();
-        let at = |message: &str| Self::scenario(file, text, error.span(), message.to_owned());
+        let at = |message: &str| {
+            let at = Self::scenario(file, text, error.span(), message.to_owned());
+            match error.span().and_then(|span| key_before(text, span.start)) {
+                Some(key) => at.about(key),
+                None => at,
+            }
+        };
         let unknown = message.strip_prefix("unknown field `");
         if let Some((name, expected)) = unknown.and_then(|rest| rest.split_once("`, expected ")) {
             let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
@@ -122,7 +133,10 @@ impl Error {
                 if quoted { error.with_help("numbers stand without quotes") } else { error }
             }
             Some((given, "f64" | "f32")) => at(&format!("a number is needed here, not {given}")),
-            Some((given, wanted)) => at(&format!("{wanted} is needed here, not {given}")),
+            Some((given, wanted)) => {
+                let given = if given == "map" { "a table" } else { given };
+                at(&format!("{wanted} is needed here, not {given}"))
+            }
             None => at(message),
         }
     }
@@ -171,4 +185,14 @@ impl Error {
         }
         json
     }
+}
+
+/// The key whose value begins at `start` of `text`, if it stands on the same line.
+fn key_before(text: &str, start: usize) -> Option<&str> {
+    let before = text.get(..start)?;
+    let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
+    let (key, rest) = line.split_once('=')?;
+    let is_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let key = key.trim();
+    (rest.trim().is_empty() && !key.is_empty() && key.chars().all(is_key)).then_some(key)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::echo;
 use crate::error::Error;
+use crate::memory;
 
 /// Reads a text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
@@ -19,12 +20,19 @@ const MAX_STREAM: u64 = 64 << 20;
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
-    let file = File::open(path).map_err(|cause| fail(cause.to_string()))?;
+    let file = File::open(path).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => fail("there is no such file".to_owned()),
+        _ => fail(cause.to_string()),
+    })?;
     let metadata = file.metadata().map_err(|cause| fail(cause.to_string()))?;
     if metadata.is_dir() {
         return Err(fail("it is a folder".to_owned()));
     }
     let limit = if metadata.is_file() { limit } else { limit.min(MAX_STREAM) };
+    if metadata.len() <= limit {
+        let cure = "give the process more memory";
+        memory::demand(&path.display().to_string(), metadata.len(), cure)?;
+    }
     let mut bytes = Vec::new();
     let read =
         if metadata.len() > limit { Ok(0) } else { file.take(limit + 1).read_to_end(&mut bytes) };

@@ -1,5 +1,8 @@
 //! GPUs as commands speak of them: what tensors hold, and what is missing where there is none.
 
+use std::env;
+use std::process::Command;
+
 use clap::ValueEnum;
 
 use crate::error::Error;
@@ -11,6 +14,29 @@ pub enum ElementKind {
     Bf16,
     /// IEEE 754 single precision
     F32,
+}
+
+/// The variable that says how many queues the driver has to a GPU. It is read when the driver starts.
+pub const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+/// Starts this program anew, with the same arguments, and a queue to a GPU for each of the streams of
+/// 16 stages, unless the user has said how many. A program cannot soundly change its own environment
+/// once it may have threads. Goes on where it cannot be started: what is then amiss is said later.
+pub fn begin_with_queues() {
+    if env::var_os(QUEUES).is_some() {
+        return;
+    }
+    #[cfg(unix)]
+    if let Ok(program) = env::current_exe() {
+        use std::os::unix::process::CommandExt;
+        let mut arguments = env::args_os();
+        let mut again = Command::new(program);
+        if let Some(name) = arguments.next() {
+            again.arg0(name);
+        }
+        // Returns only where it fails.
+        let _ = again.args(arguments).env(QUEUES, "32").exec();
+    }
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -52,10 +52,10 @@ const TOML: [(Kind, &[&str]); 7] = [
 impl Kind {
     /// What `text` is, as far as can be told.
     pub fn of(text: &str) -> Option<Self> {
-        if text.trim_start().starts_with(['{', '[']) {
-            if let Ok(value) = serde_json::from_str(text) {
-                return Self::of_json(&value);
-            }
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(value) = serde_json::from_str(text)
+        {
+            return Self::of_json(&value);
         }
         if let Ok(table) = toml::from_str::<toml::Table>(text) {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));

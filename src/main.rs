@@ -12,11 +12,16 @@ mod error;
 mod explain;
 mod files;
 mod format;
+mod front;
+#[cfg(test)]
+mod fuzz;
 mod gpus;
 mod hardware;
+mod help;
 mod interrupt;
 mod keys;
 mod kinds;
+mod memory;
 mod messages;
 mod nearest;
 mod noise;
@@ -61,10 +66,13 @@ A first question:
     --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --hop 527us \\
     --hidden 4096 --heads 32 --seq 1024
 
-Exit codes: 0 done, 1 a check failed, 2 bad input, 130 cut short by Ctrl-C (what there was is printed).";
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 cut short by Ctrl-C: what there was by then is
+printed. With --json everything on stderr is JSON, too, a line each: error, note or progress.
+
+Times carry units (500us, 500µs, 1e-3s), and so do sizes (38GiB, 40gb), small or capital.";
 
 #[derive(Parser)]
-#[command(name = "debubble", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "debubble", version, about = ABOUT, after_help = help::flow(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -93,12 +101,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
         Err(error) => return usage::end(&error),
     };
+    if command.is_for_gpus() {
+        gpus::begin_with_queues();
+    }
+    progress::watch();
     let mut out = BufWriter::new(stdout().lock());
-    let verdict = run(cli.command, &mut out).and_then(|verdict| {
+    let verdict = run(command, &mut out).and_then(|verdict| {
         out.flush()?;
         Ok(verdict)
     });
@@ -111,6 +123,17 @@ fn main() -> ExitCode {
         Ok(_) if interrupt::cut_short() => ExitCode::from(interrupt::ENDED),
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
+    }
+}
+
+impl Command {
+    /// Whether it computes on GPUs.
+    fn is_for_gpus(&self) -> bool {
+        match self {
+            Self::Execute(execute) => execute.is_for_gpus(),
+            Self::Calibrate(calibrate) => calibrate.is_for_gpus(),
+            _ => false,
+        }
     }
 }
 

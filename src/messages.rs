@@ -71,13 +71,18 @@ impl ErrorJson {
 
 /// Says what is wrong, with the line of the file it is about.
 pub fn error(error: &Error) {
-    if are_json() {
-        return error.json().say();
+    match are_json() {
+        true => error.json().say(),
+        false => eprint!("{}", text(error)),
     }
+}
+
+/// What is wrong, as a person reads it.
+pub fn text(error: &Error) -> String {
     let mut theme = GraphicalTheme::unicode_nocolor();
     theme.characters.error = "error:".to_owned();
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = GraphicalReportHandler::new_themed(theme).render_report(&mut text, error);
-    eprint!("{}", text.trim_start());
+    text.trim_start().to_owned()
 }

@@ -11,14 +11,22 @@ pub fn names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'
         return Vec::new();
     }
     let far = (name.chars().count() / 3).max(1);
+    let plain = |name: &str| name.replace('-', "");
     let rank = |known: &'a str| {
-        let distance = strsim::damerau_levenshtein(known, &name);
-        let contained = name.len() >= 3 && known.contains(&name);
+        // Dashes are easily left out.
+        let distance = strsim::damerau_levenshtein(known, &name)
+            .min(strsim::damerau_levenshtein(&plain(known), &plain(&name)));
+        let contained = name.len() >= 3 && plain(known).contains(&plain(&name));
         (distance <= far || contained).then_some((!contained, distance, known))
     };
     let mut near: Vec<_> = known.into_iter().filter_map(rank).collect();
     near.sort_by_key(|&(apart, distance, _)| (distance, apart));
     near.dedup();
+    // What differs in dashes or case alone is meant.
+    if let Some(exact) = near.iter().position(|&(_, distance, _)| distance > 0).filter(|&at| at > 0)
+    {
+        near.truncate(exact);
+    }
     near.into_iter().take(MOST).map(|(.., known)| known).collect()
 }
 
@@ -41,7 +49,9 @@ mod tests {
     #[test]
     fn what_is_near_is_offered_and_nothing_else() {
         assert_eq!(names("zbh1", KNOWN), ["zb-h1"]);
+        assert_eq!(names("zbh", KNOWN), ["zb-h1", "zb-h2"]);
         assert_eq!(question("ZB-H3", KNOWN), ": did you mean `zb-h1` or `zb-h2`?");
+        assert_eq!(names("1F1B", KNOWN), ["1f1b"]);
         assert_eq!(question("interlace", KNOWN), ": did you mean `interlaced`?");
         assert_eq!(question("nope", KNOWN), "");
         assert_eq!(question("", KNOWN), "");

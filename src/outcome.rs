@@ -15,6 +15,7 @@ use sim::{HostCopy, Replay, explain, timed};
 use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::explain::{Explanation, report as why};
+use crate::front::Standing;
 use crate::hardware::Hardware;
 use crate::hardware::report::{self, Report};
 use crate::noise::report::{Distributions, NoiseFree};
@@ -35,8 +36,8 @@ pub struct Outcome {
     pub report: Option<Report>,
     /// Why stages wait, if that was asked.
     pub explanation: Option<Explanation>,
-    /// Whether nothing of its setting has both less bubble and less peak memory, if it was compared.
-    pub on_front: Option<bool>,
+    /// What becomes of it beside the others of its setting, by bubble and peak memory, if that was asked.
+    pub standing: Option<Standing>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
@@ -62,7 +63,7 @@ impl Outcome {
             monte_carlo: None,
             report,
             explanation: None,
-            on_front: None,
+            standing: None,
             memory,
             in_flight,
         })
@@ -110,6 +111,12 @@ impl Outcome {
         self.case.limits.as_ref().map(|limits| self.memory.over(limits).is_none())
     }
 
+    /// Whether every stage keeps its limit and every device its memory, where there is either.
+    pub fn fits_in_memory(&self) -> Option<bool> {
+        let full = self.report.as_ref().and_then(Report::out_of_memory);
+        if full.is_some() { Some(false) } else { self.fits() }
+    }
+
     /// A peak in multiples of what one microbatch holds on the stage that holds most.
     #[allow(clippy::cast_precision_loss)]
     pub fn in_microbatches(&self, peak: Bytes) -> f64 {
@@ -148,7 +155,7 @@ impl Outcome {
                 part: f64::from(copies.part().per_mille()) / 1000.0,
             }),
             fits: self.fits(),
-            on_front: self.on_front,
+            on_front: self.standing.map(Standing::is_on_front),
             backward_split: self.case.split.map(Split::json),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),

@@ -2,7 +2,7 @@
 //! then. Nothing that takes over two seconds is silent.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -22,9 +22,17 @@ const LONG: Duration = Duration::from_secs(60);
 /// How far some work is; shown until it is dropped.
 pub struct Progress(Shown);
 
+/// How many are alive: as long as there is one, nobody needs to say that the program works.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
 enum Shown {
+    /// Another process shows it.
+    Nothing,
     Bar(ProgressBar),
-    Lines { count: Arc<Count>, printer: Option<(Sender<()>, JoinHandle<()>)> },
+    Lines {
+        count: Arc<Count>,
+        printer: Option<(Sender<()>, JoinHandle<()>)>,
+    },
 }
 
 /// Progress over `steps` of `what`.
@@ -38,7 +46,34 @@ pub fn rated_bar(total: u64, done: u64, what: &'static str) -> Progress {
     begin(total, done, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left")
 }
 
+/// Progress that another process shows.
+pub fn hidden() -> Progress {
+    ALIVE.fetch_add(1, Ordering::Relaxed);
+    Progress(Shown::Nothing)
+}
+
+/// Says now and then that the program still works, while nothing shows how far it is.
+pub fn watch() {
+    let print = || {
+        let (begun, mut due) = (Instant::now(), FIRST);
+        let mut quiet_since = Duration::ZERO;
+        loop {
+            thread::sleep(FIRST / 8);
+            let elapsed = begun.elapsed();
+            if ALIVE.load(Ordering::Relaxed) > 0 {
+                (quiet_since, due) = (elapsed, elapsed + FIRST);
+            } else if elapsed >= due {
+                messages::progress(&format!("working, {} so far", length(elapsed)));
+                due = elapsed + gap(elapsed.saturating_sub(quiet_since));
+            }
+        }
+    };
+    // Without a thread the work is silent, and done all the same.
+    let _ = thread::Builder::new().name("watch".to_owned()).spawn(print);
+}
+
 fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress {
+    ALIVE.fetch_add(1, Ordering::Relaxed);
     if !stderr().is_terminal() {
         return Progress(lines(Count::new(total, done, what)));
     }
@@ -145,6 +180,7 @@ impl Progress {
     /// So many steps more are done.
     pub fn inc(&self, steps: u64) {
         match &self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.inc(steps),
             Shown::Lines { count, .. } => drop(count.done.fetch_add(steps, Ordering::Relaxed)),
         }
@@ -153,6 +189,7 @@ impl Progress {
     /// So many steps more are to be done than was known.
     pub fn add(&self, steps: u64) {
         match &self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.inc_length(steps),
             Shown::Lines { count, .. } => drop(count.of.fetch_add(steps, Ordering::Relaxed)),
         }
@@ -161,6 +198,7 @@ impl Progress {
     /// So many steps are to be done.
     pub fn set_length(&self, steps: u64) {
         match &self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.set_length(steps),
             Shown::Lines { count, .. } => count.of.store(steps, Ordering::Relaxed),
         }
@@ -169,6 +207,7 @@ impl Progress {
     /// So many steps are done.
     pub fn set_position(&self, steps: u64) {
         match &self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.set_position(steps),
             Shown::Lines { count, .. } => count.done.store(steps, Ordering::Relaxed),
         }
@@ -177,6 +216,7 @@ impl Progress {
     /// What is done.
     pub fn set_message(&self, what: String) {
         match &self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.set_message(what),
             Shown::Lines { count, .. } => {
                 *count.what.lock().unwrap_or_else(PoisonError::into_inner) = what;
@@ -192,7 +232,9 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
         match &mut self.0 {
+            Shown::Nothing => {}
             Shown::Bar(bar) => bar.finish_and_clear(),
             Shown::Lines { printer, .. } => {
                 if let Some((stop, thread)) = printer.take() {

@@ -111,6 +111,7 @@ mod tests {
         at_least: 8,
         at_most: 8,
         half_width: 0.05,
+        rise: Duration::ZERO,
         time: Duration::from_secs(20),
     };
 

@@ -20,8 +20,9 @@ pub struct Company {
 }
 
 impl Company {
-    /// `neighbours` workers that compute passes of `shape` again and again; with `pinned`, on the
-    /// second core and on. Returns when all are at work.
+    /// `neighbours` workers that compute passes of `shape` again and again, each on the device that
+    /// `ops` has for its number, from 0; with `pinned`, on the second core and on. Returns when all
+    /// are at work.
     ///
     /// # Errors
     /// Whatever stops their devices, or too little memory.
@@ -32,7 +33,7 @@ impl Company {
         pinned: bool,
     ) -> Result<Self, BuildError>
     where
-        F: Fn() -> Result<O, DeviceError> + Clone + Send + 'static,
+        F: Fn(usize) -> Result<O, DeviceError> + Clone + Send + 'static,
     {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { stop, threads: Vec::new() };
@@ -46,7 +47,7 @@ impl Company {
                     let _ = machine::pin(neighbour + 1);
                 }
                 let round = || -> Result<Parts<O>, DeviceError> {
-                    let mut parts = Parts::new(ops()?, model)?;
+                    let mut parts = Parts::new(ops(neighbour)?, model)?;
                     parts.round(&mut vec![Vec::new(); SERIES])?;
                     Ok(parts)
                 };
@@ -88,7 +89,7 @@ mod tests {
     fn neighbours_come_and_go() {
         let model = Model::new(8, 2, 1, 11, 5, 1).unwrap();
         let shape = ModelShape::new(model, Element::F32).unwrap();
-        let company = Company::new(2, || Ok(Cpu::<f32>::new()), shape, false).unwrap();
+        let company = Company::new(2, |_| Ok(Cpu::<f32>::new()), shape, false).unwrap();
         assert!(company.threads.iter().all(|thread| !thread.is_finished()));
         let watched = Arc::downgrade(&company.stop);
         drop(company);
@@ -99,7 +100,7 @@ mod tests {
     fn a_neighbour_without_a_device_is_an_error() {
         let model = Model::new(8, 2, 1, 11, 5, 1).unwrap();
         let shape = ModelShape::new(model, Element::F32).unwrap();
-        let none = || Err::<Cpu<f32>, _>(DeviceError::NotAtHand { what: "a device".to_owned() });
+        let none = |_| Err::<Cpu<f32>, _>(DeviceError::NotAtHand { what: "a device".to_owned() });
         assert!(Company::new(1, none, shape, false).is_err());
     }
 }

@@ -68,7 +68,14 @@ mod tests {
     #[test]
     fn tensors_go_there_and_back_at_every_size() {
         let time = Duration::from_secs(1);
-        let rule = Rule { warm_up: 1, at_least: 5, at_most: 5, half_width: 0.5, time };
+        let rule = Rule {
+            warm_up: 1,
+            at_least: 5,
+            at_most: 5,
+            half_width: 0.5,
+            rise: Duration::ZERO,
+            time,
+        };
         let (mut count, message) = (0, Bytes(4096));
         let ends = || Ok([Cpu::<f32>::new(), Cpu::new()]);
         let kind = LinkKind::HandOver;

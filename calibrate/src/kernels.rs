@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use executor::{
-    AdamW, At, Backwarded, Batches, Buffer, Device, DeviceError, Embedding, Forwarded, Head,
-    HeadBackwarded, HeadForwarded, Layout, Model, Moments, Ops, Random,
+    AdamW, Backwarded, Batches, Buffer, Device, DeviceError, Embedding, Forwarded, Head,
+    HeadBackwarded, HeadForwarded, Layout, Model, Moments, Ops, Random, initial,
 };
 
 use crate::clock::Marks;
@@ -69,25 +69,12 @@ impl<O: Ops> Parts<O> {
     /// # Errors
     /// Too little memory, or whatever stops the device.
     pub fn new(mut ops: O, model: Model) -> Result<Self, DeviceError> {
-        const AT_ONCE: usize = 1 << 16;
         let layout = Layout::whole(model);
         let (Some(embedding), Some(head)) = (layout.embedding(), layout.head()) else {
             return Err(DeviceError::NotAtHand { what: "an end of the model".to_owned() });
         };
         let len = layout.parameters();
-        let mut state = Moments {
-            weights: ops.tensor(len)?,
-            master: ops.sums(len)?,
-            first: ops.sums(len)?,
-            second: ops.sums(len)?,
-        };
-        let mut starts = layout.starts(0);
-        for from in (0..len).step_by(AT_ONCE) {
-            let values: Vec<f64> = starts.by_ref().take(AT_ONCE).collect();
-            ops.write(&values, At { buffer: &mut state.weights, from })?;
-            ops.write_sums(&values, At { buffer: &mut state.master, from })?;
-        }
-        drop(starts);
+        let state = initial(&mut ops, &layout, 0)?;
         let (gradients, loss) = (ops.sums(len)?, ops.sums(1)?);
         Ok(Self {
             device: Device::new(ops),

@@ -77,14 +77,6 @@ pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes of memory that can be taken without swapping.
-#[must_use]
-pub fn free_memory() -> Option<u64> {
-    let line = field("/proc/meminfo", "MemAvailable")?;
-    let kib: u64 = line.strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kib.saturating_mul(1024))
-}
-
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let entries = text.lines().filter_map(|line| line.split_once(':'));

@@ -8,8 +8,11 @@ use crate::statistics::Summary;
 /// When to stop repeating.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rule {
-    /// Rounds that are thrown away first: caches, page tables and clocks settle.
+    /// Rounds that are thrown away first, in any case: caches and page tables settle.
     pub warm_up: usize,
+    /// How long rounds are thrown away, unless that is more than a quarter of `time`: clocks of a
+    /// device that was idle rise.
+    pub rise: Duration,
     /// Rounds to take in any case.
     pub at_least: usize,
     /// Rounds to take at most.
@@ -47,8 +50,12 @@ pub fn sample<S: Source>(
     rule: &Rule,
 ) -> Result<Vec<Vec<u64>>, S::Error> {
     let mut thrown_away = vec![Vec::new(); count];
-    for _ in 0..rule.warm_up {
-        if source.elapsed() >= rule.time {
+    let rise = rule.rise.min(rule.time / 4);
+    let begun = source.elapsed();
+    for round in 0.. {
+        let elapsed = source.elapsed();
+        let is_warm = round >= rule.warm_up && elapsed.saturating_sub(begun) >= rise;
+        if is_warm || elapsed >= rule.time {
             break;
         }
         source.round(&mut thrown_away)?;
@@ -119,6 +126,7 @@ mod tests {
         at_least: 10,
         at_most: 200,
         half_width: 0.02,
+        rise: Duration::ZERO,
         time: Duration::from_secs(1),
     };
 
@@ -130,6 +138,18 @@ mod tests {
     fn a_constant_series_takes_the_least_and_loses_warm_up_and_overhead() {
         let at = |round| vec![if round < 3 { 90_000 } else { 1_040 }];
         assert_eq!(play(at, 1, &RULE), [vec![1_000; 10]]);
+    }
+
+    #[test]
+    fn clocks_rise_for_as_long_as_is_asked_but_no_longer_than_a_quarter() {
+        // 10 ms a round: the first 20 at a low clock.
+        let at = |round| vec![if round < 20 { 20_000_000 } else { 10_000_040 }];
+        let long = Rule { rise: Duration::from_millis(400), time: Duration::from_secs(4), ..RULE };
+        assert_eq!(play(at, 1, &long), [vec![10_000_000; 10]]);
+        let short = Rule { rise: Duration::from_secs(9), ..long };
+        let quarter = |round| vec![if round < 100 { 20_000_000 } else { 10_000_040 }];
+        assert_eq!(play(quarter, 1, &short)[0][..3], [19_999_960; 3]);
+        assert_eq!(play(at, 1, &short), [vec![10_000_000; 10]]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use error::DeviceError;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
-    footprints, needs, reference_needs,
+    footprints, initial, needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use record::{Measured, Measurement, Step};

@@ -129,6 +129,18 @@ pub trait Ops {
         false
     }
 
+    /// Called before a pass is begun, behind the stamps of those before it: where calls return before
+    /// their kernels are done, waits until not too many are left.
+    fn pace(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// How many allocations this thread has made that can hold up a device: of its memory, and of
+    /// memory that it reads from the host.
+    fn allocations(&self) -> u64 {
+        0
+    }
+
     /// Marks this moment in the order of the kernels.
     fn stamp(&mut self) -> Result<(), DeviceError>;
 

@@ -47,4 +47,7 @@ pub struct Measured {
     pub rollbacks: u32,
     /// In how many steps, warm-up included, the update was left out for a NaN or an infinity.
     pub skipped: u32,
+    /// Allocations that can hold up a device, made by all stages in the steps measured: times are to
+    /// be trusted if there were none.
+    pub allocations: u64,
 }

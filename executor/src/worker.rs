@@ -53,6 +53,12 @@ pub trait Worker {
         Ok(None)
     }
 
+    /// How many allocations it has made so far that can hold up a device; none should be made in a
+    /// step that is timed.
+    fn allocations(&self) -> u64 {
+        0
+    }
+
     /// Forgets all that passes of an unfinished step left behind, but no gradient of a weight: the
     /// step is to be begun again.
     ///

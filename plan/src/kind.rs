@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use crate::model::{Attention, Transformer};
-use crate::setup::{Cluster, Setup, Zero};
+use crate::evaluate::Ground;
+use crate::model::Attention;
+use crate::setup::{Setup, Zero};
 
 /// The kind of a step. Errors of one kind say nothing about another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -45,29 +46,28 @@ pub enum Reach {
 }
 
 impl Kind {
-    /// That of a step of `model` in `setup` on `cluster`.
+    /// That of a step of `setup` on `ground`.
     #[must_use]
-    pub fn of(model: &Transformer, setup: &Setup, cluster: &Cluster) -> Self {
-        let mut types = cluster.parts.iter().map(|(machine, _)| &machine.device);
-        let first = types.next().cloned().flatten();
-        let node = cluster.parts.iter().map(|(machine, _)| machine.node).min().unwrap_or(1);
-        let replicas = setup.data.saturating_mul(setup.context);
-        let is_measured = |measured: crate::Measured| {
-            let Setup { tensor, context, expert, microbatch, .. } = *setup;
-            [tensor, context, expert] == [1; 3] && microbatch == measured.microbatch
-        };
-        let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
+    pub fn of(ground: &Ground<'_>, setup: &Setup) -> Self {
+        let Ground { model, recipe, cluster } = ground;
+        let machines = || cluster.parts.iter().map(|(machine, _)| machine);
+        let device = machines().next().and_then(|machine| machine.device.clone());
+        let is_alone = machines().all(|machine| machine.device == device);
+        let node = machines().map(|machine| machine.node).min().unwrap_or(1);
+        let cut = setup.cut(recipe);
+        let shares = setup.data.saturating_mul(setup.context) > 1;
         Self {
-            device: first.filter(|first| types.all(|one| one.as_ref() == Some(first))),
+            device: device.filter(|_| is_alone),
             attention: model.attention,
             sharding: match setup.zero {
-                Zero::Gradients if replicas > 1 => Sharding::Gradients,
-                Zero::Parameters if replicas > 1 => Sharding::Parameters,
+                Zero::Gradients if shares => Sharding::Gradients,
+                Zero::Parameters if shares => Sharding::Parameters,
                 _ => Sharding::Optimizer,
             },
             experts: model.experts.is_some(),
             reach: if cluster.devices() > node { Reach::ManyNodes } else { Reach::OneNode },
-            profiled: machines.any(|machine| machine.measured.is_some_and(is_measured)),
+            profiled: machines()
+                .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(cut))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Orders to begin with: every family that fits, and one microbatch after the other.
 
-use pipeline::{Choice, Chunks, Family, Limit, Nanos, Problem, Semantics};
+use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Semantics};
 
 use crate::instance::Instance;
 use crate::net::Net;
@@ -13,6 +13,8 @@ pub struct Published {
     pub family: Family,
     /// What its order costs, each backward split in B and W where they stand.
     pub cost: Nanos,
+    /// The most that any stage holds of activations.
+    pub peak: Bytes,
 }
 
 /// Every family with the placement and the chunks of `instance` that fits its limits, with the
@@ -40,7 +42,9 @@ pub(crate) fn published(
         let sequence = net.sequence(&schedule)?;
         let score = clock.time(net, &sequence)?;
         let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
-        Some((Published { family, cost }, score, sequence))
+        let memory = Memory::of(&schedule, &instance.footprints).ok()?;
+        let peak = memory.peak.into_iter().max().unwrap_or_default();
+        Some((Published { family, cost, peak }, score, sequence))
     });
     timed.collect()
 }

@@ -10,6 +10,7 @@ use crate::compare::{Comparison, report};
 use crate::draw::gantt;
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::timelines;
 
 const EXAMPLES: &str = "\
@@ -31,7 +32,7 @@ of the two in the middle); times of passes are over all of them.";
 
 /// Compare a predicted and a measured timeline: where the difference comes from
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Compare {
     /// What was predicted: a file of `simulate --timeline`
     predicted: PathBuf,

@@ -7,6 +7,7 @@ use sim::Replay;
 
 use super::{Asked, Notes, OUTPUT};
 use crate::error::Error;
+use crate::help;
 use crate::outcome::{self, Outcome};
 use crate::question;
 
@@ -27,7 +28,7 @@ activation. Times are needed only where the order depends on them.";
 
 /// Print one schedule in the text form, or its timeline
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Export {
     #[command(flatten)]
     asked: Asked,

@@ -12,6 +12,8 @@ use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
 use crate::files;
 use crate::format::percent;
+use crate::help;
+use crate::kinds::{self, Kind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +29,7 @@ Exit codes: 0 all of it holds, 1 something in it does not, 2 the file is no cert
 
 /// Check a certificate: the order, its memory, its cost, and that no order costs less than the bound
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Verify {
     /// The certificate
     #[arg(value_name = "CERTIFICATE")]
@@ -84,7 +86,8 @@ impl Verify {
         let verified = match certificate::verify(&text) {
             Err(refusal) if refusal.is_unreadable() => {
                 let cause = refusal.to_string();
-                return Err(Error::Read { path: self.file, cause });
+                let error = Error::Read { path: self.file.clone(), cause };
+                return Err(kinds::misplaced(&self.file, &text, &[Kind::Certificate], error));
             }
             other => other,
         };

@@ -17,8 +17,10 @@ pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 /// Grid lines.
 pub(super) const GRID: RGBColor = RGBColor(0xD8, 0xD8, 0xD8);
-/// A stage that waits.
-pub(super) const IDLE: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
+/// A stage that waits: lighter than any pass by a contrast of 3 : 1.
+pub(super) const IDLE: RGBColor = RGBColor(0xF7, 0xF7, 0xF7);
+/// Copies to the host, and back.
+pub(super) const COPIES: [RGBColor; 2] = [RGBColor(0x5E, 0x3A, 0x8C), RGBColor(0x8F, 0x76, 0xBC)];
 
 /// Average width of a character of a sans-serif font, as a share of the font size. Pictures must
 /// come out without any font installed, so text is never measured.
@@ -27,19 +29,83 @@ const CHARACTER: f64 = 0.58;
 /// What the drawing library divides font sizes by.
 const FONT_SCALE: f64 = 1.24;
 
-/// Draws on a white picture of `size` pixels and returns it as SVG.
+/// What a picture is, for those who cannot see it and for programs.
+pub(super) struct About {
+    /// Its name.
+    pub title: String,
+    /// What it shows, in a few sentences.
+    pub description: String,
+    /// Whether its shapes keep their colours to the edge however large it is shown.
+    pub crisp: bool,
+}
+
+impl About {
+    /// A picture whose edges are smooth.
+    pub(super) const fn new(title: String, description: String) -> Self {
+        Self { title, description, crisp: false }
+    }
+}
+
+/// A place of a picture that says what stands there: where a pointer rests on it, and to programs.
+pub(super) struct Spot {
+    /// Its centre, in pixels of the whole picture.
+    pub at: Point,
+    /// What it says.
+    pub text: String,
+    /// Names and values of its `data-` attributes, as a program reads them.
+    pub data: Vec<(&'static str, String)>,
+}
+
+/// The most spots of a picture: more would outweigh what is drawn.
+const MOST_SPOTS: usize = 10_000;
+/// Half the side of a spot, in pixels.
+const SPOT: i32 = 6;
+
+/// Draws on a white picture of `size` pixels and returns it as SVG, with what `draw` says of its spots.
 pub(super) fn picture(
     size: (u32, u32),
-    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+    about: &About,
+    draw: impl FnOnce(&Area<'_>) -> Result<Vec<Spot>, DrawError>,
 ) -> Result<String, DrawError> {
     let mut svg = String::new();
-    {
+    let spots = {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE)?;
-        draw(&area)?;
+        let spots = draw(&area)?;
         area.present()?;
-    }
-    Ok(svg)
+        spots
+    };
+    let Some((head, body)) = svg.split_once("<rect") else { return Ok(svg) };
+    let crisp = if about.crisp { " shape-rendering=\"crispEdges\"" } else { "" };
+    let head = head.replacen("<svg ", &format!("<svg role=\"img\"{crisp} "), 1);
+    let [title, description] = [&about.title, &about.description].map(|text| escape(text));
+    let about = format!("<title>{title}</title>\n<desc>{description}</desc>\n");
+    let body = body.strip_suffix("</svg>\n").unwrap_or(body);
+    let spots = if spots.len() > MOST_SPOTS { String::new() } else { written(&spots) };
+    Ok([&head, &about, "<rect", body, &spots, "</svg>\n"].concat())
+}
+
+/// `spots` as shapes that nobody sees.
+fn written(spots: &[Spot]) -> String {
+    let spot = |Spot { at: (x, y), text, data }: &Spot| {
+        let data = data.iter().map(|(name, value)| format!(" data-{name}=\"{}\"", escape(value)));
+        format!(
+            "<path class=\"spot\"{} d=\"M{},{}h{side}v{side}h-{side}z\" fill=\"none\" \
+             pointer-events=\"all\"><title>{}</title></path>\n",
+            data.collect::<String>(),
+            x - SPOT,
+            y - SPOT,
+            escape(text),
+            side = 2 * SPOT,
+        )
+    };
+    spots.iter().map(spot).collect()
+}
+
+/// `text` in which nothing is markup. XML has no way to write a control character.
+fn escape(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// The nearest pixel.
@@ -124,20 +190,21 @@ pub(super) fn line(
 
 /// The colour of a pass, and of what is written on it.
 ///
-/// Lightness falls from W over B and F to BW in even steps and a later chunk is half a step darker; S
-/// and T, which have no chunk, lie between F and BW and below. All are told apart in grey; the hues are those that colour-blind readers keep apart.
+/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S and BW to 15 of T; a later chunk is
+/// darker by a sixth, and S and T have none. All are told apart in grey, and the hues are those that
+/// colour-blind readers keep apart.
 pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
     match (kind, later) {
-        (Kind::F, false) => (RGBColor(0x3F, 0x88, 0xC5), WHITE),
-        (Kind::F, true) => (RGBColor(0x1F, 0x68, 0xA5), WHITE),
-        (Kind::B, false) => (RGBColor(0xEA, 0x9A, 0x34), INK),
-        (Kind::B, true) => (RGBColor(0xD2, 0x80, 0x1A), INK),
-        (Kind::W, false) => (RGBColor(0xA9, 0xE6, 0xD1), INK),
-        (Kind::W, true) => (RGBColor(0x7A, 0xD2, 0xB5), INK),
-        (Kind::BW, false) => (RGBColor(0x96, 0x32, 0x1A), WHITE),
-        (Kind::BW, true) => (RGBColor(0x64, 0x1C, 0x0E), WHITE),
-        (Kind::S, _) => (RGBColor(0x96, 0x5F, 0xB0), WHITE),
-        (Kind::T, _) => (RGBColor(0x3A, 0x1A, 0x5C), WHITE),
+        (Kind::W, false) => (RGBColor(0x26, 0x99, 0x79), BLACK),
+        (Kind::W, true) => (RGBColor(0x19, 0x8D, 0x6C), BLACK),
+        (Kind::B, false) => (RGBColor(0xAB, 0x5D, 0x04), WHITE),
+        (Kind::B, true) => (RGBColor(0x9F, 0x51, 0x04), WHITE),
+        (Kind::F, false) => (RGBColor(0x22, 0x5F, 0x93), WHITE),
+        (Kind::F, true) => (RGBColor(0x1A, 0x52, 0x8A), WHITE),
+        (Kind::S, _) => (RGBColor(0x63, 0x34, 0x6E), WHITE),
+        (Kind::BW, false) => (RGBColor(0x6E, 0x22, 0x13), WHITE),
+        (Kind::BW, true) => (RGBColor(0x5C, 0x1A, 0x0D), WHITE),
+        (Kind::T, _) => (RGBColor(0x28, 0x11, 0x51), WHITE),
     }
 }
 
@@ -145,24 +212,144 @@ pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
 mod tests {
     use super::*;
 
-    /// CIE lightness, 0 (black) to 100 (white).
-    fn lightness(RGBColor(r, g, b): RGBColor) -> f64 {
-        let linear = |part: u8| (f64::from(part) / 255.0).powf(2.2);
-        let luminance = 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-        116.0 * luminance.cbrt() - 16.0
+    /// What eyes see of a colour, as shares of linear red, green and blue.
+    type Linear = [f64; 3];
+
+    /// How colours look without the cones for long, medium and short waves, of linear colours
+    /// (Machado, Oliveira and Fernandes 2009, severity 1).
+    const BLIND: [[Linear; 3]; 3] = [
+        [
+            [0.152_286, 1.052_583, -0.204_868],
+            [0.114_503, 0.786_281, 0.099_216],
+            [-0.003_882, -0.048_116, 1.051_998],
+        ],
+        [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ],
+        [
+            [1.255_528, -0.076_749, -0.178_779],
+            [-0.078_411, 0.930_809, 0.147_602],
+            [0.004_733, 0.691_367, 0.303_900],
+        ],
+    ];
+    const SEEING: [Linear; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+
+    fn seen(eyes: [Linear; 3], RGBColor(r, g, b): RGBColor) -> Linear {
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        let own = [r, g, b].map(linear);
+        let dot = |row: Linear| row.iter().zip(own).map(|(a, b)| a * b).sum::<f64>();
+        eyes.map(|row| dot(row).clamp(0.0, 1.0))
+    }
+
+    fn luminance(seen: Linear) -> f64 {
+        0.2126 * seen[0] + 0.7152 * seen[1] + 0.0722 * seen[2]
+    }
+
+    /// The contrast of WCAG 2, from 1 to 21.
+    fn contrast(a: Linear, b: Linear) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// The distance of two colours in CIELAB under daylight: from about 2 on it is seen side by side.
+    fn distance(a: Linear, b: Linear) -> f64 {
+        let lab = |seen: Linear| {
+            let [r, g, b] = seen;
+            let f = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+            let x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.950_47);
+            let y = f(luminance(seen));
+            let z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.088_83);
+            [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+        };
+        lab(a).iter().zip(lab(b)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    }
+
+    fn passes() -> Vec<(Kind, bool, RGBColor)> {
+        let shades = |later: bool| {
+            let kinds =
+                Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
+            kinds.map(move |kind| (kind, later, colours(kind, later).0))
+        };
+        [false, true].into_iter().flat_map(shades).collect()
+    }
+
+    #[test]
+    fn no_pass_looks_like_idle_time_to_anyone() {
+        for eyes in BLIND.into_iter().chain([SEEING]) {
+            for (kind, later, colour) in passes() {
+                let ratio = contrast(seen(eyes, colour), seen(eyes, IDLE));
+                assert!(ratio >= 3.0, "{kind:?} {later}: {ratio}");
+            }
+            let copies = COPIES.map(|colour| seen(eyes, colour));
+            assert!(copies.iter().all(|&one| contrast(one, seen(eyes, IDLE)) >= 3.0), "{copies:?}");
+            assert!(contrast(copies[0], copies[1]) > 1.8, "{copies:?}");
+        }
     }
 
     #[test]
     fn passes_are_told_apart_in_grey() {
-        let shades = |later: bool| {
-            let kinds =
-                Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
-            kinds.map(move |kind| lightness(colours(kind, later).0))
+        let grey = |only_first: bool| {
+            let mut all: Vec<Linear> = passes()
+                .into_iter()
+                .filter(|(_, later, _)| !(only_first && *later))
+                .map(|(_, _, colour)| seen(SEEING, colour))
+                .collect();
+            all.sort_by(|a, b| luminance(*a).total_cmp(&luminance(*b)));
+            all.windows(2).map(|pair| contrast(pair[0], pair[1])).collect::<Vec<_>>()
         };
-        let mut grey: Vec<f64> = [false, true].into_iter().flat_map(shades).collect();
-        grey.push(lightness(IDLE));
-        grey.sort_by(f64::total_cmp);
-        assert!(grey.windows(2).all(|pair| pair[1] - pair[0] > 5.0), "{grey:?}");
+        assert!(grey(false).iter().all(|&ratio| ratio > 1.15), "{:?}", grey(false));
+        // Passes of the compute that every schedule has, without the vocabulary's.
+        let of = |kind| seen(SEEING, colours(kind, false).0);
+        let levels = [Kind::W, Kind::B, Kind::F, Kind::BW].map(of);
+        assert!(levels.windows(2).all(|pair| contrast(pair[0], pair[1]) > 1.35));
+    }
+
+    #[test]
+    fn the_colour_blind_tell_kinds_apart() {
+        for eyes in BLIND.into_iter().chain([SEEING]) {
+            for (kind, later, colour) in passes() {
+                for (other, other_later, beside) in passes() {
+                    let apart = distance(seen(eyes, colour), seen(eyes, beside));
+                    let least = match kind == other {
+                        true if later == other_later => continue,
+                        true => 4.0,
+                        false => 9.0,
+                    };
+                    assert!(apart >= least, "{kind:?} {later}, {other:?} {other_later}: {apart}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_in_boxes_can_be_read() {
+        for (kind, later, colour) in passes() {
+            let ink = seen(SEEING, colours(kind, later).1);
+            assert!(contrast(seen(SEEING, colour), ink) >= 4.5, "{kind:?} {later}");
+        }
+    }
+
+    #[test]
+    fn a_picture_says_what_it_is_and_takes_no_markup() {
+        let title = "</title><img src=x>\u{1}".to_owned();
+        let about = About::new(title, "a & b".to_owned());
+        let spot = Spot {
+            at: (5, 6),
+            text: "<b>".to_owned(),
+            data: vec![("series", "\"><script>".to_owned())],
+        };
+        let svg = picture((20, 10), &about, |_| Ok(vec![spot])).unwrap();
+        assert!(svg.starts_with("<svg role=\"img\" width=\"20\"") && svg.ends_with("</svg>\n"));
+        for text in ["<title>&lt;/title&gt;&lt;img src=x&gt;</title>", "<desc>a &amp; b</desc>"] {
+            assert!(svg.contains(text), "{svg}");
+        }
+        assert!(svg.contains("data-series=\"&quot;&gt;&lt;script&gt;\" d=\"M-1,0h12v12h-12z\""));
+        assert!(!svg.contains("<img") && !svg.contains("<b>") && !svg.contains("<script"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::HPos;
 
 use sim::HostCopy;
 
-use super::canvas::{self, Area, Lettering, Point, colours, extent, pixel};
+use super::canvas::{self, About, Area, Lettering, Point, colours, extent, pixel};
 use super::{DrawError, is_later_chunk, later_chunk_means};
 
 /// One schedule of a picture.
@@ -26,21 +26,50 @@ pub(crate) struct Chart<'a> {
 /// Draws `charts` one below the other, with the same scale and one legend.
 ///
 /// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one
-/// kind and row become one shape, so that tens of thousands stay a small file.
+/// kind and row become one shape, so that tens of thousands stay a small file. Where most are narrower
+/// than a pixel, each pixel shows what runs in its middle; a line below says what cannot be seen.
 ///
 /// # Errors
 /// If no pass takes any time.
 pub(crate) fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
     let layout = Layout::of(charts)?;
-    canvas::picture((extent(layout.width()), extent(layout.height(charts))), |area| {
+    let size = (extent(layout.width()), extent(layout.height(charts)));
+    canvas::picture(size, &about(&layout, charts), |area| {
         draw_legend(area, &layout, charts)?;
         let mut top = layout.legend();
         for chart in charts {
             draw_chart(area, &layout, chart, top)?;
             top += layout.chart(chart);
         }
-        draw_axis(area, &layout, top)
+        draw_axis(area, &layout, top)?;
+        if let Some(note) = &layout.note {
+            let below = top + 5 + 5 * layout.line() / 2 + 6;
+            layout.letters(HPos::Left).write(area, note, (layout.left, below))?;
+        }
+        Ok(Vec::new())
     })
+}
+
+fn about(layout: &Layout, charts: &[Chart<'_>]) -> About {
+    let (unit, nanos) = unit(layout.time);
+    let chart = |chart: &Chart<'_>| {
+        let stages = &chart.timeline.stages;
+        let end = stages.iter().flatten().map(|span| span.end.0).max().unwrap_or(0);
+        let end = end as f64 / nanos;
+        format!(
+            "{}: {} rows, one for each {}, ends at {end:.3} {unit}.",
+            chart.title,
+            stages.len(),
+            chart.row
+        )
+    };
+    let charts: Vec<String> = charts.iter().map(chart).collect();
+    let note = layout.note.iter().map(|note| format!(" {note}.")).collect::<String>();
+    About {
+        title: "Passes in time".to_owned(),
+        description: charts.join(" ") + &note,
+        crisp: !layout.edged,
+    }
 }
 
 /// The widest the time axis may be, in pixels.
@@ -51,12 +80,10 @@ const MIN_PLOT: f64 = 960.0;
 const PASS: f64 = 26.0;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
-/// Copies to the host.
-const OUT: RGBColor = RGBColor(0x70, 0x4A, 0x9E);
-/// Copies back.
-const BACK: RGBColor = RGBColor(0xB0, 0x98, 0xD0);
 /// Font size of the numbers in boxes.
 const NUMBER: f64 = 11.0;
+/// The lowest box with a line along its lower edge if it is of a later chunk.
+const BANDED: i32 = 10;
 
 /// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
 struct Layout {
@@ -67,6 +94,10 @@ struct Layout {
     font: f64,
     /// Whether boxes are separate shapes, with edges.
     edged: bool,
+    /// Whether most passes are narrower than a pixel.
+    dense: bool,
+    /// What cannot be seen, if something is too narrow.
+    note: Option<String>,
 }
 
 impl Layout {
@@ -74,7 +105,8 @@ impl Layout {
         let spans = || charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
         let end = spans().map(|span| span.end.0).max().unwrap_or(0);
         let durations = spans().map(|span| (span.end - span.start).0).filter(|&time| time > 0);
-        let passes = end as f64 / short_pass(durations.collect())? as f64;
+        let durations: Vec<u64> = durations.collect();
+        let passes = end as f64 / short_pass(durations.clone())? as f64;
         // A whole number of pixels for a short pass keeps equal passes equally wide.
         let narrowest = (MIN_PLOT / passes).ceil();
         let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
@@ -87,7 +119,9 @@ impl Layout {
         let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
         let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
         let left = pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
-        Ok(Self { plot, time: end as f64, left, row, font, edged: pass >= f64::from(EDGED) })
+        let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
+        let note = too_narrow(&durations, end as f64 / plot, dense);
+        Ok(Self { plot, time: end as f64, left, row, font, edged, dense, note })
     }
 
     fn x(&self, time: Nanos) -> i32 {
@@ -114,7 +148,8 @@ impl Layout {
 
     fn height(&self, charts: &[Chart<'_>]) -> i32 {
         let charts = charts.iter().map(|chart| self.chart(chart));
-        charts.fold(self.legend() + 2 * self.line() + 6, i32::saturating_add)
+        let below = if self.note.is_some() { 3 } else { 2 };
+        charts.fold(self.legend() + below * self.line() + 6, i32::saturating_add)
     }
 
     /// Space between rows.
@@ -134,6 +169,23 @@ fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
     }
     let quarter = durations.len() / 4;
     Ok(*durations.select_nth_unstable(quarter).1)
+}
+
+/// What is said where some of the passes that take so long are narrower than a pixel of that time.
+fn too_narrow(durations: &[u64], a_pixel: f64, dense: bool) -> Option<String> {
+    let narrow = durations.iter().filter(|&&time| (time as f64) < a_pixel).count();
+    let what = match dense {
+        true => "not drawn one by one: each pixel shows what runs in the middle of its time",
+        false => "may not be seen",
+    };
+    let (unit, nanos) = unit(a_pixel);
+    let of = durations.len();
+    (narrow > 0).then(|| {
+        format!(
+            "{narrow} of {of} passes are narrower than a pixel, {:.3} {unit}, and {what}",
+            a_pixel / nanos
+        )
+    })
 }
 
 /// A box: what it stands for, and its corners.
@@ -160,12 +212,18 @@ fn draw_chart(
         let y = top + layout.line() + number * layout.row;
         let bottom = y + layout.row - layout.gap();
         canvas::fill(area, (layout.left, y), (layout.x(end), bottom), canvas::IDLE)?;
+        if layout.gap() > 0 {
+            canvas::line(area, [(layout.left, bottom), (layout.x(end), bottom)], canvas::GRID, 1)?;
+        }
         if number % every == 0 {
             let at = (layout.left - 8, i32::midpoint(y, bottom));
             layout.letters(HPos::Right).write(area, &format!("{} {stage}", chart.row), at)?;
         }
         let strip = if chart.copies.is_empty() { bottom } else { bottom - (bottom - y) / 4 };
-        let patches = patches(layout, chart.timeline, stage, [y, strip]);
+        let patches = match layout.dense {
+            true => samples(layout, chart.timeline, stage, [y, strip]),
+            false => patches(layout, chart.timeline, stage, [y, strip]),
+        };
         if layout.edged {
             patches.iter().try_for_each(|patch| draw_patch(area, patch))?;
         } else {
@@ -185,7 +243,7 @@ fn draw_copies(
     [top, bottom]: [i32; 2],
 ) -> Result<(), DrawError> {
     for copy in chart.copies.iter().filter(|copy| copy.stage == stage) {
-        for ([start, end], colour) in [(copy.out, OUT), (copy.back, BACK)] {
+        for ([start, end], colour) in [copy.out, copy.back].into_iter().zip(canvas::COPIES) {
             let (from, to) = (layout.x(start), layout.x(end));
             if to > from && bottom > top {
                 canvas::fill(area, (from, top), (to, bottom), colour)?;
@@ -215,6 +273,37 @@ fn patches(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -
     patches
 }
 
+/// What runs in the middle of each pixel of a stage, between `top` and `bottom`: on average, every kind
+/// is as wide as it takes time. The upper half of pairs is that of their first passes.
+fn samples(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
+    let spans = &timeline.stages[stage];
+    let [top, bottom] = rows;
+    let middle = i32::midpoint(top, bottom);
+    let (mut patches, mut at) = (Vec::new(), 0);
+    for column in 0..pixel(layout.plot) {
+        let time = (f64::from(column) + 0.5) * layout.time / layout.plot;
+        while spans.get(at).is_some_and(|span| span.end.0 as f64 <= time) {
+            at += 1;
+        }
+        let Some(span) = spans.get(at).filter(|span| span.start.0 as f64 <= time) else { continue };
+        let rows = match span.slot {
+            Slot::One(_) => [(top, bottom), (top, bottom)],
+            Slot::Pair(..) => [(top, middle), (middle, bottom)],
+        };
+        let x = layout.left + column;
+        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
+            let later = is_later_chunk(timeline.stages.len(), stage, pass);
+            patches.push(Patch { pass, later, from: (x, top), to: (x + 1, bottom) });
+        }
+    }
+    patches
+}
+
+/// The lines along the lower edge of a box of a later chunk, from `top` to `bottom`.
+fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
+    (later && bottom - top >= BANDED).then_some([bottom - 3, bottom - 1])
+}
+
 /// Draws a box with an edge on its right, and its microbatch if that fits.
 fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
     let (width, height) = (patch.to.0 - patch.from.0, patch.to.1 - patch.from.1);
@@ -222,7 +311,11 @@ fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
         return Ok(());
     }
     let (fill, ink) = colours(patch.pass.kind, patch.later);
-    canvas::fill(area, patch.from, (patch.to.0 - i32::from(width >= 2), patch.to.1), fill)?;
+    let right = patch.to.0 - i32::from(width >= 2);
+    canvas::fill(area, patch.from, (right, patch.to.1), fill)?;
+    if let Some([top, bottom]) = band(patch.later, [patch.from.1, patch.to.1]) {
+        canvas::fill(area, (patch.from.0, top), (right, bottom), ink)?;
+    }
     let number = patch.pass.microbatch.to_string();
     let size = NUMBER.min(f64::from(height - 2));
     if size < 8.0 || canvas::width(&number, size) + 3.0 > f64::from(width) {
@@ -247,8 +340,14 @@ fn draw_merged(area: &Area<'_>, patches: &[Patch]) -> Result<(), DrawError> {
         }
         comb.extend([(to.0, from.1), *to]);
     }
-    for ((kind, later, _, _), comb) in combs {
-        area.draw(&Polygon::new(comb, colours(kind, later).0.filled()))?;
+    for ((kind, later, top, bottom), comb) in combs {
+        let (fill, ink) = colours(kind, later);
+        area.draw(&Polygon::new(comb.clone(), fill.filled()))?;
+        if let Some(rows) = band(later, [top, bottom]) {
+            let lower = |(x, y): Point| (x, if y == top { rows[0] } else { rows[1] });
+            let comb: Vec<Point> = comb.into_iter().map(lower).collect();
+            area.draw(&Polygon::new(comb, ink.filled()))?;
+        }
     }
     Ok(())
 }
@@ -265,6 +364,10 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     let mut item = |samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
         for &colour in samples {
             canvas::fill(area, (x, top), (x + side, bottom), colour)?;
+            if colour == canvas::IDLE {
+                let frame = Rectangle::new([(x, top), (x + side, bottom)], canvas::GRID);
+                area.draw(&frame)?;
+            }
             x += side;
         }
         x += 5;
@@ -280,13 +383,15 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     }
     item(&[canvas::IDLE], "idle")?;
     if charts.iter().any(|chart| !chart.copies.is_empty()) {
-        item(&[OUT], "to the host")?;
-        item(&[BACK], "back")?;
+        for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
+            item(&[colour], text)?;
+        }
     }
     if later.is_empty() {
         return Ok(());
     }
-    item(&[], &format!("darker: {}", later.join(", ")))
+    let lined = if layout.row - layout.gap() >= BANDED { ", with a line" } else { "" };
+    item(&[], &format!("darker{lined}: {}", later.join(", ")))
 }
 
 const fn kind_name(kind: Kind) -> &'static str {
@@ -385,8 +490,10 @@ mod tests {
         let svg = draw(&[&samples::paired()]);
         let later = hex(colours(Kind::BW, true).0);
         let half = rectangles(&svg).into_iter().rfind(|one| one.fill == later).unwrap();
-        let full = rectangles(&svg).pop().unwrap();
+        let whole = hex(colours(Kind::BW, false).0);
+        let full = rectangles(&svg).into_iter().rfind(|one| one.fill == whole).unwrap();
         assert_eq!(half.size.1, full.size.1 / 2);
+        assert!(svg.contains("darker, with a line: last stage to first"));
     }
 
     #[test]
@@ -394,6 +501,62 @@ mod tests {
         let svg = draw(&[&samples::timeline(Family::ZbH1, 32, 1, 256)]);
         assert!(svg.len() < 1_000_000, "{}", svg.len());
         assert_eq!(svg.matches("<polygon").count(), 32 * 3);
+        assert!(svg.contains("crispEdges") && !svg.contains("narrower than a pixel"));
+    }
+
+    #[test]
+    fn passes_narrower_than_a_pixel_are_counted_and_no_other_colour_is_drawn() {
+        let timeline = samples::timeline(Family::ZbV, 2, 2, 1500);
+        let passes = 2 * 2 * 3 * 1500;
+        let svg = draw(&[&timeline]);
+        let said = format!("{passes} of {passes} passes are narrower than a pixel");
+        // In the picture, and in its description.
+        assert_eq!(svg.matches(&said).count(), 2, "{svg}");
+        let mut legend: Vec<String> = Vec::new();
+        for kind in [Kind::F, Kind::B, Kind::W] {
+            for later in [false, true] {
+                let (fill, ink) = colours(kind, later);
+                legend.extend([hex(fill), hex(ink)]);
+            }
+        }
+        let polygons = svg.lines().filter(|line| line.starts_with("<polygon"));
+        let fills: Vec<&str> = polygons
+            .map(|line| line.split_once("fill=\"").unwrap().1.split_once('"').unwrap().0)
+            .collect();
+        assert!(!fills.is_empty() && fills.iter().all(|fill| legend.iter().any(|one| one == fill)));
+    }
+
+    #[test]
+    fn a_pixel_shows_what_runs_in_its_middle() {
+        let span = |pass: Pass, start: u64, end: u64| pipeline::Span {
+            slot: pass.into(),
+            start: Nanos(start),
+            end: Nanos(end),
+        };
+        let spans = vec![
+            span(Pass::f(0, 0), 0, 4),
+            span(Pass::b(0, 0), 4, 10),
+            span(Pass::w(0, 0), 11, 14),
+            span(Pass::f(0, 1), 20, 40),
+        ];
+        let timeline = Timeline { stages: vec![spans] };
+        let layout = Layout {
+            plot: 4.0,
+            time: 40.0,
+            left: 7,
+            row: 10,
+            font: 13.0,
+            edged: false,
+            dense: true,
+            note: None,
+        };
+        let shown = samples(&layout, &timeline, 0, [0, 9]);
+        let shown: Vec<_> = shown.iter().map(|one| (one.pass.kind, one.from.0, one.to.0)).collect();
+        // Pixels are of ten nanoseconds; in the middle of the second one nothing runs.
+        assert_eq!(shown, [(Kind::B, 7, 8), (Kind::F, 9, 10), (Kind::F, 10, 11)]);
+        assert!(too_narrow(&[4, 6, 3, 20], 10.0, true).unwrap().starts_with("3 of 4 passes"));
+        assert!(too_narrow(&[4, 6, 20], 5.0, false).unwrap().ends_with("may not be seen"));
+        assert_eq!(too_narrow(&[4, 6], 2.0, false), None);
     }
 
     #[test]
@@ -404,8 +567,10 @@ mod tests {
             from: (from, 0),
             to: (to, 9),
         };
-        let svg = canvas::picture((20, 10), |area| {
-            draw_merged(area, &[patch(1, 3, 0), patch(3, 5, 1), patch(5, 5, 2), patch(8, 9, 3)])
+        let about = About::new(String::new(), String::new());
+        let svg = canvas::picture((20, 10), &about, |area| {
+            let all = [patch(1, 3, 0), patch(3, 5, 1), patch(5, 5, 2), patch(8, 9, 3)];
+            draw_merged(area, &all).map(|()| Vec::new())
         });
         assert!(svg.unwrap().contains("points=\"1,9 1,0 5,0 5,9 8,9 8,0 9,0 9,9 \""));
     }

@@ -30,6 +30,14 @@ pub(crate) enum DrawError {
         /// The series it belongs to.
         name: String,
     },
+    /// More than a browser opens.
+    #[error("the page would be {} MB or more: at most {} MB", bytes / 1_000_000, most / 1_000_000)]
+    TooLarge {
+        /// What it would take at least.
+        bytes: u64,
+        /// What it may take.
+        most: u64,
+    },
     /// The drawing library gave up.
     #[error("cannot draw: {0}")]
     Library(#[from] DrawingAreaErrorKind<io::Error>),

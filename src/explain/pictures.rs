@@ -5,7 +5,8 @@ use sim::engine::Run;
 use sim::explain::Gaps;
 
 use super::report::{ratio, seen, signed, whole};
-use crate::draw::html;
+use crate::draw::DrawError;
+use crate::draw::html::{self, Page};
 use crate::draw::plot::tornado::{self, Tornado};
 use crate::error::Error;
 use crate::explain::levers::Lever;
@@ -31,9 +32,23 @@ fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
 }
 
 /// All timelines on a page for a browser.
-pub fn page(outcomes: &[Outcome]) -> Result<String, Error> {
+pub fn page(outcomes: &[Outcome]) -> Result<Page, Error> {
+    let passes = |outcome: &Outcome| {
+        let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+        (outcome.case.schedule.passes() as u64).saturating_mul(steps.into())
+    };
+    html::check(outcomes.iter().map(passes).fold(0, u64::saturating_add)).map_err(too_large)?;
     let charts = outcomes.iter().map(chart).collect::<Result<Vec<_>, _>>()?;
-    Ok(html::page(&charts)?)
+    html::page(&charts).map_err(too_large)
+}
+
+/// The error with its cure, if a page is too large.
+fn too_large(error: DrawError) -> Error {
+    match error {
+        DrawError::TooLarge { .. } => Error::question(format!("--html: {error}"))
+            .with_help("name fewer schedules, ask one setting at a time, or draw them with --svg"),
+        error => error.into(),
+    }
 }
 
 fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Error> {

@@ -1,6 +1,6 @@
 //! What a pipeline runs on, as a question asks for it: from keys to a set-up of the engine.
 
-mod clusters;
+pub mod clusters;
 pub mod keys;
 pub mod report;
 

@@ -2,7 +2,7 @@
 
 pub mod report;
 pub mod syntax;
-mod tables;
+pub mod tables;
 
 use std::sync::{Mutex, PoisonError};
 

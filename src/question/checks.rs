@@ -141,6 +141,7 @@ pub fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Faul
     };
     let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {
         true => bytes.to_string(),
+        false if bytes.0 == 1 => "1 chunk activation".to_owned(),
         false => format!("{} chunk activations", bytes.0),
     };
     let told = |stage: usize| match keys_told(setting, rule) {

@@ -5,6 +5,7 @@ mod backward;
 mod checks;
 mod copies;
 mod notes;
+mod room;
 mod rule;
 mod searched;
 mod vocabulary;
@@ -147,6 +148,7 @@ pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Error> {
     let ground = ground(scenario, setting, rule)?;
+    room::check(rule, &ground)?;
     let problem = &ground.problem;
     let schedule = match rule {
         Rule::Family(family) => {

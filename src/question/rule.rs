@@ -7,11 +7,15 @@ use pipeline::{Family, LeftOut, Placement, Schedule};
 use crate::echo;
 use crate::error::Error;
 use crate::files;
+use crate::memory;
 use crate::nearest;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
 const MAX_SCHEDULE: u64 = 2 << 30;
+
+/// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
+const OF_A_BYTE: u64 = 6;
 
 /// What orders the passes: a family, or an order somebody wrote down.
 pub enum Rule {
@@ -41,6 +45,8 @@ impl Rule {
             return Err(unknown(name));
         }
         let text = files::read_text(path, MAX_SCHEDULE)?;
+        let cure = "write fewer microbatches, or give the process more memory";
+        memory::demand(name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
         let schedule = text.parse().map_err(|fault| Error::question(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self::Written(stem, Box::new(schedule)))
@@ -70,8 +76,10 @@ fn unknown(name: &str) -> Error {
     }
     let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED, ALL]);
     let near = nearest::question(name, names);
-    Error::question(format!("there is no schedule `{}`{near}", echo::clip(name)))
-        .with_help("`debubble schedules` lists all names; a file name needs a `.` or a `/`")
+    Error::question(format!("there is no schedule `{}`{near}", echo::clip(name))).with_help(
+        "`debubble schedules` lists all names, such as 1f1b, 1f1b-i, zb-h1, zb-2p and zb-v; the name \
+         of a file needs a `.` or a `/`",
+    )
 }
 
 /// What stands for every schedule that has a name among the names of schedules.

@@ -3,7 +3,7 @@
 use pipeline::{Placement, Schedule};
 use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 
-use super::{Case, Ground, Rule, case_of, ground};
+use super::{Case, Ground, Rule, case_of, ground, room};
 use crate::error::Error;
 use crate::scenario::{Scenario, Setting};
 
@@ -41,6 +41,7 @@ pub fn search(
 ) -> Result<Searched, Error> {
     let rule = Rule::Searched(search.placement);
     let ground = ground(scenario, setting, &rule)?;
+    room::check(&rule, &ground)?;
     let instance = instance(scenario, setting, &rule, &ground, search.objective)?;
     let found = search::search(&instance, search.effort, progress, search.stop);
     let found = found.map_err(|error| explain(scenario, setting, &error))?;

@@ -29,9 +29,14 @@ use serde::{Deserialize, Serialize};
 use super::{Recorded, Source, check};
 use crate::error::Error;
 use crate::files;
+use crate::kinds::{self, Kind};
+use crate::memory;
 
 /// The largest file.
 const MAX_FILE: u64 = 512 << 20;
+
+/// Bytes that each byte of a file takes when it is read: a slot is fifty bytes or more.
+const OF_A_BYTE: u64 = 6;
 
 /// The version that is written.
 pub(super) const VERSION: u32 = 1;
@@ -248,7 +253,13 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
 /// are named.
 pub fn read(path: &Path) -> Result<Recorded, Error> {
     let bytes = files::read_bytes(path, MAX_FILE)?;
-    parse(&bytes).map_err(|cause| Error::Read { path: path.to_owned(), cause })
+    let what = format!("the timeline in {}", path.display());
+    let cure = "record fewer steps, or give the process more memory";
+    memory::demand(&what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+    parse(&bytes).map_err(|cause| {
+        let error = Error::Read { path: path.to_owned(), cause };
+        kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
+    })
 }
 
 /// Reads the bytes of a file.

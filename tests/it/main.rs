@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test may.
 
 mod agree;
+mod backward;
 mod bench;
 mod boundary;
 mod calibrate;
@@ -13,6 +14,7 @@ mod closed_forms;
 mod compare;
 mod controllable;
 mod draw;
+mod endings;
 mod engine;
 mod every;
 mod execute;
@@ -25,11 +27,16 @@ mod hardware;
 mod law;
 mod levers;
 mod machine;
+mod memory;
+mod messages;
 mod paper;
+mod pictures;
 mod pipeoffload;
 mod plan;
 mod plan_bars;
+mod plan_boundary;
 mod plan_memory;
+mod plan_model;
 mod plan_noise;
 mod processes;
 mod removal;

@@ -65,10 +65,11 @@ fn published_measurements_are_predicted_within_the_bars() {
     let sets: Value = serde_json::from_slice(&out.stdout).unwrap();
     let sets = sets.as_array().unwrap();
     // Those of others are there or are said to be left out.
-    assert!(sets.len() == 5 || text.contains("left out"), "{text}");
-    let rows: usize = sets.iter().take(3).map(|set| set["rows"].as_array().unwrap().len()).sum();
-    assert_eq!(rows, 5 * 2 + 2 * 4 + 24 * 2);
-    for set in sets {
+    assert!(sets.len() == 7 || text.contains("left out"), "{text}");
+    let rows: usize = sets.iter().take(5).map(|set| set["rows"].as_array().unwrap().len()).sum();
+    assert_eq!(rows, 5 * 2 + 2 * 4 + 24 * 2 + 6 + 56);
+    // The first three were fitted whole; of the others a tenth at most.
+    for set in &sets[3..] {
         let rows = set["rows"].as_array().unwrap();
         let fitted = rows.iter().filter(|row| row["fitted"] == true).count();
         assert!(10 * fitted <= rows.len(), "{}", set["set"]);
@@ -303,8 +304,8 @@ fn configs_of_hugging_face_are_read_as_they_are() {
         );
     }
     let (code, stderr, _) = with(&configs[0].replace("\"llama\"", "\"bert\""), question);
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.contains("the model_type `bert` is read as if"), "{stderr}");
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("there is no hidden_act"), "{stderr}");
     let large = format!("{{\"x\":\"{}\"}}", "y".repeat(2 << 20));
     assert!(with(&large, question).1.contains("larger than"));
 }
@@ -337,6 +338,15 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("devices = [8, 16]", "devices = [0]", "0 devices"),
         ("devices = [8, 16]", "devices = [99999999999]", "devices: from 1 to"),
         ("heads = 16", "heads = 0", "cannot be cut"),
+        ("heads = 16", "heads = 15", "cannot be cut into 15 heads"),
+        ("heads = 16", "heads = 16\nhead-size = 0", "head-size is 0"),
+        ("heads = 16", "heads = 16\nhead-size = -1", "expected u64"),
+        ("heads = 16", "heads = 16\nhead-size = 99999999", "head-size is 99999999"),
+        ("heads = 16", "heads = 16\npositions = 1023", "only 1023 learned positions"),
+        ("heads = 16", "heads = 16\ngated = true", "ffn is missing: MLPs with a gate"),
+        ("heads = 16", "heads = 16\nexperts = 8\ntop-k = 2", "ffn is missing: experts"),
+        ("heads = 16", "heads = 16\nexperts = 8", "experts and top-k belong together"),
+        ("heads = 16", "heads = 16\nkv-heads = 3", "no multiple of kv-heads"),
         ("layers = 24", "layers = 0", "layers is 0"),
         ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
         ("layers = 24", "layers = 10000\nffn = 16777216\nexperts = 60000\ntop-k = 1", "2^56"),
@@ -429,8 +439,8 @@ fn ctrl_c_ends_with_what_has_been_found() {
     assert!(text.contains("interrupted"), "{text}");
     // Plans, or that there are none so far.
     let answer = String::from_utf8_lossy(&out.stdout);
-    assert_eq!(out.status.code() == Some(0), answer.contains("dollars"), "{text}");
-    assert!(matches!(out.status.code(), Some(0 | 2)), "{text}");
+    assert!(answer.contains("dollars") || text.contains("before any plan was found"), "{text}");
+    assert_eq!(out.status.code(), Some(130), "{text}");
 }
 
 #[test]

@@ -415,7 +415,8 @@ fn ctrl_c_keeps_the_best() {
         return;
     }
     let output = child.wait_with_output().unwrap();
-    assert!(stdout(&output).contains("published"));
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("published"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));
 }
 

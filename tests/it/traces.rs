@@ -384,7 +384,72 @@ fn damaged_files_do_no_harm() {
         run.err().map(|error| error.to_string())
     };
     let messages: Vec<String> = damages.filter_map(message).collect();
-    assert!(messages.iter().any(|text| text.contains("of row group 0 begins at byte -")));
+    assert!(messages.iter().any(|text| text.contains("of a row group begins at byte -")));
+}
+
+/// A dictionary that holds fewer values than its page promises: the library would read behind its
+/// end and break down.
+#[test]
+fn a_dictionary_that_promises_too_much() {
+    let whole = parquet(&small(0), Times::Double);
+    // Of the header of a dictionary page: its struct is field 7, behind field 3, with 2 values
+    // (zigzag), plain.
+    let header = [0x4c, 0x15, 0x04, 0x15, 0x00];
+    let at = whole.windows(header.len()).position(|window| window == header).unwrap() + 2;
+    for promised in [9u8, 18, 63] {
+        let mut content = whole.clone();
+        content[at] = 2 * promised;
+        let message = format!("does not hold the {promised} values that it promises");
+        refused(&replay("t.parquet", &content, ""), &["t.parquet", "column dp_rank", &message]);
+    }
+    let settings = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    assert!(!settings.unwrap().contains("panic ="), "a panic has to be an error in every build");
+}
+
+/// One value millions of times is a few bytes of Parquet.
+fn repeated(rows: usize) -> Vec<u8> {
+    let row = Row { optype: "gc", ..small(0)[0].clone() };
+    parquet(&vec![row; rows], Times::Double)
+}
+
+#[test]
+fn a_short_file_of_many_rows_is_refused_before_it_takes_memory() {
+    let content = repeated(300_000);
+    assert!(content.len() < 20_000, "{}", content.len());
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("t.parquet");
+    fs::write(&file, &content).unwrap();
+    // 100 MiB of address space.
+    let limited = "ulimit -v 102400; exec \"$0\" replay \"$1\"";
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", limited, env!("CARGO_BIN_EXE_debubble")]).arg(file).output();
+    let message = format!("it is no trace: {} bytes that say they are 300000 rows", content.len());
+    refused(&output.unwrap(), &[&message]);
+}
+
+/// The memory that is free is known before the operations are read.
+#[test]
+fn more_operations_than_there_is_memory_for() {
+    let enough = 2_000 * traces::BYTES_PER_OPERATION;
+    let event = r#"{"ph":"X","name":"F0.0","ts":1,"dur":2,"tid":0}"#;
+    let events = format!("[{}]", vec![event; 2_000].join(","));
+    for content in [repeated(2_000), events.into_bytes()] {
+        let within = |memory| traces::read_within(content.clone(), memory);
+        assert_eq!(within(enough).unwrap().operations.len(), 2_000);
+        let error = within(enough - 1).unwrap_err().to_string();
+        assert!(error.contains("2000 operations: the memory that is free"), "{error}");
+    }
+}
+
+#[test]
+fn compression_that_is_not_read_is_named() {
+    let mut content = parquet(&small(0), Times::Double);
+    let length = content.len();
+    // Snappy is 1, Gzip 2: field 4 of the description of each column, behind its path.
+    let codec = content.windows(3).rposition(|window| window == [0x15, 0x02, 0x16]).unwrap();
+    content[codec + 1] = 0x04;
+    assert_eq!(content.len(), length);
+    refused(&replay("t.parquet", &content, ""), &["is compressed with", "write it with Snappy"]);
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use pipeline::{Kind, Pass};
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
 
+use crate::Trace;
 use crate::error::{Place, TraceError};
 use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
-use crate::{MAX_OPERATIONS, Trace};
 
 /// Nanoseconds per microsecond, the unit of trace events.
 const MICROSECOND: f64 = 1e3;
@@ -41,59 +41,96 @@ struct Args {
     microbatch: Option<Value>,
 }
 
-/// The object form of a trace.
-#[derive(Deserialize)]
+/// The operations among the events, taken one by one so that the others cost no memory.
+#[derive(Clone, Copy)]
+struct Events {
+    /// The most operations.
+    most: usize,
+}
+
+/// What was read: an error of the trace, rather than of its JSON, within.
+type Taken = Result<Trace, TraceError>;
+
+/// Reads `content`, of which no more than `most` operations are taken.
+pub(crate) fn read(content: &[u8], most: usize) -> Taken {
+    let mut json = serde_json::Deserializer::from_slice(content);
+    let events = Events { most };
+    let taken = match content.trim_ascii_start().starts_with(b"[") {
+        true => events.deserialize(&mut json)?,
+        false => json.deserialize_map(Object { events })?,
+    };
+    json.end()?;
+    taken
+}
+
+/// The object form of a trace: its events stand under `traceEvents`.
 struct Object {
-    #[serde(rename = "traceEvents")]
     events: Events,
 }
 
-/// The operations among the events, taken one by one so that the others cost no memory.
-struct Events(Result<Trace, TraceError>);
+impl<'de> Visitor<'de> for Object {
+    type Value = Taken;
 
-pub(crate) fn read(content: &[u8]) -> Result<Trace, TraceError> {
-    let is_list = content.trim_ascii_start().starts_with(b"[");
-    let Events(trace) = match is_list {
-        true => serde_json::from_slice(content)?,
-        false => serde_json::from_slice::<Object>(content)?.events,
-    };
-    trace
-}
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with trace events")
+    }
 
-impl<'de> Deserialize<'de> for Events {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(EventsVisitor)
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Taken, A::Error> {
+        const EVENTS: &str = "traceEvents";
+        let mut taken = None;
+        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
+            if key != EVENTS {
+                entries.next_value::<IgnoredAny>()?;
+            } else if taken.replace(entries.next_value_seed(self.events)?).is_some() {
+                return Err(de::Error::duplicate_field(EVENTS));
+            }
+        }
+        taken.ok_or_else(|| de::Error::missing_field(EVENTS))
     }
 }
 
-struct EventsVisitor;
+impl<'de> DeserializeSeed<'de> for Events {
+    type Value = Taken;
 
-impl<'de> Visitor<'de> for EventsVisitor {
-    type Value = Events;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Taken, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Events {
+    type Value = Taken;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of trace events")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Events, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Taken, A::Error> {
         let mut trace = Trace { operations: Vec::new(), skipped: 0 };
         let mut number = 0;
         while let Some(event) = events.next_element::<Event<'de>>()? {
-            match operation(&event, Place::Event(number)) {
-                Ok(Some(operation)) => trace.operations.push(operation),
-                Ok(None) => trace.skipped += usize::from(event.ph.as_deref() == Some("X")),
-                Err(error) => {
-                    while events.next_element::<IgnoredAny>()?.is_some() {}
-                    return Ok(Events(Err(error)));
-                }
-            }
-            if trace.operations.len() > MAX_OPERATIONS {
-                return Err(de::Error::custom(format!("more than {MAX_OPERATIONS} operations")));
+            let taken = operation(&event, Place::Event(number)).and_then(|one| {
+                trace.skipped += usize::from(one.is_none() && event.ph.as_deref() == Some("X"));
+                one.map_or(Ok(()), |one| add(&mut trace.operations, one, self.most))
+            });
+            if let Err(error) = taken {
+                while events.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Err(error));
             }
             number += 1;
         }
-        Ok(Events(Ok(trace)))
+        Ok(Ok(trace))
     }
+}
+
+/// Adds `one` to `all`, if it is not more than `most`.
+fn add(all: &mut Vec<Operation>, one: Operation, most: usize) -> Result<(), TraceError> {
+    let rows = all.len() + 1;
+    if rows > most {
+        return Err(TraceError::TooMany { rows: i64::try_from(rows).unwrap_or(i64::MAX), most });
+    }
+    all.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
+    all.push(one);
+    Ok(())
 }
 
 /// The operation that `event` says, or `None` if it says none.

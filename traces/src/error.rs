@@ -35,6 +35,23 @@ pub enum TraceError {
     /// A Parquet file that the library refuses.
     #[error("it cannot be read as Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
+    /// A Parquet file that the library breaks down at; what it says then.
+    #[error("it is a damaged Parquet file: {0}")]
+    Damaged(String),
+    /// A Parquet file that promises more rows than its bytes can say.
+    #[error("it is no trace: {bytes} bytes that say they are {rows} rows")]
+    Implausible {
+        /// How many rows it promises.
+        rows: usize,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// Too little memory for its rows.
+    #[error("there is no memory for its {rows} rows")]
+    NoMemory {
+        /// How many it has.
+        rows: usize,
+    },
     /// A Parquet file with fewer values than it promises.
     #[error("column {column} holds {found} values, but the file should have {rows} rows")]
     CutOff {
@@ -48,11 +65,13 @@ pub enum TraceError {
     /// JSON that is none, or no trace events.
     #[error("it cannot be read as trace events: {0}")]
     Json(#[from] serde_json::Error),
-    /// More operations than [`MAX_OPERATIONS`].
-    #[error("it has {rows} rows: at most {MAX_OPERATIONS}")]
+    /// More operations than are taken.
+    #[error("it has {rows} operations: {}", limit(*.most))]
     TooMany {
         /// How many it has.
         rows: i64,
+        /// How many are taken: [`MAX_OPERATIONS`], or fewer where memory is short.
+        most: usize,
     },
     /// Columns that are needed and not there.
     #[error("it has no column {}; its columns are {}", missing.join(", "), found.join(", "))]
@@ -211,6 +230,13 @@ fn order(fault: &Fault) -> &'static str {
     match fault {
         Fault::Deadlock(_) => "time goes backwards: in the order of their start times, ",
         _ => "",
+    }
+}
+
+fn limit(most: usize) -> String {
+    match most {
+        MAX_OPERATIONS.. => format!("at most {MAX_OPERATIONS}"),
+        _ => format!("the memory that is free here is enough for {most}; replay fewer steps"),
     }
 }
 

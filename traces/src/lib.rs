@@ -13,6 +13,7 @@
 mod chrome;
 mod error;
 mod graph;
+mod guard;
 mod operation;
 mod parquet;
 mod run;
@@ -26,6 +27,9 @@ pub use times::{Medians, Times};
 
 /// The most operations a trace may have. Bounds the memory a hostile input can ask for.
 pub const MAX_OPERATIONS: usize = 20_000_000;
+
+/// The most bytes of memory that an operation takes from [`read`] to [`Run::predict`].
+pub const BYTES_PER_OPERATION: u64 = 256;
 
 /// What was read from a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,10 +56,21 @@ pub struct Trace {
 /// # Errors
 /// If it is neither, is cut off, lacks something, or has values that make no sense.
 pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
+    read_within(content, u64::MAX)
+}
+
+/// The same where no more than `memory` bytes may be taken for the operations, of which each takes
+/// [`BYTES_PER_OPERATION`] in the end.
+///
+/// # Errors
+/// As [`read`]; and if there are too many operations for that memory.
+pub fn read_within(content: Vec<u8>, memory: u64) -> Result<Trace, TraceError> {
+    let most = usize::try_from(memory / BYTES_PER_OPERATION).unwrap_or(usize::MAX);
+    let most = most.min(MAX_OPERATIONS);
     let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
     match first {
-        _ if content.starts_with(b"PAR1") => parquet::read(content),
-        Some(b'{' | b'[') => chrome::read(&content),
+        _ if content.starts_with(b"PAR1") => parquet::read(content, most),
+        Some(b'{' | b'[') => chrome::read(&content, most),
         _ => Err(TraceError::NotATrace),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys as cu;
 
@@ -17,11 +17,12 @@ use super::program::{Program, compiled};
 use super::shelves::OwnerId;
 use crate::error::DeviceError;
 
-/// A GPU: one per process and ordinal, shared by all stages on it.
+/// A GPU: one per process and ordinal, shared by all stages on it, for as long as the process lives.
+/// Its primary context is never given back: cuBLASLt and loaded kernels may keep what belongs to it.
 pub(crate) struct Gpu {
     pub(crate) info: DeviceInfo,
     pub(crate) device: cu::CUdevice,
-    /// The primary context, kept alive by this.
+    /// The primary context.
     pub(crate) context: cu::CUcontext,
     pub(crate) pool: Mutex<Pool>,
     events: Mutex<Vec<RawEvent>>,
@@ -46,18 +47,16 @@ impl fmt::Debug for Gpu {
 }
 
 impl Gpu {
-    /// GPU number `ordinal`: the same for everyone who asks while one keeps it.
+    /// GPU number `ordinal`: the same for everyone who asks.
     pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, DeviceError> {
-        static OPEN: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
+        static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
         let mut open = lock(&OPEN);
-        open.retain(|(_, gpu)| gpu.strong_count() > 0);
-        let known = open.iter().find(|(number, _)| *number == ordinal);
-        if let Some(gpu) = known.and_then(|(_, gpu)| gpu.upgrade()) {
-            return Ok(gpu);
+        if let Some(gpu) = open.iter().find(|gpu| gpu.info.ordinal == ordinal) {
+            return Ok(Arc::clone(gpu));
         }
         let (device, info) = probe::find(ordinal)?;
         let mut context = ptr::null_mut();
-        // SAFETY: the driver has begun; released when the last user lets go.
+        // SAFETY: the driver has begun.
         driver("cuDevicePrimaryCtxRetain", unsafe {
             cu::cuDevicePrimaryCtxRetain(&mut context, device)
         })?;
@@ -72,7 +71,7 @@ impl Gpu {
             owners: AtomicU64::new(0),
             reached: Mutex::default(),
         });
-        open.push((ordinal, Arc::downgrade(&gpu)));
+        open.push(Arc::clone(&gpu));
         Ok(gpu)
     }
 
@@ -144,22 +143,6 @@ impl Gpu {
             }
         };
         Ok(Event { raw, timed, gpu: Arc::clone(self) })
-    }
-}
-
-impl Drop for Gpu {
-    fn drop(&mut self) {
-        let _ = self.bind();
-        lock(&self.pool).release();
-        lock(&self.programs).clear();
-        let events = std::mem::take(&mut *lock(&self.events));
-        let timed = std::mem::take(&mut *lock(&self.timed_events));
-        for RawEvent(event) in events.into_iter().chain(timed) {
-            // SAFETY: created by `event`; nobody holds it, or it would not be here.
-            let _ = unsafe { cu::cuEventDestroy_v2(event) };
-        }
-        // SAFETY: retained by `open`.
-        let _ = unsafe { cu::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 

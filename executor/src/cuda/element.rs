@@ -29,8 +29,8 @@ pub trait Element:
     /// Its value.
     fn value(self) -> f64;
 
-    /// Its bytes, least significant first, appended to `to`.
-    fn append(self, to: &mut Vec<u8>);
+    /// Puts its bytes, least significant first, into `to`, which has as many.
+    fn put(self, to: &mut [u8]);
 
     /// The inverse, from the first bytes of `from`; 0 if there are too few.
     fn read(from: &[u8]) -> Self;
@@ -57,8 +57,8 @@ impl Element for Bf16 {
         f64::from(f32::from_bits(u32::from(self.0) << 16))
     }
 
-    fn append(self, to: &mut Vec<u8>) {
-        to.extend(self.0.to_le_bytes());
+    fn put(self, to: &mut [u8]) {
+        to.copy_from_slice(&self.0.to_le_bytes());
     }
 
     fn read(from: &[u8]) -> Self {
@@ -81,8 +81,8 @@ impl Element for f32 {
         f64::from(self)
     }
 
-    fn append(self, to: &mut Vec<u8>) {
-        to.extend(self.to_le_bytes());
+    fn put(self, to: &mut [u8]) {
+        to.copy_from_slice(&self.to_le_bytes());
     }
 
     fn read(from: &[u8]) -> Self {
@@ -92,8 +92,9 @@ impl Element for f32 {
 
 /// Numbers as the bytes of elements.
 pub(crate) fn encode<E: Element>(values: &[f64]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(values.len() * E::BYTES);
-    values.iter().for_each(|value| E::nearest(*value).append(&mut bytes));
+    let mut bytes = vec![0; values.len() * E::BYTES];
+    let places = bytes.chunks_exact_mut(E::BYTES);
+    values.iter().zip(places).for_each(|(value, place)| E::nearest(*value).put(place));
     bytes
 }
 

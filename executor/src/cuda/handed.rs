@@ -73,7 +73,7 @@ impl<E: Element> Cuda<E> {
         let tensor = self.landing(bytes.len() / E::BYTES)?;
         let queue = self.transfer.queue;
         // SAFETY: the buffer has just this size.
-        unsafe { self.uploads.copy(&self.gpu, queue, bytes, tensor.memory.address())? };
+        unsafe { self.copy_up(queue, bytes, tensor.memory.address())? };
         Ok(Handed { ready: queue.mark(&self.gpu, false)?, tensor })
     }
 }

@@ -4,6 +4,7 @@
 //! Only a GPU that is full makes a stream wait for another.
 #![allow(unsafe_code)] // calls into the driver
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -22,8 +23,25 @@ pub(crate) struct Pool {
     streams: Vec<Queue>,
 }
 
+thread_local! {
+    /// Allocations made on this thread, of GPUs and of pinned memory.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many allocations this thread has made, of any GPU and of pinned memory. Each can hold up all
+/// that runs on a GPU, so that none should be made in a step that is timed.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
+/// An allocation is made on this thread.
+pub(super) fn count_allocation() {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+}
+
 /// Memory of the GPU, if there is any left.
 fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
+    count_allocation();
     let mut address = 0;
     // SAFETY: a context is current.
     match unsafe { cu::cuMemAlloc_v2(&mut address, bytes) } {
@@ -38,14 +56,18 @@ impl Pool {
         self.streams.push(queue);
     }
 
-    /// A stream that is no more, its work done.
+    /// A stream that is no more, its work done. Behind the last one freed memory goes back to the
+    /// driver: what comes next may need other sizes.
     pub(crate) fn retire(&mut self, owner: OwnerId) {
         self.streams.retain(|queue| queue.owner != owner);
         self.shelves.retire(owner);
+        if self.streams.is_empty() {
+            self.release();
+        }
     }
 
     /// Gives all freed memory back to the driver, once nothing runs.
-    pub(crate) fn release(&mut self) {
+    fn release(&mut self) {
         for freed in self.shelves.drain() {
             // SAFETY: allocated by `allocate`, and no longer used.
             let _ = unsafe { cu::cuMemFree_v2(freed.address) };

@@ -15,6 +15,7 @@
 //! cuBLASLt and NCCL have been compiled, and have not run on a GPU. The tests that need one say that
 //! they are skipped where there is none.
 
+mod ahead;
 mod call;
 mod clock;
 mod device;
@@ -51,6 +52,6 @@ pub use libraries::loaded_libraries;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
 pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
-pub use partition::{Sharing, split};
+pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};

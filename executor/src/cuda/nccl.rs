@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cudarc::nccl::sys as nc;
 
 use super::call::failed;
-use super::device::{Gpu, Queue};
+use super::device::Gpu;
 use super::element::Element;
 use super::handed::Handed;
 use super::memory::Buffer;
@@ -231,11 +231,14 @@ impl Peers {
         Ok(())
     }
 
-    /// Waits until `queue`, which transfers may be on, is done: as long as the others are there, and at
-    /// most the patience.
-    pub(crate) fn wait_for(&self, queue: Queue) -> Result<(), DeviceError> {
+    /// Waits until work that transfers may be part of is done, as `is_done` says: as long as the others
+    /// are there, and at most the patience.
+    pub(crate) fn wait_until(
+        &self,
+        is_done: impl Fn() -> Result<bool, DeviceError>,
+    ) -> Result<(), DeviceError> {
         let since = Instant::now();
-        while !queue.is_idle()? {
+        while !is_done()? {
             self.is_done()?;
             if since.elapsed() > self.patience {
                 let message = format!("not done after {} s", self.patience.as_secs());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::element::Element;
 use super::handed::Handed;
 use super::kernels::{Kernels, NormBackward, State, TokenList};
-use super::memory::Buffer;
+use super::memory::{Buffer, allocations};
 use super::stage::{Cuda, Tokens};
 use crate::error::DeviceError;
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
@@ -114,6 +114,14 @@ impl<E: Element> Ops for Cuda<E> {
 
     fn runs_ahead(&self) -> bool {
         true
+    }
+
+    fn pace(&mut self) -> Done {
+        self.keep_pace()
+    }
+
+    fn allocations(&self) -> u64 {
+        allocations()
     }
 
     fn stamp(&mut self) -> Done {

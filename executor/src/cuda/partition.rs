@@ -26,10 +26,7 @@ pub enum Sharing {
         multiprocessors: u32,
     },
     /// All stages share all multiprocessors: passes that run at a time slow each other.
-    Shared {
-        /// Why they have none of their own.
-        why: String,
-    },
+    Shared,
 }
 
 /// The least of a partition, and what partitions are multiples of, where the driver does not say:
@@ -48,23 +45,31 @@ fn equal_share(all: u32, stages: u32, least: u32, alignment: u32) -> Option<u32>
 pub(crate) struct GreenContext {
     raw: cu::CUgreenCtx,
     // Its resources are those of the primary context, which must outlive it.
-    _gpu: Arc<Gpu>,
+    gpu: Arc<Gpu>,
 }
 
 // SAFETY: handles of the driver may be used on any thread.
 unsafe impl Send for GreenContext {}
+// SAFETY: as above.
+unsafe impl Sync for GreenContext {}
 
 impl Drop for GreenContext {
     fn drop(&mut self) {
-        // SAFETY: created by `green_contexts`; its stream is gone before.
+        // SAFETY: created by `green_context`; its streams hold it, and are gone.
         let _ = unsafe { cu::cuGreenCtxDestroy(self.raw) };
+    }
+}
+
+impl std::fmt::Debug for GreenContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GreenContext({:?})", self.gpu)
     }
 }
 
 /// A stream on multiprocessors of its own.
 pub(crate) struct Partition {
     pub(crate) stream: Stream,
-    pub(crate) context: GreenContext,
+    pub(crate) context: Arc<GreenContext>,
     pub(crate) multiprocessors: u32,
 }
 
@@ -97,15 +102,19 @@ fn cut(gpu: &Gpu, stages: u32) -> Result<(Vec<cu::CUdevResource>, u32), DeviceEr
             let message = format!("{count} parts of {each} multiprocessors instead of {stages}");
             return Err(failed("cuDevSmResourceSplitByCount", message));
         }
-        Ok((parts, each))
+        let got = parts.first().map_or(each, |part| part.__bindgen_anon_1.sm.smCount);
+        Ok((parts, got))
     }
 }
 
-/// A stream on `part` alone.
-fn partition(gpu: &Arc<Gpu>, part: &mut cu::CUdevResource) -> Result<Partition, DeviceError> {
+/// A context of `part` alone.
+fn green_context(
+    gpu: &Arc<Gpu>,
+    part: &mut cu::CUdevResource,
+) -> Result<GreenContext, DeviceError> {
     gpu.bind()?;
     // SAFETY: a part made by `cut`; every handle is written before it is used.
-    let (context, stream, multiprocessors) = unsafe {
+    unsafe {
         let mut description = ptr::null_mut();
         let described = cu::cuDevResourceGenerateDesc(&mut description, part, 1);
         driver("cuDevResourceGenerateDesc", described)?;
@@ -113,35 +122,89 @@ fn partition(gpu: &Arc<Gpu>, part: &mut cu::CUdevResource) -> Result<Partition, 
         let flags = cu::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;
         let made = cu::cuGreenCtxCreate(&mut raw, description, gpu.device, flags);
         driver("cuGreenCtxCreate", made)?;
-        let context = GreenContext { raw, _gpu: Arc::clone(gpu) };
-        let mut stream = ptr::null_mut();
-        let flags = cu::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
-        let made = cu::cuGreenCtxStreamCreate(&mut stream, raw, flags, 0);
-        driver("cuGreenCtxStreamCreate", made)?;
-        (context, stream, part.__bindgen_anon_1.sm.smCount)
-    };
-    Ok(Partition { stream: Stream::adopt(gpu, stream), context, multiprocessors })
+        Ok(GreenContext { raw, gpu: Arc::clone(gpu) })
+    }
 }
 
-/// Marks in a partition and waits for them elsewhere and here, as stages will.
-fn try_out(gpu: &Arc<Gpu>, partition: &Partition) -> Result<(), DeviceError> {
-    let (here, elsewhere) = (partition.stream.queue, Stream::new(gpu)?);
+/// A new stream on the multiprocessors of `context`.
+fn stream_on(context: &GreenContext) -> Result<Stream, DeviceError> {
+    context.gpu.bind()?;
+    let mut stream = ptr::null_mut();
+    let flags = cu::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+    // SAFETY: the context lives; the handle is written before it is used.
+    driver("cuGreenCtxStreamCreate", unsafe {
+        cu::cuGreenCtxStreamCreate(&mut stream, context.raw, flags, 0)
+    })?;
+    Ok(Stream::adopt(&context.gpu, stream))
+}
+
+/// Marks in a part and waits for them elsewhere and here, as stages will, and takes the time.
+fn try_out(context: &GreenContext) -> Result<(), DeviceError> {
+    let gpu = &context.gpu;
+    let (stream, elsewhere) = (stream_on(context)?, Stream::new(gpu)?);
+    let here = stream.queue;
+    let start = here.mark(gpu, true)?;
     elsewhere.queue.wait_for(&here.mark(gpu, false)?)?;
     here.wait_for(&elsewhere.queue.mark(gpu, false)?)?;
-    here.mark(gpu, true)?.wait()?;
-    here.settle()
+    let end = here.mark(gpu, true)?;
+    end.wait()?;
+    here.settle()?;
+    let took = end.ms_since(&start)?;
+    match took >= 0.0 {
+        true => Ok(()),
+        false => Err(failed("cuEventElapsedTime", format!("{took} ms in a part of the GPU"))),
+    }
 }
 
-fn partitions(gpu: &Arc<Gpu>, stages: u32) -> Result<(Vec<Partition>, u32), DeviceError> {
-    let (mut parts, each) = cut(gpu, stages)?;
-    let made: Vec<Partition> =
-        parts.iter_mut().map(|part| partition(gpu, part)).collect::<Result<_, _>>()?;
-    made.iter().try_for_each(|one| try_out(gpu, one))?;
-    Ok((made, each))
+/// A GPU cut into equal parts, each with multiprocessors of its own.
+#[derive(Debug)]
+pub struct Parts {
+    contexts: Vec<Arc<GreenContext>>,
+    multiprocessors: u32,
 }
 
-/// The kernels of `stages` stages on GPU number `ordinal`, each on multiprocessors of its own where
-/// the driver and the GPU allow, and how they share it.
+impl Parts {
+    /// GPU number `ordinal` in `count` parts.
+    ///
+    /// # Errors
+    /// No such GPU, something of CUDA is missing, or the driver or the GPU cannot do it.
+    pub fn cut(ordinal: usize, count: usize) -> Result<Self, DeviceError> {
+        let gpu = Gpu::open(ordinal)?;
+        let (mut parts, multiprocessors) = cut(&gpu, u32::try_from(count).unwrap_or(u32::MAX))?;
+        let contexts = parts.iter_mut().map(|part| green_context(&gpu, part).map(Arc::new));
+        let contexts = contexts.collect::<Result<Vec<_>, _>>()?;
+        contexts.iter().try_for_each(|context| try_out(context))?;
+        Ok(Self { contexts, multiprocessors })
+    }
+
+    /// Multiprocessors of each part.
+    #[must_use]
+    pub const fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// The kernels of a stage on part number `part`; several may be on one part.
+    ///
+    /// # Errors
+    /// No such part, or whatever stops the device.
+    pub fn kernels<E: Element>(&self, part: usize) -> Result<Cuda<E>, DeviceError> {
+        let none = || DeviceError::NotAtHand { what: format!("part {part} of the GPU") };
+        let context = Arc::clone(self.contexts.get(part).ok_or_else(none)?);
+        let (stream, gpu) = (stream_on(&context)?, Arc::clone(&context.gpu));
+        let multiprocessors = self.multiprocessors;
+        Cuda::new(&gpu, Some(Partition { stream, context, multiprocessors }))
+    }
+}
+
+/// The kernels of `stages` stages on GPU number `ordinal`, each on multiprocessors of its own, and how
+/// they share it. Where the driver or the GPU cannot cut it into so many parts, that is an error,
+/// unless they `may_share` all of it.
 ///
 /// Every stage has two streams. Beyond four stages, `CUDA_DEVICE_MAX_CONNECTIONS=32` should be in the
 /// environment before the program starts: the driver has 8 queues to a GPU otherwise, and streams
@@ -152,22 +215,19 @@ fn partitions(gpu: &Arc<Gpu>, stages: u32) -> Result<(Vec<Partition>, u32), Devi
 pub fn split<E: Element>(
     ordinal: usize,
     stages: usize,
+    may_share: bool,
 ) -> Result<(Vec<Cuda<E>>, Sharing), DeviceError> {
-    let gpu = Gpu::open(ordinal)?;
+    let shared = || (0..stages).map(|_| Cuda::whole(ordinal)).collect::<Result<Vec<_>, _>>();
     if stages <= 1 {
-        let whole = (0..stages).map(|_| Cuda::new(&gpu, None)).collect::<Result<_, _>>()?;
-        return Ok((whole, Sharing::Whole));
+        return Ok((shared()?, Sharing::Whole));
     }
-    let number = u32::try_from(stages).unwrap_or(u32::MAX);
-    match partitions(&gpu, number) {
-        Ok((parts, multiprocessors)) => {
-            let all = parts.into_iter().map(|part| Cuda::new(&gpu, Some(part)));
-            Ok((all.collect::<Result<_, _>>()?, Sharing::Partitioned { multiprocessors }))
+    match Parts::cut(ordinal, stages) {
+        Ok(parts) => {
+            let all = (0..stages).map(|part| parts.kernels(part)).collect::<Result<_, _>>()?;
+            Ok((all, Sharing::Partitioned { multiprocessors: parts.multiprocessors }))
         }
-        Err(error) => {
-            let all = (0..stages).map(|_| Cuda::new(&gpu, None)).collect::<Result<_, _>>()?;
-            Ok((all, Sharing::Shared { why: error.to_string() }))
-        }
+        Err(_) if may_share => Ok((shared()?, Sharing::Shared)),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,15 +1,17 @@
 //! One stage's share of a GPU: its streams, and how tensors come and go.
 #![allow(unsafe_code)] // calls into the driver
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::sys as cu;
 
+use super::ahead::Ahead;
 use super::call::{driver, failed};
 use super::clock;
-use super::device::{Event, Gpu, Stream};
+use super::device::{Event, Gpu, Queue, Stream};
 use super::element::{Element, decode, encode};
 use super::gemm::{Blas, Places};
 use super::kernels::Kernels;
@@ -39,9 +41,12 @@ pub struct Cuda<E: Element> {
     pub(crate) uploads: Uploads,
     base: Base,
     stamps: Vec<Event>,
+    ahead: Ahead,
+    /// Kernels and products begun so far.
+    launched: Cell<u64>,
     pub(crate) compute: Stream,
     pub(crate) transfer: Stream,
-    _partition: Option<GreenContext>,
+    _partition: Option<Arc<GreenContext>>,
     pub(crate) gpu: Arc<Gpu>,
     element: std::marker::PhantomData<E>,
 }
@@ -126,9 +131,11 @@ impl<E: Element> Cuda<E> {
             kernels: Kernels::new(E::BYTES),
             program,
             blas: Blas::new(gpu, compute.queue, multiprocessors)?,
-            uploads: Uploads::default(),
+            uploads: Uploads::new()?,
             base: base(gpu, &compute)?,
             stamps: Vec::new(),
+            ahead: Ahead::default(),
+            launched: Cell::new(0),
             compute,
             transfer: Stream::new(gpu)?,
             _partition: context,
@@ -145,6 +152,7 @@ impl<E: Element> Cuda<E> {
     /// Enqueues `launches`, whose pointers the caller has checked against their buffers.
     pub(crate) fn launch(&self, launches: &[Launch]) -> Result<(), DeviceError> {
         self.gpu.bind()?;
+        self.launched.set(self.launched.get() + launches.len() as u64);
         for Launch { kernel, grid, block, args } in launches {
             let mut values: Vec<u64> = args.iter().map(|arg| arg.bits()).collect();
             let mut pointers: Vec<_> =
@@ -188,6 +196,7 @@ impl<E: Element> Cuda<E> {
         let product =
             column_major(shape).ok_or_else(|| failed("cublasLtMatmul", format!("{shape:?}")))?;
         let at = Places { first: b, second: a, result: c };
+        self.launched.set(self.launched.get() + 1);
         // SAFETY: the caller has checked the sizes.
         unsafe { self.blas.multiply::<E>(product, shape.scale, at, into_sums) }
     }
@@ -220,7 +229,30 @@ impl<E: Element> Cuda<E> {
     pub(crate) fn upload(&mut self, bytes: &[u8], address: u64) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         // SAFETY: the caller has checked the size.
-        unsafe { self.uploads.copy(&self.gpu, self.compute.queue, bytes, address) }
+        unsafe { self.copy_up(self.compute.queue, bytes, address) }
+    }
+
+    /// The same in the order of `queue`, one of this stage's.
+    ///
+    /// # Safety
+    /// There is room for `bytes` at `address`, and the GPU is bound.
+    pub(super) unsafe fn copy_up(
+        &mut self,
+        queue: Queue,
+        bytes: &[u8],
+        address: u64,
+    ) -> Result<(), DeviceError> {
+        #[cfg(feature = "nccl")]
+        let peers = self.peers.as_ref();
+        let wait = |mark: &Event| {
+            #[cfg(feature = "nccl")]
+            if let Some(peers) = peers {
+                return peers.wait_until(|| Ok(mark.is_past()));
+            }
+            mark.wait()
+        };
+        // SAFETY: as promised.
+        unsafe { self.uploads.copy(&self.gpu, queue, (bytes, address), wait) }
     }
 
     /// Copies all of `from` to the host, in the order of `stream`, and waits for it.
@@ -293,7 +325,7 @@ impl<E: Element> Cuda<E> {
     fn wait_for(&self, stream: &Stream) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
-            return peers.wait_for(stream.queue);
+            return peers.wait_until(|| stream.queue.is_idle());
         }
         stream.queue.settle()
     }
@@ -305,10 +337,32 @@ impl<E: Element> Cuda<E> {
         Ok(())
     }
 
+    /// Waits where the host has begun too much that is not done; called between two passes, each of
+    /// two stamps.
+    pub(crate) fn keep_pace(&mut self) -> Result<(), DeviceError> {
+        if let Some(end) = self.stamps.len().checked_sub(1) {
+            self.ahead.begun(end, self.launched.get());
+        }
+        while let Some(end) = self.ahead.next() {
+            self.wait_for_mark(&self.stamps[end])?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all before `mark` is done, likewise.
+    fn wait_for_mark(&self, mark: &Event) -> Result<(), DeviceError> {
+        #[cfg(feature = "nccl")]
+        if let Some(peers) = &self.peers {
+            return peers.wait_until(|| Ok(mark.is_past()));
+        }
+        mark.wait()
+    }
+
     /// The times of the stamps since the last call, and a new base: with it the error of the host's
     /// clock against the device's does not grow, and driver times stay small.
     pub(crate) fn all_stamps(&mut self, epoch: Instant) -> Result<Vec<u64>, DeviceError> {
         let stamps = std::mem::take(&mut self.stamps);
+        self.ahead.settle(self.launched.get());
         let event = |i: usize| if i == 0 { &self.base.event } else { &stamps[i - 1] };
         let times = clock::unroll(stamps.len(), |i, j| event(j).ms_since(event(i)))?;
         let since = |ns: &f64| clock::since(epoch, self.base.at, *ns);

@@ -1,6 +1,7 @@
 //! Copies from the host to a GPU.
 #![allow(unsafe_code)] // calls into the driver
 
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use cudarc::driver::sys as cu;
 
 use super::call::{driver, failed};
 use super::device::{Event, Gpu, Queue};
+use super::memory::count_allocation;
 use crate::error::DeviceError;
 
 /// Memory of the host that the GPU reads while the host goes on.
 pub(crate) struct Pinned {
     address: *mut u8,
-    bytes: usize,
 }
 
 // SAFETY: plain memory, owned.
@@ -29,6 +30,7 @@ impl Drop for Pinned {
 impl Pinned {
     /// So many bytes; a context is current.
     pub(crate) fn new(bytes: usize) -> Result<Self, DeviceError> {
+        count_allocation();
         let mut address = ptr::null_mut();
         // SAFETY: a context is current.
         driver("cuMemHostAlloc", unsafe {
@@ -37,7 +39,7 @@ impl Pinned {
         if address.is_null() {
             return Err(failed("cuMemHostAlloc", "no address"));
         }
-        Ok(Self { address: address.cast(), bytes })
+        Ok(Self { address: address.cast() })
     }
 
     /// Where they begin.
@@ -47,31 +49,47 @@ impl Pinned {
 }
 
 /// Copies to the GPU that the host need not wait for: each goes through a piece of pinned memory
-/// that is used again when the copy is done.
-#[derive(Default)]
+/// that is used again when the copy is done. All pieces are allocated at once, before the first step:
+/// pinning memory can hold up all that runs on the GPU.
 pub(crate) struct Uploads {
-    pieces: Vec<(Pinned, Event)>,
+    pinned: Pinned,
+    /// Pieces that nobody uses, by their number.
+    idle: Vec<usize>,
+    /// Pieces on their way, the oldest first, and the mark behind each copy.
+    busy: VecDeque<(usize, Event)>,
 }
 
 /// Bytes of a piece.
 const PIECE: usize = 1 << 20;
-/// Pieces before the host waits for the oldest.
-const PIECES: usize = 64;
+/// Pieces before the host waits for the oldest: more than values of the passes that it may be ahead.
+const PIECES: usize = 24;
 
 impl Uploads {
-    fn piece(&mut self) -> Result<Pinned, DeviceError> {
-        if let Some(at) = self.pieces.iter().position(|(_, copied)| copied.is_past()) {
-            return Ok(self.pieces.swap_remove(at).0);
-        }
-        if self.pieces.len() < PIECES {
-            return Pinned::new(PIECE);
-        }
-        let (pinned, copied) = self.pieces.swap_remove(0);
-        copied.wait()?;
-        Ok(pinned)
+    /// With a context current.
+    pub(crate) fn new() -> Result<Self, DeviceError> {
+        let pinned = Pinned::new(PIECE * PIECES)?;
+        Ok(Self { pinned, idle: (0..PIECES).rev().collect(), busy: VecDeque::new() })
     }
 
-    /// Begins to copy `bytes` to `to`, in the order of `queue`.
+    /// A piece that nobody uses; `wait` waits for the oldest where all are on their way.
+    fn piece(
+        &mut self,
+        wait: impl Fn(&Event) -> Result<(), DeviceError>,
+    ) -> Result<usize, DeviceError> {
+        if let Some(piece) = self.idle.pop() {
+            return Ok(piece);
+        }
+        // Copies of two streams may end in another order than they were begun.
+        let past = self.busy.iter().position(|(_, copied)| copied.is_past());
+        let found = self.busy.remove(past.unwrap_or(0));
+        let (piece, copied) = found.ok_or_else(|| failed("uploading", "no piece of memory"))?;
+        if past.is_none() {
+            wait(&copied)?;
+        }
+        Ok(piece)
+    }
+
+    /// Begins to copy `bytes` to `to`, in the order of `queue`; `wait` waits for a mark.
     ///
     /// # Safety
     /// `to` is memory of `gpu`, which is bound, with room for them.
@@ -79,22 +97,22 @@ impl Uploads {
         &mut self,
         gpu: &Arc<Gpu>,
         queue: Queue,
-        bytes: &[u8],
-        to: u64,
+        (bytes, to): (&[u8], u64),
+        wait: impl Fn(&Event) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let mut to = to;
         for part in bytes.chunks(PIECE) {
-            let pinned = self.piece()?;
-            debug_assert!(part.len() <= pinned.bytes);
-            // SAFETY: the piece has room for the part, and is free again only behind the event.
+            let piece = self.piece(&wait)?;
+            // SAFETY: the piece lies within the pinned memory, has room for the part, and is free
+            // again only behind the event.
             driver("cuMemcpyHtoDAsync", unsafe {
-                ptr::copy_nonoverlapping(part.as_ptr(), pinned.address, part.len());
-                cu::cuMemcpyHtoDAsync_v2(to, pinned.address.cast(), part.len(), queue.raw)
+                let address = self.pinned.address.add(piece * PIECE);
+                ptr::copy_nonoverlapping(part.as_ptr(), address, part.len());
+                cu::cuMemcpyHtoDAsync_v2(to, address.cast(), part.len(), queue.raw)
             })?;
             to += part.len() as u64;
-            let copied = queue.mark(gpu, false);
-            match copied {
-                Ok(copied) => self.pieces.push((pinned, copied)),
+            match queue.mark(gpu, false) {
+                Ok(copied) => self.busy.push_back((piece, copied)),
                 Err(error) => {
                     let _ = queue.settle();
                     return Err(error);

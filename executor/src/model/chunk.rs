@@ -5,8 +5,8 @@ use crate::error::DeviceError;
 use crate::model::device::{Buffer, Device, Made};
 use crate::model::ends::{HeadBackwarded, HeadForwarded};
 use crate::model::layer::{Backwarded, Forwarded};
-use crate::model::{Layout, Model};
-use crate::ops::{At, Moments, Ops};
+use crate::model::{Layout, Model, initial};
+use crate::ops::{Moments, Ops};
 
 /// Which microbatch of which step is worked on, and its share in the mean loss.
 #[derive(Clone, Copy)]
@@ -71,22 +71,8 @@ fn not_at_hand(what: &str) -> DeviceError {
 impl<O: Ops> Chunk<O> {
     /// The chunk of `layout` with its weights as `seed` has them.
     pub(crate) fn new(ops: &mut O, layout: Layout, seed: u64) -> Result<Self, DeviceError> {
-        const AT_ONCE: usize = 1 << 16;
-        let len = layout.parameters();
-        let mut state = Moments {
-            weights: ops.tensor(len)?,
-            master: ops.sums(len)?,
-            first: ops.sums(len)?,
-            second: ops.sums(len)?,
-        };
-        let mut starts = layout.starts(seed);
-        for from in (0..len).step_by(AT_ONCE) {
-            let values: Vec<f64> = starts.by_ref().take(AT_ONCE).collect();
-            ops.write(&values, At { buffer: &mut state.weights, from })?;
-            ops.write_sums(&values, At { buffer: &mut state.master, from })?;
-        }
-        drop(starts);
-        let gradients = ops.sums(len)?;
+        let state = initial(ops, &layout, seed)?;
+        let gradients = ops.sums(layout.parameters())?;
         let loss = layout.head().map(|_| ops.sums(1)).transpose()?;
         Ok(Self { layout, state, gradients, loss })
     }

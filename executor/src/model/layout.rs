@@ -101,21 +101,24 @@ impl Layout {
     /// with deviation 0.02, before each sum of residuals divided by the root of how many there are;
     /// gains 1, biases 0. Each is a function of `seed` and of its place in the whole model.
     pub fn starts(&self, seed: u64) -> impl Iterator<Item = f64> {
-        let mut at = 0;
-        self.parts()
-            .into_iter()
-            .flat_map(move |(range, start)| {
-                let zeros = std::iter::repeat_n(0.0, range.start - at);
-                at = range.end;
-                let begin = self.offset + range.start;
-                let drawn = (begin..begin + range.len()).map(move |place| match start {
+        self.draw(seed, 0..self.parameters).into_iter()
+    }
+
+    /// Those of the parameters in `range` alone.
+    pub(crate) fn draw(&self, seed: u64, range: Range<usize>) -> Vec<f64> {
+        let mut values = vec![0.0; range.len()];
+        for (part, start) in self.parts() {
+            let (from, to) = (part.start.max(range.start), part.end.min(range.end));
+            for at in from..to {
+                values[at - range.start] = match start {
                     Start::One => 1.0,
-                    Start::Normal { deviation } => deviation * random::normal(seed, place as u64),
-                });
-                zeros.chain(drawn)
-            })
-            .chain(std::iter::repeat(0.0))
-            .take(self.parameters)
+                    Start::Normal { deviation } => {
+                        deviation * random::normal(seed, (self.offset + at) as u64)
+                    }
+                };
+            }
+        }
+        values
     }
 
     /// All parameters that do not begin at 0, ascending.

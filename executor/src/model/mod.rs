@@ -9,6 +9,7 @@ mod layer;
 mod layout;
 mod linear;
 mod stage;
+mod starts;
 #[cfg(test)]
 mod tests;
 mod training;
@@ -22,6 +23,7 @@ pub use footprints::{footprints, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
 pub use stage::{Gpt, Parameters};
+pub use starts::initial;
 pub use training::{BuildError, Training, Undo};
 
 /// A GPT: embeddings, layers (layer norm, causal attention, layer norm, MLP of 4 h with GELU, both

@@ -171,6 +171,7 @@ impl<O: Ops> Worker for Gpt<O> {
         pass: Pass,
         input: Option<O::Handed>,
     ) -> Result<Option<O::Handed>, DeviceError> {
+        self.device.ops.pace()?;
         let len = self.value_len();
         let input = input.map(|handed| self.device.ops.take(handed)).transpose()?;
         let input = input.map(|tensor| self.device.adopt(tensor, len));
@@ -196,6 +197,10 @@ impl<O: Ops> Worker for Gpt<O> {
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
         let stamps = self.device.ops.stamps(epoch)?;
         Ok(stamps.map(|all| all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()))
+    }
+
+    fn allocations(&self) -> u64 {
+        self.device.ops.allocations()
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {

@@ -35,6 +35,8 @@ pub(crate) struct RawStage {
     pub(crate) rollbacks: u32,
     /// In how many steps weights were left as they were.
     pub(crate) skipped: u32,
+    /// Allocations made in the steps measured.
+    pub(crate) allocations: u64,
 }
 
 /// What the stages measured, put together.
@@ -53,6 +55,7 @@ pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
         steps: steps.collect(),
         rollbacks: stages.first().map_or(0, |stage| stage.rollbacks),
         skipped: stages.first().map_or(0, |stage| stage.skipped),
+        allocations: stages.iter().map(|stage| stage.allocations).sum(),
     }
 }
 

@@ -85,6 +85,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let validate_before = validate_before(schedule, self.stage, &self.slots);
         for step in 0..self.plan.all_steps() {
             self.step = step;
+            let allocated = self.worker.allocations();
             self.begin()?;
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
@@ -102,6 +103,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 // The clocks of device and host agree to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 self.raw.steps.push(RawStep { slots, end, loss });
+                self.raw.allocations += self.worker.allocations().saturating_sub(allocated);
             }
         }
         self.publish(Doing::Done);

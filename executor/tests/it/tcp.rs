@@ -205,6 +205,36 @@ fn a_stranger_is_turned_away_and_the_run_goes_on() {
     });
 }
 
+/// Many who call and say nothing, or half of something: nobody who belongs to the run waits for them.
+#[test]
+fn idle_callers_cost_nobody_time() {
+    let (plan, left, port) = (patient_plan(), Weights::default(), free_port());
+    let process = |rank| {
+        let make = |stage| Ok(Hashed::new(plan.schedule(), stage, Mishap::None, &left));
+        join(&plan, &meeting(rank, 4, port), make)
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| process(0));
+        let mut idle = Vec::new();
+        while idle.len() < 100 {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(mut stream) => {
+                    let half = if idle.len() % 2 == 0 { &b""[..] } else { &b"debubble"[..] };
+                    stream.write_all(half).unwrap();
+                    idle.push(stream);
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        let begin = Instant::now();
+        let others: Vec<_> = (1..4).map(|rank| scope.spawn(move || process(rank))).collect();
+        assert!(first.join().unwrap().unwrap().is_some());
+        assert!(others.into_iter().all(|other| other.join().unwrap() == Ok(None)));
+        // Greeted one after the other, each of them would have cost three seconds.
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    });
+}
+
 /// One of the processes of [`a_killed_process_ends_the_others`].
 fn be_a_process(place: &str) {
     let (rank, port) = place.split_once(' ').unwrap();

@@ -2,6 +2,7 @@
 
 mod costs;
 mod finalists;
+mod kinds;
 mod published;
 mod room;
 mod search;

@@ -1,11 +1,13 @@
 //! Formulas against published figures.
 
-use super::{gpt, llama, model};
-use crate::{Biases, Cut, Experts, Loss, Recompute, Sizes, footprint, number};
+use super::{gpt, llama, machine, model};
+use crate::{
+    Biases, Cut, Experts, Loss, ModelError, Recompute, Sizes, Transformer, footprint, layer, number,
+};
 
 #[test]
 fn parameters_are_those_published() {
-    let gpt2 = Sizes { vocabulary: 50_257, positions: 1024, ..gpt(12, 768, 12) };
+    let gpt2 = Sizes { vocabulary: 50_257, positions: 1024, sequence: 1024, ..gpt(12, 768, 12) };
     let mixtral = Sizes {
         experts: Some(Experts { count: 8, top_k: 2 }),
         ..llama(32, 4096, [32, 8], 14_336, 32_000)
@@ -14,7 +16,15 @@ fn parameters_are_those_published() {
         biases: Biases { qkv: true, ..Biases::default() },
         ..llama(28, 3584, [28, 4], 18_944, 152_064)
     };
+    let qwen3 = Sizes {
+        head_size: 128,
+        qk_norm: true,
+        ffn: 768,
+        experts: Some(Experts { count: 128, top_k: 8 }),
+        ..llama(48, 2048, [32, 4], 768, 151_936)
+    };
     let published = [
+        ("Qwen 3 30B-A3B", qwen3, 30_532_122_624),
         ("GPT-2", gpt2, 124_439_808),
         ("Llama 2 7B", llama(32, 4096, [32, 32], 11_008, 32_000), 6_738_415_616),
         ("Llama 3 8B", llama(32, 4096, [32, 8], 14_336, 128_256), 8_030_261_248),
@@ -90,4 +100,47 @@ fn activations_follow_the_published_formulas() {
             }
         }
     }
+}
+
+/// What follows from the size of a head, by counting: of a model whose heads are twice as wide, the
+/// projections, the scores, and what is held of queries, keys and values.
+#[test]
+fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
+    let narrow = llama(32, 4096, [32, 8], 14_336, 128_256);
+    let wide = Sizes { head_size: 256, ..narrow.clone() };
+    let normed = model(Sizes { qk_norm: true, ..narrow.clone() });
+    let [narrow, wide] = [narrow, wide].map(model);
+    let projections = 32 * 4096 * (2 * 32 + 2 * 8) * 128;
+    assert_eq!(wide.parameters() - narrow.parameters(), projections);
+    assert_eq!(wide.attention_flops(), 2.0 * narrow.attention_flops());
+    let more = 2.0 * number(projections / 32) + narrow.attention_flops();
+    assert_eq!(wide.layer_flops() - narrow.layer_flops(), more);
+    let cut = Cut {
+        tensor: 4,
+        context: 1,
+        expert: 1,
+        microbatch: 1,
+        sequence_parallel: true,
+        loss: Loss::Fused,
+    };
+    let held = |model| footprint(model, cut, Recompute::None, 1).until_backward.0;
+    // Queries and what attention gives of them, keys and values, in 16 bits.
+    assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
+    let time = |model| layer(model, &machine(), cut, Recompute::None);
+    let [a, b] = [time(&narrow), time(&wide)];
+    assert!(b.attention > 1.9 * a.attention);
+    assert!(b.products > a.products && b.elementwise > a.elementwise);
+    // A scale for queries and one for keys; what they were before, in 16 bits.
+    assert_eq!(normed.parameters() - narrow.parameters(), 32 * 2 * 128);
+    assert_eq!(normed.layer_flops(), narrow.layer_flops());
+    assert_eq!(held(&normed) - held(&narrow), 2048 * 2 * (32 + 8) * 128 / 4);
+    assert!(time(&normed).elementwise > a.elementwise);
+}
+
+#[test]
+fn sequences_end_with_the_learned_positions() {
+    let of = |sequence| Transformer::new(Sizes { sequence, ..gpt(12, 768, 12) });
+    assert!(of(2048).is_ok());
+    let error = Err(ModelError::Positions { positions: 2048, sequence: 2049 });
+    assert_eq!(of(2049), error);
 }

@@ -1,13 +1,15 @@
 //! Calibrating a GPU, or one of the equal parts that stages on it have.
 
 use std::io::Write;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use calibrate::measure::{MeasureError, device_link_times, hand_over_times};
 use calibrate::profile::{self, Link, LinkKind, Machine};
 use calibrate::sample::{Rule, Source};
 use executor::DeviceError;
-use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, HostCopies, Sharing, devices, split};
+use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, HostCopies, Parts, devices};
 use pipeline::Bytes;
 
 use super::target::Target;
@@ -21,11 +23,10 @@ struct Part<E: Element> {
     info: DeviceInfo,
     /// Another GPU, where there is one.
     other: Option<DeviceInfo>,
-    parts: usize,
-    multiprocessors: u32,
+    /// All of them, where what is timed is a part.
+    parts: Option<Arc<Parts>>,
     peak: usize,
-    /// Keeps the GPU open, with its kernels compiled.
-    _whole: Cuda<E>,
+    element: PhantomData<E>,
 }
 
 /// Links that are timed where nobody asks for others.
@@ -58,42 +59,59 @@ fn run_in<E: Element>(
         asked.refuse_links(|kind| kind == LinkKind::Peer, "a second GPU")?;
     }
     let memory = info.memory.0;
-    let target = Part::<E>::open(info, other, asked.partition.unwrap_or(1), asked.hidden)?;
+    let shares = (asked.partition.unwrap_or(1), asked.neighbours()?);
+    let target = Part::<E>::open(info, other, shares, asked.hidden)?;
     asked.run_on(&target, element, Some(memory), out)
 }
 
 impl<E: Element> Part<E> {
-    /// One of `parts` parts of a GPU.
+    /// One of `parts` parts of a GPU, `neighbours` others of which compute.
     fn open(
         info: DeviceInfo,
         other: Option<DeviceInfo>,
-        parts: usize,
+        (parts, neighbours): (usize, usize),
         hidden: usize,
     ) -> Result<Self, Error> {
         if parts == 0 {
             return Err(Error::question("--partition must be at least 1"));
         }
-        let whole = Cuda::whole(info.ordinal).map_err(|error| refused(&error))?;
-        let multiprocessors = match split::<E>(info.ordinal, parts) {
-            Err(error) => return Err(refused(&error)),
-            Ok((_, Sharing::Whole)) => info.multiprocessors,
-            Ok((_, Sharing::Partitioned { multiprocessors })) => multiprocessors,
-            Ok((_, Sharing::Shared { why })) => {
+        let cut = |parts| Parts::cut(info.ordinal, parts).map(Arc::new);
+        let parts = match (parts > 1).then(|| cut(parts)).transpose() {
+            Ok(parts) => parts,
+            Err(missing @ (DeviceError::Missing { .. } | DeviceError::NoGpu { .. })) => {
+                return Err(refused(&missing));
+            }
+            Err(why) => {
                 let message = format!("--partition {parts}: {why}");
                 let cure = "give a smaller --partition; stages that share a GPU as a whole have no \
                             times of their own";
                 return Err(Error::question(message).with_help(cure));
             }
         };
-        if parts > 1 {
-            note(&format!(
-                "timing {multiprocessors} of {} multiprocessors, while the others are idle: caches \
-                 and memory are theirs too in a run",
-                info.multiprocessors
-            ));
-        }
         let peak = hidden.saturating_mul(4).clamp(256, 8192);
-        Ok(Self { info, other, parts, multiprocessors, peak, _whole: whole })
+        let part = Self { info, other, parts, peak, element: PhantomData };
+        part.note(neighbours);
+        // Kernels are compiled before anything is timed.
+        part.ops().map_err(|error| refused(&error))?;
+        Ok(part)
+    }
+
+    /// Says what of the GPU is timed, and what meanwhile the rest of it does.
+    fn note(&self, neighbours: usize) {
+        let Some(parts) = &self.parts else { return };
+        let idle = parts.count() - 1 - neighbours;
+        let others = match (neighbours, idle) {
+            (0, _) => "the others are idle: caches and memory are theirs too in a run (--workers \
+                       lets them compute)"
+                .to_owned(),
+            (_, 0) => "the others compute".to_owned(),
+            _ => format!("{neighbours} other parts compute and {idle} are idle"),
+        };
+        note(&format!(
+            "timing {} of {} multiprocessors, while {others}",
+            parts.multiprocessors(),
+            self.info.multiprocessors
+        ));
     }
 
     /// Kernels of two neighbouring stages, the second on another GPU if one is given.
@@ -101,10 +119,11 @@ impl<E: Element> Part<E> {
         if let Some(other) = other {
             return Ok([Cuda::whole(self.info.ordinal)?, Cuda::whole(other.ordinal)?]);
         }
-        let (stages, _) = split(self.info.ordinal, self.parts.max(2))?;
-        let mut stages = stages.into_iter();
-        let none = || DeviceError::NotAtHand { what: "a second stage".to_owned() };
-        Ok([stages.next().ok_or_else(none)?, stages.next().ok_or_else(none)?])
+        let parts = match &self.parts {
+            Some(parts) => Arc::clone(parts),
+            None => Arc::new(Parts::cut(self.info.ordinal, 2)?),
+        };
+        Ok([parts.kernels(0)?, parts.kernels(1)?])
     }
 }
 
@@ -112,9 +131,20 @@ impl<E: Element> Target for Part<E> {
     type Ops = Cuda<E>;
 
     fn ops(&self) -> Result<Cuda<E>, DeviceError> {
-        let (stages, _) = split(self.info.ordinal, self.parts)?;
-        let none = || DeviceError::NotAtHand { what: "a part of the GPU".to_owned() };
-        stages.into_iter().next().ok_or_else(none)
+        match &self.parts {
+            Some(parts) => parts.kernels(0),
+            None => Cuda::whole(self.info.ordinal),
+        }
+    }
+
+    fn neighbours(
+        &self,
+    ) -> impl Fn(usize) -> Result<Cuda<E>, DeviceError> + Clone + Send + 'static {
+        let parts = self.parts.clone();
+        move |neighbour| {
+            let none = || DeviceError::NotAtHand { what: "a part for a neighbour".to_owned() };
+            parts.as_ref().ok_or_else(none)?.kernels(neighbour + 1)
+        }
     }
 
     fn peak(&self) -> usize {
@@ -123,10 +153,10 @@ impl<E: Element> Target for Part<E> {
 
     fn describe(&self, machine: Machine) -> Machine {
         let DeviceInfo { name, multiprocessors: all, driver, clock_khz, .. } = &self.info;
-        let device = match self.parts {
-            1 => format!("{name}, {all} multiprocessors"),
-            parts => {
-                let each = self.multiprocessors;
+        let device = match &self.parts {
+            None => format!("{name}, {all} multiprocessors"),
+            Some(parts) => {
+                let (each, parts) = (parts.multiprocessors(), parts.count());
                 format!("{name}, one of {parts} parts: {each} of {all} multiprocessors")
             }
         };

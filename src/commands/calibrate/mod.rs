@@ -27,7 +27,9 @@ use super::OUTPUT;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::help;
 use crate::interrupt;
+use crate::memory;
 use crate::progress::{self, Progress};
 
 const EXAMPLES: &str = "\
@@ -39,8 +41,8 @@ Examples:
     debubble calibrate --effort quick
   As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
     debubble calibrate --workers 2 --pin --out scenarios/profiles/here.toml
-  One of 8 equal parts of a GPU, as stages that share it have them:
-    debubble calibrate --device cuda --partition 8 --hidden 4096 --heads 32 --seq 1024 \
+  One of 8 equal parts of a GPU while the others compute, as stages that share it meet it:
+    debubble calibrate --device cuda --partition 8 --workers 8 --hidden 4096 --heads 32 --seq 1024 \\
       --microbatch-size 3 --vocabulary 50304 --out scenarios/profiles/gpu.toml
   What follows for a model of 16 layers of that shape over 4 stages:
     debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
@@ -50,14 +52,14 @@ Each time is the median of repeats, taken until its 95 % confidence interval is 
 the reading of the clock taken off. Samples that stand out are counted, and kept. A layer is timed
 among others, with weights of its own and two microbatches in flight, as in a stage. At the end whole
 stages of the executor are timed, and held against the sum of their parts. On a GPU all times are
-by its own events; a part of one is timed while the other parts are idle.
+by its own events; a part of one is timed while the other parts are idle, but for those of --workers.
 
 A profile says nothing of other shapes: a question that names it may not give another hidden, heads,
 seq, microbatch-size or vocabulary.";
 
 /// Time the kernels and links of this machine, and write a profile
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Calibrate {
     /// What computes
     #[arg(long, value_enum, default_value_t = Device::Cpu)]
@@ -97,7 +99,7 @@ pub struct Calibrate {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Nanos>,
     /// Workers that compute side by side while one of them is timed, as the stages of a run on this
-    /// machine do
+    /// machine do; on a GPU, each on a part of its own
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     workers: usize,
     /// Keep threads on cores of their own, where the system allows it
@@ -120,6 +122,7 @@ enum Device {
     /// One core of the host, in f32
     Cpu,
     /// An NVIDIA GPU
+    #[value(alias = "gpu")]
     Cuda,
 }
 
@@ -175,7 +178,8 @@ impl Effort {
             Self::Normal => (0.02, 60),
             Self::Thorough => (0.01, 600),
         };
-        Rule { warm_up, at_least, at_most, half_width, time: Duration::from_secs(seconds) }
+        let (rise, time) = (Duration::ZERO, Duration::from_secs(seconds));
+        Rule { warm_up, at_least, at_most, half_width, rise, time }
     }
 }
 
@@ -202,9 +206,16 @@ struct Checked {
 const CHECKED_LAYERS: usize = 12;
 /// The most workers side by side.
 const MAX_WORKERS: usize = 1024;
+/// How long a GPU takes to raise its clocks from those of an idle one (345 of 1980 MHz on an H200).
+const RISE: Duration = Duration::from_millis(500);
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
+    /// Whether it computes on GPUs.
+    pub fn is_for_gpus(&self) -> bool {
+        self.device == Device::Cuda
+    }
+
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
         if self.device == Device::Cuda {
@@ -220,7 +231,7 @@ impl Calibrate {
             let message = format!("{flag} is for --device cuda: a core computes in f32");
             return Err(Error::question(message));
         }
-        self.run_on(&Core, Element::F32, machine::free_memory(), out)
+        self.run_on(&Core, Element::F32, memory::free(), out)
     }
 
     /// Times `target`, which has so much memory.
@@ -279,16 +290,18 @@ impl Calibrate {
         };
         // Kernels take up to two shares, each of the two checks half a one, each link half a one.
         let halves = 6 + self.kinds().len();
-        Ok(Rule { time: 2 * all / u32::try_from(halves).unwrap_or(u32::MAX), ..rule })
+        let rise = if self.device == Device::Cuda { RISE } else { Duration::ZERO };
+        Ok(Rule { time: 2 * all / u32::try_from(halves).unwrap_or(u32::MAX), rise, ..rule })
     }
 
     /// How many compute beside the one that is timed.
     fn neighbours(&self) -> Result<usize, Error> {
+        let parts = self.partition.unwrap_or(1).max(1);
         match self.workers {
-            2.. if self.device == Device::Cuda => {
-                let message =
-                    "--workers is for --device cpu: stages on a GPU have parts of their own";
-                Err(Error::question(message).with_help("--partition times one of several parts"))
+            workers if self.device == Device::Cuda && workers > parts => {
+                let message = format!("--workers {workers}: the GPU is in {parts} parts");
+                let cure = format!("add --partition {workers}: each works on a part of its own");
+                Err(Error::question(message).with_help(cure))
             }
             1..=MAX_WORKERS => Ok(self.workers - 1),
             _ => {
@@ -326,9 +339,9 @@ impl Calibrate {
         interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
         let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
         let core = || Ok(Cpu::<f32>::new());
-        let company = Company::new(neighbours, core, shape, pinned)?;
+        let company = Company::new(neighbours, target.neighbours(), shape, pinned)?;
         let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;
-        // Links are timed without: a stage that waits for a value leaves its core idle.
+        // Links are timed without: a stage that waits for a value leaves its core or part idle.
         drop(company);
         let half = Rule { time: rule.time / 2, ..*rule };
         let empty = times.nothing.median().0;
@@ -359,7 +372,7 @@ impl Calibrate {
             optimizer,
             links,
         };
-        let company = Company::new(neighbours, core, shape, pinned)?;
+        let company = Company::new(neighbours, target.neighbours(), shape, pinned)?;
         let checks = checks(target, &profile, &half, &bar)?;
         drop(company);
         bar.finish_and_clear();

@@ -9,10 +9,15 @@ use pipeline::Bytes;
 /// What is timed.
 pub trait Target {
     /// Its kernels.
-    type Ops: Ops;
+    type Ops: Ops + 'static;
 
     /// Kernels of one stage.
     fn ops(&self) -> Result<Self::Ops, DeviceError>;
+
+    /// Kernels of the stages that compute beside it, by their number from 0.
+    fn neighbours(
+        &self,
+    ) -> impl Fn(usize) -> Result<Self::Ops, DeviceError> + Clone + Send + 'static;
 
     /// Rows and columns of the product that shows what it does at its best.
     fn peak(&self) -> usize;
@@ -39,6 +44,12 @@ impl Target for Core {
 
     fn ops(&self) -> Result<Cpu<f32>, DeviceError> {
         Ok(Cpu::new())
+    }
+
+    fn neighbours(
+        &self,
+    ) -> impl Fn(usize) -> Result<Cpu<f32>, DeviceError> + Clone + Send + 'static {
+        |_| Ok(Cpu::new())
     }
 
     fn peak(&self) -> usize {

@@ -14,15 +14,16 @@ use super::kinds::Links;
 use super::model::Watched;
 use super::run::{F32_TOLERANCE, Joins, Outcome, Task};
 use crate::error::Error;
-use crate::gpus::{ElementKind, available};
+use crate::gpus::{ElementKind, QUEUES, available};
 
 /// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
 /// bits, every rounding is off by up to 2^-9, and a dozen lie on the way through a layer.
 const BF16_TOLERANCE: f64 = 5e-2;
 
-/// Stages on one GPU from which its streams share the driver's queues unless it is told to have more.
-const QUEUES: usize = 8;
-const MORE_QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+/// The queues that the driver has to a GPU where its variable is `told`: 8 by itself.
+fn queues(told: Option<&str>) -> usize {
+    told.and_then(|told| told.trim().parse().ok()).unwrap_or(8)
+}
 
 /// Where launchers say which of the processes of a machine this is.
 const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
@@ -31,6 +32,8 @@ const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_
 pub struct Gpus {
     infos: Vec<DeviceInfo>,
     element: ElementKind,
+    /// Whether stages may share all of a GPU that cannot be cut into parts.
+    may_share: bool,
 }
 
 /// The kernels of every stage, and what is to be said of them.
@@ -61,7 +64,13 @@ impl Gpus {
     /// # Errors
     /// What is missing, with its cure.
     pub fn find(execute: &Execute) -> Result<Self, Error> {
-        Ok(Self { infos: available(&execute.gpus)?, element: execute.element() })
+        let infos = available(&execute.gpus)?;
+        Ok(Self { infos, element: execute.element(), may_share: execute.shared })
+    }
+
+    /// The most of `stages` stages that are on one GPU.
+    pub fn side_by_side(&self, stages: usize) -> usize {
+        deal(stages, self.infos.len()).into_iter().max().unwrap_or(1)
     }
 
     /// What the first of them is called.
@@ -99,8 +108,8 @@ impl Gpus {
         let mut bench = Bench { stages: Vec::new(), device: String::new(), notes: Vec::new() };
         let mut names: Vec<String> = Vec::new();
         for (info, count) in self.infos.iter().zip(deal(stages, self.infos.len())) {
-            let (kernels, sharing) =
-                split::<E>(info.ordinal, count).map_err(|error| task.refuse(&error))?;
+            let (kernels, sharing) = split::<E>(info.ordinal, count, self.may_share)
+                .map_err(|error| uncut(task, &error, count))?;
             bench.stages.extend(kernels.into_iter().map(|one| Mutex::new(Some(one))));
             names.push(format!("GPU {}: {}", info.ordinal, seating(info, count, &sharing)));
             bench.notes.extend(warning(info, count, &sharing));
@@ -151,6 +160,18 @@ impl<E: Element> Joins for Cuda<E> {
     }
 }
 
+/// A GPU that has no parts for `count` stages, or another `error` of it.
+fn uncut(task: &Task, error: &DeviceError, count: usize) -> Error {
+    let refused = task.refuse(error);
+    match error {
+        DeviceError::Call { .. } => refused.with_help(format!(
+            "put fewer stages on a GPU; with --shared they share all of it, and the bubble is not \
+             that of {count} devices"
+        )),
+        _ => refused,
+    }
+}
+
 /// How `count` stages sit on a GPU, in words.
 fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
     let DeviceInfo { name, multiprocessors: all, .. } = info;
@@ -159,25 +180,26 @@ fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
         Sharing::Partitioned { multiprocessors } => {
             format!("{name}, {count} stages on {multiprocessors} of {all} multiprocessors each")
         }
-        Sharing::Shared { .. } => format!("{name}, {count} stages share {all} multiprocessors"),
+        Sharing::Shared => format!("{name}, {count} stages share {all} multiprocessors"),
     }
 }
 
 /// What makes the times of `count` stages on a GPU less than they seem.
 fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Sharing::Shared { why } = sharing {
+    if *sharing == Sharing::Shared {
         warnings.push(format!(
             "the stages on GPU {} have no multiprocessors of their own: passes that run at a time \
-             slow each other, and the bubble is not that of {count} devices ({why})",
+             slow each other, and the bubble is not that of {count} devices",
             info.ordinal
         ));
     }
     // A stage has a stream for kernels and one for what comes and goes.
-    if 2 * count > QUEUES && std::env::var_os(MORE_QUEUES).is_none() {
+    let queues = queues(std::env::var(QUEUES).ok().as_deref());
+    if 2 * count > queues {
         warnings.push(format!(
-            "{count} stages on GPU {} have more streams than the driver has queues: set \
-             {MORE_QUEUES}=32, or they may wait for each other",
+            "{count} stages on GPU {} have more streams than the driver has queues, {queues}: set \
+             {QUEUES}=32, or they may wait for each other",
             info.ordinal
         ));
     }
@@ -199,6 +221,11 @@ mod tests {
             assert_eq!(counts.iter().sum::<usize>(), stages);
             assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1);
         }
+    }
+
+    #[test]
+    fn the_driver_has_as_many_queues_as_it_is_told() {
+        assert_eq!([None, Some("32"), Some(" 1 "), Some("x")].map(queues), [8, 32, 1, 8]);
     }
 
     #[test]

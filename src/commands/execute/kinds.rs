@@ -10,6 +10,7 @@ pub enum DeviceKind {
     /// A GPT, on the cores of this machine
     Cpu,
     /// A GPT, on GPUs
+    #[value(alias = "gpu")]
     Cuda,
 }
 

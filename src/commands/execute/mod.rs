@@ -4,6 +4,7 @@
 mod gpus;
 mod kinds;
 mod model;
+mod passes;
 mod processes;
 mod question;
 mod report;
@@ -25,6 +26,7 @@ use crate::draw::trace::{self, Trace};
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
+use crate::help;
 use crate::interrupt;
 use crate::outcome::{Outcome, title};
 use crate::progress;
@@ -44,8 +46,8 @@ Examples:
   A small GPT trained on this CPU, and the result held against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
-  The same on the GPUs here, bf16; stages that share a GPU get multiprocessors of their own:
-    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \
+  The same on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
+    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
@@ -75,7 +77,7 @@ rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 
 /// Run schedules on real devices: measured bubble beside the simulated one
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Execute {
     #[command(flatten)]
     asked: Asked,
@@ -132,6 +134,10 @@ pub struct Execute {
     /// GPUs to run on, in this order: stages are dealt to them block by block (cuda) [default: all]
     #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
     gpus: Vec<usize>,
+    /// Let the stages of a GPU share all of it where it cannot be cut into a part for each; the bubble
+    /// is then not that of as many devices (cuda)
+    #[arg(long, help_heading = RUN)]
+    shared: bool,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -139,6 +145,10 @@ pub struct Execute {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
+    /// Write how long passes took, by how many stages were at work meanwhile: a tenth of them at most,
+    /// half, and nine tenths
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    passes: Option<PathBuf>,
     /// Write the measured timeline for `debubble compare`; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     #[arg(value_parser = files::output)]
@@ -173,6 +183,11 @@ struct Results<'a> {
 }
 
 impl Execute {
+    /// Whether it computes on GPUs.
+    pub fn is_for_gpus(&self) -> bool {
+        self.device == DeviceKind::Cuda
+    }
+
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         self.check_flags()?;
@@ -197,6 +212,8 @@ impl Execute {
                 return Err(Error::question(message));
             }
             jobs.iter().try_for_each(|job| self.try_out(job, None))?;
+            // The process of the first stage shows how far they are.
+            let _shown = progress::hidden();
             return processes::supervise(stages, jobs.len());
         }
         processes::hold_lifeline();
@@ -231,7 +248,10 @@ impl Execute {
         if matches!(place, Place::Threads) {
             interrupt::listen();
         }
-        let bar = progress::bar(jobs.len(), "runs");
+        let bar = match place.answers() {
+            true => progress::bar(jobs.len(), "runs"),
+            false => progress::hidden(),
+        };
         let mut ran = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
             if !ran.is_empty() && interrupt::asked() {
@@ -244,7 +264,7 @@ impl Execute {
             if let Some(measured) = came.measured {
                 let device = came.device.as_deref().unwrap_or(self.device_name());
                 let device = format!("{device}, {}", place.name(self.links()));
-                ran.push(self.outcome((job, device), measured, came.check, notes)?);
+                ran.push(self.outcome((job, device), measured, (came.check, gpus), notes)?);
             }
             bar.inc(1);
         }
@@ -267,7 +287,7 @@ impl Execute {
         &self,
         (job, device): (Job, String),
         measured: executor::Measured,
-        check: Option<report::Check>,
+        (check, gpus): (Option<report::Check>, Option<&Gpus>),
         notes: &mut Notes,
     ) -> Result<Ran, Error> {
         let Job { mut case, has_times, neighbours, .. } = job;
@@ -290,12 +310,18 @@ impl Execute {
         if let Some(text) = report::left_out(measured.skipped) {
             notes.add(&text, &case.name);
         }
-        if let Some(neighbours) = neighbours.filter(|&one| one + 1 != stages.min(cores) as u64) {
+        let at_once = gpus.map_or(stages.min(cores), |gpus| gpus.side_by_side(stages));
+        if let Some(neighbours) = neighbours.filter(|&one| one + 1 != at_once as u64) {
+            let parts =
+                if gpus.is_some() { format!("--partition {at_once} ") } else { String::new() };
             let text = format!(
                 "the profile was measured with {neighbours} workers beside the one that was timed, \
-                 but {stages} stages run: `debubble calibrate --workers {}` meets what they do",
-                stages.min(cores)
+                 but {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what \
+                 they do"
             );
+            notes.add(&text, &case.name);
+        }
+        if let Some(text) = report::allocated(measured.allocations) {
             notes.add(&text, &case.name);
         }
         let excess = question::excess(&case, &measured.steps);
@@ -320,6 +346,7 @@ impl Execute {
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
+            allocations: measured.allocations,
             check,
         })
     }
@@ -364,6 +391,9 @@ impl Execute {
     fn write_files(&self, ran: &[Ran]) -> Result<(), Error> {
         if let Some(path) = &self.csv {
             files::write(path, report::csv(ran)?)?;
+        }
+        if let Some(path) = &self.passes {
+            files::write(path, passes::csv(ran)?)?;
         }
         if let (Some(path), [one]) = (&self.timeline, ran) {
             timelines::write(path, &one.measured)?;

@@ -204,6 +204,10 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.device_times(epoch)
     }
 
+    fn allocations(&self) -> u64 {
+        self.gpt.allocations()
+    }
+
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.gpt.forget()
     }

@@ -20,6 +20,11 @@ impl Gpus {
     }
 
     /// Not to be called, since there is none.
+    pub fn side_by_side(&self, _: usize) -> usize {
+        match *self {}
+    }
+
+    /// Not to be called, since there is none.
     pub fn train(&self, _: &Task) -> Result<Outcome, Error> {
         match *self {}
     }

@@ -276,7 +276,11 @@ impl Execute {
             let message = "--pin: the system does not let threads be kept on cores";
             return Err(Error::question(message).with_help("leave --pin out"));
         }
-        let of_gpus = [("--element", self.element.is_some()), ("--gpus", !self.gpus.is_empty())];
+        let of_gpus = [
+            ("--element", self.element.is_some()),
+            ("--gpus", !self.gpus.is_empty()),
+            ("--shared", self.shared),
+        ];
         if let Some(flag) = given(&of_gpus).filter(|_| self.device != DeviceKind::Cuda) {
             let message = format!("{flag} is for --device cuda: the CPU computes in f32");
             return Err(Error::question(message));

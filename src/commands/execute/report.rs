@@ -20,6 +20,8 @@ pub struct Ran {
     pub rollbacks: u32,
     /// In how many steps weights were left as they were.
     pub skipped: u32,
+    /// Allocations in the steps measured that can hold up a device.
+    pub allocations: u64,
     /// What the comparison with the serial reference came to, if that was asked.
     pub check: Option<Check>,
 }
@@ -96,6 +98,16 @@ pub fn left_out(updates: u32) -> Option<String> {
         format!(
             "{updates} update{s} {were} left out for a NaN or an infinity in the gradients: lower \
              --learning-rate"
+        )
+    })
+}
+
+/// What is to be said of allocations in steps that were measured, if there were any.
+pub fn allocated(allocations: u64) -> Option<String> {
+    (allocations > 0).then(|| {
+        format!(
+            "memory was allocated in measured steps, {allocations} times, which can hold up all of a \
+             GPU: raise --warm-up"
         )
     })
 }
@@ -206,6 +218,8 @@ struct Measured<'a> {
     steps: Vec<JsonStep>,
     rollbacks: u32,
     skipped: u32,
+    /// Allocations in the steps measured that can hold up a device.
+    allocations: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<Check>,
 }
@@ -247,6 +261,7 @@ impl<'a> From<&'a Ran> for Json<'a> {
                 steps: one.measured.steps.iter().map(JsonStep::from).collect(),
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
+                allocations: one.allocations,
                 check: one.check,
             },
         }

@@ -1,6 +1,6 @@
 //! The sizes of the model that a run trains, and whether it fits the machine.
 
-use calibrate::{Profile, machine};
+use calibrate::Profile;
 use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
 
@@ -9,6 +9,7 @@ use super::kinds::{Against, DeviceKind};
 use super::question::Job;
 use crate::error::Error;
 use crate::keys::Keys;
+use crate::memory;
 use crate::outcome::named;
 
 /// Bytes of an element of a core.
@@ -81,7 +82,7 @@ impl Sizes {
 /// Checks that the stages of `job` that this machine runs, `stage` or all of them, have room in its
 /// memory, and so has the reference they are held against.
 pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Result<(), Error> {
-    let (Some(model), Some(free)) = (job.model, machine::free_memory()) else { return Ok(()) };
+    let (Some(model), Some(free)) = (job.model, memory::free()) else { return Ok(()) };
     let fault = |error: ModelError| named(&job.case, &error);
     let needs = executor::needs(model, &job.case.schedule, F32_BYTES, Undo::default());
     let needs = needs.map_err(fault)?;

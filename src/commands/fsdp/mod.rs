@@ -3,7 +3,7 @@
 mod keys;
 mod pictures;
 mod rows;
-mod syntax;
+pub(crate) mod syntax;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use self::rows::{BASELINE, Json, Row};
 use super::{OUTPUT, note, print_json};
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::interrupt;
 use crate::progress;
 
@@ -46,7 +47,7 @@ set.";
 
 /// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Fsdp {
     #[command(flatten)]
     keys: Keys,
@@ -96,6 +97,22 @@ impl Fsdp {
         Ok(write!(out, "{}", rows::table(&rows))?)
     }
 
+    /// Says before minibatches are packed if that takes minutes.
+    fn foretell(&self, settings: &[Setting]) {
+        // Packing goes through all devices for every sample.
+        const PAIRS_PER_SECOND: u64 = 6_000_000;
+        let pairs = |setting: &Setting| {
+            let devices = setting.devices as u128;
+            devices * devices * u128::from(setting.minibatch_size)
+        };
+        let minibatches = self.keys.minibatches();
+        let all: u128 = settings.iter().map(pairs).sum();
+        let all = all.saturating_mul(u128::from(minibatches));
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let what = format!("{} settings of {minibatches} minibatches", settings.len());
+        progress::foretell(all, PAIRS_PER_SECOND * cores, &what);
+    }
+
     fn rows(&self, settings: &[Setting]) -> Result<Vec<Row>, Error> {
         let ways = self.keys.ways();
         let mut asked = ways.clone();
@@ -104,6 +121,7 @@ impl Fsdp {
             .len()
             .saturating_mul(usize::try_from(self.keys.minibatches()).unwrap_or(usize::MAX));
         interrupt::listen();
+        self.foretell(settings);
         let bar = progress::bar(steps, "minibatches");
         let mut rows = Vec::new();
         for setting in settings {

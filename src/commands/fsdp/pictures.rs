@@ -6,7 +6,7 @@ use pipeline::Timeline;
 use super::keys::Setting;
 use super::rows::Row;
 use crate::draw::gantt::{self, Chart};
-use crate::draw::plot::lines::{self, LineChart, Panel};
+use crate::draw::plot::lines::{self, Dot, LineChart, Panel};
 use crate::error::Error;
 
 /// The most layers that a picture shows.
@@ -28,11 +28,11 @@ pub(super) fn bubbles(rows: &[Row]) -> Result<String, Error> {
     let panel = |&(devices, max_tokens): &(usize, u64)| {
         let curve = |series: &String| {
             let own = rows.iter().filter(|row| place(row) == (devices, max_tokens));
-            let mut points: Vec<(f64, f64)> = own
+            let mut points: Vec<Dot> = own
                 .filter(|row| name(row) == *series)
-                .map(|row| (axis(row.minibatch_size), row.bubble_rate))
+                .map(|row| Dot::new(axis(row.minibatch_size), row.bubble_rate))
                 .collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
             points
         };
         Panel {
@@ -45,6 +45,7 @@ pub(super) fn bubbles(rows: &[Row]) -> Result<String, Error> {
         title: "Bubble rate over the minibatch size".to_owned(),
         x_label: "samples of a minibatch per device".to_owned(),
         y_label: "bubble rate".to_owned(),
+        beside: String::new(),
         columns: panels.len().clamp(1, 3),
         same_scale: true,
         panels,

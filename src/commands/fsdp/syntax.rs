@@ -12,7 +12,7 @@ use crate::files;
 
 /// A text that says nothing about lengths or costs.
 #[derive(Debug, Error)]
-pub(super) enum SyntaxError {
+pub(crate) enum SyntaxError {
     #[error(
         "`{0}` is no distribution: write uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, \
          longtail:LEAST-MOST:INDEX, file:FILE or in-order:FILE"
@@ -35,7 +35,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 /// Where lengths come from.
 #[derive(Clone, Debug)]
-pub(super) enum LengthsKey {
+pub(crate) enum LengthsKey {
     Known(Lengths),
     /// One of those in a file, each as likely as the others.
     File(PathBuf),
@@ -45,7 +45,7 @@ pub(super) enum LengthsKey {
 
 impl LengthsKey {
     /// The lengths; reads their file.
-    pub(super) fn read(&self) -> Result<Lengths, Error> {
+    pub(crate) fn read(&self) -> Result<Lengths, Error> {
         let made = match self {
             Self::Known(lengths) => return Ok(lengths.clone()),
             Self::File(path) => Lengths::drawn_from(read(path)?),

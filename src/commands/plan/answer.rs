@@ -9,6 +9,7 @@ use plan::{
 use super::question::{Paid, Question};
 use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
+use crate::front::{Candidate, standings};
 use crate::{interrupt, progress};
 
 /// Seconds of a day.
@@ -115,6 +116,7 @@ impl Question {
         });
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
+        progress::foretell(all as u128, 5_000, &format!("{all} set-ups"));
         let bar = progress::bar(all, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for (cluster, setups) in self.clusters.iter().zip(&setups) {
@@ -184,7 +186,7 @@ impl Question {
 
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
-        Kind::of(&self.model, &finalist.costed().setup, cluster)
+        Kind::of(&self.ground(cluster), &finalist.costed().setup)
     }
 
     /// All that is asked of one set-up.
@@ -372,12 +374,10 @@ pub fn told_apart(one: &Plan, other: &Plan) -> f64 {
 }
 
 fn mark_front(plans: &mut [Plan]) {
-    let points: Vec<(f64, f64)> = plans.iter().map(|plan| (plan.days, plan.dollars)).collect();
-    for (plan, own) in plans.iter_mut().zip(&points) {
-        let beaten = |other: &(f64, f64)| {
-            other.0 <= own.0 && other.1 <= own.1 && (other.0 < own.0 || other.1 < own.1)
-        };
-        plan.on_front = !points.iter().any(beaten);
+    let candidate = |plan: &Plan| Candidate::new((plan.days, plan.dollars), None);
+    let all: Vec<Candidate> = plans.iter().map(candidate).collect();
+    for (plan, standing) in plans.iter_mut().zip(standings(&all)) {
+        plan.on_front = standing.is_on_front();
     }
 }
 

@@ -2,11 +2,12 @@
 //! costs.
 
 mod answer;
+mod assumptions;
 mod config;
 mod export;
 mod levers;
-mod machines;
-mod question;
+pub(crate) mod machines;
+pub(crate) mod question;
 mod report;
 mod tables;
 mod validate;
@@ -25,7 +26,7 @@ use self::validate::Options;
 use self::validate::error_bar::ErrorBar;
 use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
-use crate::{files, interrupt};
+use crate::{files, help, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,7 @@ the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Plan {
     /// The question; with --validate, files or folders of measurements
     #[arg(value_name = "PLAN.toml|MEASURED..")]
@@ -97,6 +98,8 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// What the plans leave out, a sentence each.
+    assumptions: Vec<&'static str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -128,7 +131,8 @@ impl Plan {
         }
         let [path] = &self.paths[..] else {
             let message = "a plan takes one question: name a PLAN.toml";
-            return Err(Error::question(message).with_help("see scenarios/plan/ for some"));
+            let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
+            return Err(Error::question(message).with_help(cure));
         };
         let question = question::read(path)?;
         interrupt::listen();
@@ -183,6 +187,7 @@ fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> 
         model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         errors: &answer.bars,
+        assumptions: assumptions::of(question, answer),
         interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),

@@ -4,15 +4,16 @@ use super::answer::{Answer, Plan};
 use super::levers::Lever;
 use super::question::Question;
 use super::validate::error_bar::ErrorBar;
-use super::{export, tables};
+use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::Standing;
 
 /// Days against dollars: a point for each plan, named by its cluster.
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
-    let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut points: Vec<Vec<Mark>> = Vec::new();
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
     let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
@@ -24,7 +25,8 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
             points.push(Vec::new());
             series.len() - 1
         });
-        points[at].push((plan.days, plan.dollars / unit.0));
+        let standing = if plan.on_front { Standing::OnFront } else { Standing::Beaten };
+        points[at].push(Mark { x: plan.days, y: plan.dollars / unit.0, standing });
     }
     Ok(scatter::svg(&Scatter {
         title: question.title.clone(),
@@ -34,6 +36,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
         series,
         columns: 1,
         named: true,
+        not_compared: String::new(),
         panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
     })?)
 }
@@ -62,7 +65,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
         let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
         page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
-    page += &format!("<p>{}</p>\n", escape(&tables::model(question).join("\n")));
+    for line in tables::model(question) {
+        page += &format!("<p>{}</p>\n", escape(&line));
+    }
     let plans = || answer.plans.iter();
     page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
     let memory = plans().map(|plan| tables::memory(question, plan));
@@ -74,6 +79,9 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
     let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
+    let left_out = assumptions::of(question, answer).into_iter();
+    let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     page += &format!("<pre>{}\n", escape(&bars.join("\n")));
     page += &format!("{}\n", escape(&tables::room(question)));
     page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));

@@ -7,6 +7,7 @@ use plan::{Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
 use super::answer::{Answer, Plan, seconds, told_apart};
+use super::assumptions;
 use super::levers::Lever;
 use super::question::Question;
 use crate::error::Error;
@@ -359,6 +360,10 @@ pub fn print(
         writeln!(out, "{}", bar.source())?;
     }
     writeln!(out, "{}", room(question))?;
+    writeln!(out, "what these answers leave out:")?;
+    for line in assumptions::of(question, answer) {
+        writeln!(out, "- {line}")?;
+    }
     writeln!(out, "{DEFINITIONS}")?;
     Ok(())
 }

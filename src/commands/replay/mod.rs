@@ -17,7 +17,10 @@ use crate::accuracy;
 use crate::error::Error;
 use crate::files;
 use crate::format;
+use crate::help;
 use crate::interrupt;
+use crate::kinds::{self, Kind};
+use crate::memory;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +43,7 @@ arrived, and, on a link whose transfers are not in the trace, the shortest hop s
 
 /// Predict the steps of a real run from its durations, and what they would have been
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Replay {
     /// Trace of the run: Parquet, or trace events in JSON
     #[arg(value_name = "TRACE")]
@@ -86,6 +89,8 @@ struct Questions {
 
 /// The largest trace, in bytes.
 const MAX_TRACE: u64 = 2 << 30;
+/// The largest file that is looked at for what else it may be.
+const MAX_TEXT: u64 = 16 << 20;
 
 #[derive(Serialize)]
 struct Json {
@@ -153,9 +158,20 @@ impl Replay {
         }
     }
 
+    /// `error`, unless the trace is a file of another kind.
+    fn misplaced(&self, error: Error) -> Error {
+        match files::read_text(&self.trace, MAX_TEXT) {
+            Ok(text) => kinds::misplaced(&self.trace, &text, &[Kind::Trace], error),
+            Err(_) => error,
+        }
+    }
+
     fn read(&self) -> Result<Run, Error> {
         let wrong = |fault| Error::Trace { path: self.trace.clone(), fault };
-        let trace = traces::read(files::read_bytes(&self.trace, MAX_TRACE)?).map_err(wrong)?;
+        let content = files::read_bytes(&self.trace, MAX_TRACE)?;
+        let free = memory::free().unwrap_or(u64::MAX);
+        let trace = traces::read_within(content, free);
+        let trace = trace.map_err(|fault| self.misplaced(wrong(fault)))?;
         let skipped = trace.skipped;
         if trace.operations.is_empty() {
             return Err(wrong(TraceError::Nothing { skipped }));

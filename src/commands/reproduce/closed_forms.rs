@@ -4,7 +4,7 @@ use pipeline::closed_form::Uniform;
 use pipeline::{Bytes, Nanos};
 use sim::Replay;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check};
 use super::sources::Sources;
 use super::{Reproduced, Table};
 use crate::error::Error;
@@ -50,7 +50,7 @@ fn cells_of(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Vec<C
             published: exact(published),
             regenerated: None,
             ours: exact(ours),
-            matches: published == ours,
+            check: Check::of(published == ours),
             corrected: None,
             digits: 0,
         })
@@ -111,7 +111,7 @@ fn text(scenario: &Scenario, cells: &[Cell]) -> String {
         };
         let show = |what: &str, unit: &str| {
             find(what).map_or("-".to_owned(), |cell| {
-                let sign = if cell.matches { '=' } else { '!' };
+                let sign = cell.check.sign();
                 format!("{} {sign} {} {unit}", cell.published, cell.ours)
             })
         };

@@ -8,7 +8,7 @@ use pipeline::{Bytes, Costs, Family, Fault, Limit, Nanos, PassTimes, Problem, Sh
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check};
 use super::fig9::error_in;
 use super::sources::Sources;
 use super::{Reproduced, Table};
@@ -69,7 +69,7 @@ fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Error> {
         published: exact(published),
         regenerated: None,
         ours: exact(ours),
-        matches: published == ours,
+        check: Check::of(published == ours),
         corrected: None,
         digits: 0,
     };
@@ -106,7 +106,7 @@ fn exact(number: u64) -> f64 {
 fn text_of(cells: &[Cell]) -> String {
     let rows = cells.chunks(2).map(|pair| {
         let show = |cell: &Cell| {
-            let sign = if cell.matches { '=' } else { '!' };
+            let sign = cell.check.sign();
             format!("{} {sign} {}", cell.published, cell.ours)
         };
         std::iter::once(pair[0].row.clone()).chain(pair.iter().map(show)).collect()

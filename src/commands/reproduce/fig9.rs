@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check, Count};
 use super::sources::Sources;
 use super::{Reproduced, Table};
 use crate::error::Error;
@@ -103,7 +103,7 @@ fn cell(
         published,
         regenerated: None,
         ours,
-        matches: (ours - published).abs() < TOLERANCE,
+        check: Check::of((ours - published).abs() < TOLERANCE),
         corrected: None,
         digits: figure.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
     })
@@ -144,12 +144,11 @@ fn summary(scenario: &Scenario, cells: &[Cell]) -> String {
         for limit in &shown {
             let point = points.iter().find(|(at, _)| at == limit);
             row.push(point.map_or(String::new(), |(_, cell)| {
-                let sign = if cell.matches { '=' } else { '!' };
+                let sign = cell.check.sign();
                 format!("{:.6} {sign} {:.6}", cell.published, cell.ours)
             }));
         }
-        let matched = points.iter().filter(|(_, cell)| cell.matches).count();
-        row.push(format!("{matched} of {}", points.len()));
+        row.push(Count::of(points.iter().map(|(_, cell)| *cell)).to_string());
         row
     });
     let header: Vec<&str> = header.iter().map(String::as_str).collect();

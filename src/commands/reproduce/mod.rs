@@ -20,30 +20,35 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use self::cell::{BESIDE, Cell};
+use self::cell::{Cell, Check, Count};
 use self::sources::Sources;
 use super::{Verdict, note, print_json};
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::interrupt;
 
 const EXAMPLES: &str = "\
 Examples:
-  debubble reproduce                       # everything, into results/
-  debubble reproduce table5 table8 --check # exit code 1 if a cell differs
-  debubble reproduce fig9 --json --no-files
-  debubble reproduce table5 table8 --beyond --effort 20   # better than published, and how far from best
+  Everything, into results/:
+    debubble reproduce
+  Exit code 1 if a cell differs:
+    debubble reproduce table5 table8 --check
+  For machines:
+    debubble reproduce fig9 --json --no-files
+  Better than published, and how far from the best:
+    debubble reproduce table5 table8 --beyond --effort 20
 
 A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
 was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
 The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it (times),
 3 % (memory, from bytes) or 10 % (gains, from FLOPs alone); peaks and rankings must be the same. Those
 of `odc` match to every digit of what ODC's packing code gives when it is run again. Those of `offload`
-that stand beside measured figures match within 10 %, and are not checked.";
+that stand beside measured figures are not checked: they neither match nor miss, `match` is null.";
 
 /// Print published tables beside ours, cell by cell
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Reproduce {
     /// Which tables
     #[arg(value_name = "TABLE", default_value = ALL, value_parser = table_names())]
@@ -266,14 +271,17 @@ fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Error> {
 fn verdict(reproduced: &[Reproduced], check: bool) -> Verdict {
     let mut missed = false;
     for Reproduced { table, cells, .. } in reproduced {
-        let checked: Vec<&Cell> = cells.iter().filter(|cell| cell.convention != BESIDE).collect();
-        let misses: Vec<&&Cell> = checked.iter().filter(|cell| !cell.matches).collect();
-        missed |= !misses.is_empty() || checked.is_empty();
-        for cell in &misses {
+        let count = Count::of(cells);
+        missed |= count.missed > 0 || count.checked() == 0;
+        for cell in cells.iter().filter(|cell| cell.check == Check::Missed) {
             note(&format!("{}: miss: {cell}", table.name()));
         }
-        let matched = checked.len() - misses.len();
-        note(&format!("{}: {matched} of {} cells match", table.name(), checked.len()));
+        let not_checked = match count.not_checked {
+            0 => String::new(),
+            more => format!("; {more} more stand beside measured figures and are not checked"),
+        };
+        let (matched, checked) = (count.matched, count.checked());
+        note(&format!("{}: {matched} of {checked} cells match{not_checked}", table.name()));
     }
     if missed && check { Verdict::Missed } else { Verdict::Done }
 }

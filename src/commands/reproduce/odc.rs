@@ -7,7 +7,7 @@ use pipeline::Nanos;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check, Count};
 use super::fig9::error_in;
 use super::sources::Sources;
 use super::{Reproduced, Table};
@@ -198,7 +198,7 @@ impl Figures {
             published,
             regenerated: None,
             ours,
-            matches: (ours - published).abs() <= tolerance,
+            check: Check::of((ours - published).abs() <= tolerance),
             corrected: None,
             digits: text.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
         })
@@ -221,15 +221,14 @@ fn row(figures: &Figures, cells: &[Cell]) -> Vec<String> {
     let show = |column: &str| {
         let cell = cells.iter().find(|cell| cell.column == column);
         cell.map_or("deadlock".to_owned(), |cell| {
-            let sign = if cell.matches { '=' } else { '!' };
+            let sign = cell.check.sign();
             format!("{} {sign} {}", cell.printed(cell.published), cell.printed(cell.ours))
         })
     };
     let columns =
         ["step, collectives", "step, on-demand", "bubble, collectives", "bubble, on-demand"];
-    let matched = cells.iter().filter(|cell| cell.matches).count();
     let mut row = vec![figures.row()];
     row.extend(columns.map(show));
-    row.push(format!("{matched} of {}", cells.len()));
+    row.push(Count::of(cells).to_string());
     row
 }

@@ -5,7 +5,7 @@ use pipeline::Limit;
 use super::cell::Cell;
 use super::{Reproduced, Table, fig9};
 use crate::draw::plot::bars::{self, Bar, BarChart, BarGroup};
-use crate::draw::plot::lines::{self, LineChart, Panel};
+use crate::draw::plot::lines::{self, Dot, LineChart, Panel};
 use crate::error::Error;
 
 /// The picture of a table, if it is one that makes a picture.
@@ -42,12 +42,16 @@ fn bars(title: &str, cells: &[Cell]) -> BarChart {
     }
 }
 
-/// A panel per setting, a curve per method.
+/// A panel per setting, a curve per method, the published rate as a dot at each point.
 fn curves(title: &str, cells: &[Cell]) -> LineChart {
     let panel = |setting: &str| {
         let curve = |method: &str| {
             let points = fig9::series(cells, setting, method).into_iter();
-            points.map(|(limit, cell)| (multiple(limit), cell.ours)).collect()
+            let dot = |(limit, cell): (Limit, &Cell)| Dot {
+                beside: Some(cell.published),
+                ..Dot::new(multiple(limit), cell.ours)
+            };
+            points.map(dot).collect()
         };
         Panel { title: setting.to_owned(), series: fig9::METHODS.map(curve).into() }
     };
@@ -56,6 +60,7 @@ fn curves(title: &str, cells: &[Cell]) -> LineChart {
         x_label: "memory limit, in p M_B".to_owned(),
         y_label: "bubble rate".to_owned(),
         series: fig9::METHODS.map(str::to_owned).into(),
+        beside: "published".to_owned(),
         columns: 3,
         same_scale: true,
         panels: fig9::settings(cells).into_iter().map(panel).collect(),

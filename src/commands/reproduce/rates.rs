@@ -4,7 +4,7 @@ use pipeline::{Metrics, Nanos};
 use rayon::prelude::*;
 use sim::Replay;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check};
 use super::sources::Sources;
 use super::{Reproduced, Table};
 use crate::error::Error;
@@ -66,7 +66,7 @@ fn cell(
         published,
         regenerated,
         ours,
-        matches,
+        check: Check::of(matches),
         corrected,
         digits,
     }))
@@ -125,7 +125,7 @@ impl Column<'_> {
         if self.corrected {
             return cell.corrected.map_or(String::new(), |rate| cell.printed(rate));
         }
-        let sign = if cell.matches { '=' } else { '!' };
+        let sign = cell.check.sign();
         format!("{} {sign} {}", cell.printed(cell.published), cell.printed(cell.ours))
     }
 }

@@ -2,15 +2,39 @@
 
 use super::report::Row;
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::{Candidate, Standing, standings};
 use crate::question::SEARCHED;
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
 
+/// Marks which orders, found or published, nothing of their setting beats: whatever the limit they
+/// were found under, each has a bubble and a peak of its own.
+pub(super) fn mark(rows: &mut [Row]) {
+    for at in 0..rows.len() {
+        if rows[..at].iter().any(|row| row.setting() == rows[at].setting()) {
+            continue;
+        }
+        let setting = rows[at].setting().map(str::to_owned);
+        let mut of_setting: Vec<&mut Row> =
+            rows[at..].iter_mut().filter(|row| row.setting() == setting.as_deref()).collect();
+        let found = of_setting.iter().map(|row| Candidate::new(row.found_at(), None));
+        let published = of_setting.iter().filter_map(|row| row.published_at());
+        let published = published.map(|at| Candidate::new(at, None));
+        let mut standings = standings(&found.chain(published).collect::<Vec<_>>()).into_iter();
+        for row in &mut of_setting {
+            row.found_standing = standings.next();
+        }
+        for row in of_setting.iter_mut().filter(|row| row.published_at().is_some()) {
+            row.published_standing = standings.next();
+        }
+    }
+}
+
 /// A panel for each setting: the orders found, the best published ones under the same limits, and
-/// the bounds at those limits.
+/// the bounds at those limits, which nobody need reach.
 pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Error> {
     let mut panels: Vec<Panel> = Vec::new();
     for row in rows {
@@ -25,12 +49,15 @@ pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Error> {
                 &mut panels[at]
             }
         };
-        let memory = row.peak() / row.stages() as f64;
-        panel.series[0].push((memory, row.bubble()));
-        if let Some(published) = row.published() {
-            panel.series[1].push((memory, row.rate(published.cost)));
+        let points = [
+            (Some(row.found_at()), row.found_standing),
+            (row.published_at(), row.published_standing),
+            (Some(row.bound_at()), None),
+        ];
+        for (series, (at, standing)) in panel.series.iter_mut().zip(points) {
+            let standing = standing.unwrap_or(Standing::NotCompared);
+            series.extend(at.map(|(x, y)| Mark { x, y, standing }));
         }
-        panel.series[2].push((memory, row.rate(row.bound())));
     }
     if panels.len() > MOST_PANELS {
         let message = format!("--pareto: more than {MOST_PANELS} panels, one for each setting");
@@ -44,6 +71,7 @@ pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Error> {
         series: vec![SEARCHED.to_owned(), "best published".to_owned(), "bound".to_owned()],
         columns: 2,
         named: false,
+        not_compared: "a bound at its limit, not an order".to_owned(),
         panels,
     })?)
 }

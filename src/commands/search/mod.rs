@@ -19,11 +19,12 @@ use super::{Asked, Notes, OUTPUT, note, print_json};
 use crate::draw::gantt;
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::interrupt;
 use crate::keys::Keys;
 use crate::outcome::named;
 use crate::progress;
-use crate::question::{self, SEARCHED, Searched};
+use crate::question::{self, Rule, SEARCHED, Searched};
 use crate::scenario::{Scenario, Setting};
 
 const EXAMPLES: &str = "\
@@ -54,7 +55,7 @@ Ctrl-C ends the search with the best so far; a second one ends the program.
 
 /// Search the best schedule under a memory limit, and say how far any other can be from it
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Search {
     #[command(flatten)]
     asked: Asked,
@@ -149,6 +150,7 @@ impl Search {
         }
         self.note_ignored(&scenario);
         interrupt::listen();
+        self.foretell(&settings);
         let mut rows: Vec<Row> = Vec::new();
         for setting in &settings {
             let mut searched = self.search(&scenario, setting)?;
@@ -159,6 +161,7 @@ impl Search {
             note("interrupted: the best so far, where a search had begun, else the best published");
         }
         report::keep_smaller(&mut rows);
+        front::mark(&mut rows);
         self.write_files(&rows)?;
         if let Some(path) = &self.csv {
             files::write(path, report::csv(&rows)?)?;
@@ -188,6 +191,26 @@ impl Search {
             settings = settings.iter().flat_map(under).collect();
         }
         settings
+    }
+
+    /// Says before the search if it takes minutes.
+    fn foretell(&self, settings: &[Setting]) {
+        // As measured on one core; where the passes are many, more.
+        const PASSES_PER_SECOND: u64 = 30_000;
+        let (effort, searched) = (self.effort.unwrap_or(1), settings.len());
+        let what = format!("{searched} searches of {effort} times the default effort");
+        match self.time_limit {
+            Some(limit) => {
+                let all = u128::from(limit.0) * searched as u128;
+                progress::foretell(all, 1_000_000_000, &format!("{searched} searches of {limit}"));
+            }
+            None => {
+                let rule = Rule::Searched(self.placement());
+                let passes = |setting: &Setting| 3 * u128::from(question::forwards(setting, &rule));
+                let all: u128 = settings.iter().map(passes).sum();
+                progress::foretell(all * u128::from(effort), PASSES_PER_SECOND, &what);
+            }
+        }
     }
 
     fn note_ignored(&self, scenario: &Scenario) {

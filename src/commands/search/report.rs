@@ -10,6 +10,7 @@ use sim::Replay;
 
 use crate::error::Error;
 use crate::format;
+use crate::front::Standing;
 use crate::interrupt;
 use crate::outcome::named;
 use crate::question::Searched;
@@ -26,6 +27,9 @@ pub(super) struct Row {
     cost: Nanos,
     /// What a solver has proved that no order undercuts, if that is more than the search knows.
     proved: Option<Nanos>,
+    /// What becomes of the order found, and of the best published one, in the setting, once marked.
+    pub(super) found_standing: Option<Standing>,
+    pub(super) published_standing: Option<Standing>,
 }
 
 /// The name of what a solver has proved, beside those of the arguments of bounds.
@@ -48,7 +52,17 @@ impl Row {
         let limit =
             limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
         let cost = searched.found.cost;
-        Ok(Self { searched, limit, metrics, peak, cost, proved })
+        let (found_standing, published_standing) = (None, None);
+        Ok(Self {
+            searched,
+            limit,
+            metrics,
+            peak,
+            cost,
+            proved,
+            found_standing,
+            published_standing,
+        })
     }
 
     /// What to write over a drawing of it.
@@ -69,14 +83,38 @@ impl Row {
     }
 
     /// The peak of the stage that holds most, in microbatches of the stage that holds most.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn peak(&self) -> f64 {
-        self.peak.0 as f64 / self.searched.case.microbatch_bytes().0.max(1) as f64
+        self.in_microbatches(self.peak)
     }
 
-    /// Stages of the pipeline.
-    pub(super) fn stages(&self) -> usize {
-        self.searched.instance.shape.stages()
+    #[allow(clippy::cast_precision_loss)]
+    fn in_microbatches(&self, peak: Bytes) -> f64 {
+        peak.0 as f64 / self.searched.case.microbatch_bytes().0.max(1) as f64
+    }
+
+    /// `peak` in multiples of the microbatches that there are stages, and the bubble at `cost`.
+    #[allow(clippy::cast_precision_loss)]
+    fn at(&self, peak: Bytes, cost: Nanos) -> (f64, f64) {
+        let stages = self.searched.instance.shape.stages() as f64;
+        (self.in_microbatches(peak) / stages, self.rate(cost))
+    }
+
+    /// Peak memory and bubble of the order found.
+    pub(super) fn found_at(&self) -> (f64, f64) {
+        self.at(self.peak, self.cost)
+    }
+
+    /// The same of the best published one.
+    pub(super) fn published_at(&self) -> Option<(f64, f64)> {
+        self.published().map(|one| self.at(one.peak, one.cost))
+    }
+
+    /// The largest limit of a stage, or without one the peak of the order found, and the bubble that no
+    /// order under it undercuts.
+    pub(super) fn bound_at(&self) -> (f64, f64) {
+        let limits = self.searched.instance.limits.as_ref();
+        let limit = limits.and_then(|limits| limits.by_stage().iter().max().copied());
+        self.at(limit.unwrap_or(self.peak), self.bound())
     }
 
     /// The setting that is searched, whatever the limit.
@@ -169,9 +207,15 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
     if settings {
         header.insert(0, "setting");
     }
+    let several = |row: &Row| rows.iter().filter(|one| one.setting() == row.setting()).count() > 1;
+    let marked = rows.iter().any(several);
+    if marked {
+        header.push("front");
+    }
     let lines = rows.iter().map(|row| {
         let name = row.setting().unwrap_or_default().to_owned();
-        settings.then_some(name).into_iter().chain(line(row)).collect()
+        let front = marked.then(|| front(row).to_owned());
+        settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
     write!(out, "{}", format::table(&header, lines))?;
     if rows.iter().any(|row| row.proved.is_some()) {
@@ -184,7 +228,18 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
          stages at which it looks\n\
          published: the best of the published schedules that fit, each backward split where it stands"
     )?;
+    if marked {
+        writeln!(
+            out,
+            "front: * where nothing of the setting, found or published, has less bubble or less peak \
+             memory, and no more of the other"
+        )?;
+    }
     Ok(())
+}
+
+fn front(row: &Row) -> &'static str {
+    if row.found_standing.is_some_and(Standing::is_on_front) { "*" } else { "" }
 }
 
 fn line(row: &Row) -> Vec<String> {
@@ -236,6 +291,9 @@ struct Entry {
     published_ns: Option<u64>,
     published_rate: Option<f64>,
     peak_microbatches: f64,
+    on_front: Option<bool>,
+    published_peak_microbatches: Option<f64>,
+    published_on_front: Option<bool>,
 }
 
 impl From<&Row> for Entry {
@@ -266,6 +324,9 @@ impl From<&Row> for Entry {
             published_ns: published.map(|one| one.cost.0),
             published_rate: published.map(|one| row.rate(one.cost)),
             peak_microbatches: row.peak(),
+            on_front: row.found_standing.map(Standing::is_on_front),
+            published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
+            published_on_front: row.published_standing.map(Standing::is_on_front),
         }
     }
 }

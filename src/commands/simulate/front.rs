@@ -5,8 +5,9 @@ use pipeline::Limits;
 
 use super::ask::Answers;
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::{ASYNCHRONOUS, Candidate, Standing, standings};
 use crate::outcome::Outcome;
 
 /// What rows are sorted by.
@@ -49,13 +50,15 @@ fn memory(outcome: &Outcome) -> f64 {
     }
 }
 
-/// Marks what is on the front of the outcomes of one setting. What trains asynchronously is no
-/// alternative to the others.
+/// Marks what becomes of the outcomes of one setting: table, JSON and picture say it alike.
 pub(super) fn mark(setting: &mut [Outcome]) {
-    let compared = |outcome: &Outcome| outcome.case.steady.is_none();
-    let front = scatter::front(setting.iter().filter(|one| compared(one)).map(point));
-    for outcome in setting {
-        outcome.on_front = Some(compared(outcome) && front.contains(&point(outcome)));
+    let candidate = |outcome: &Outcome| {
+        let (at, asynchronous) = (point(outcome), outcome.case.steady.is_some());
+        Candidate::of_schedule(at, outcome.fits_in_memory(), asynchronous)
+    };
+    let all: Vec<Candidate> = setting.iter().map(candidate).collect();
+    for (outcome, standing) in setting.iter_mut().zip(standings(&all)) {
+        outcome.standing = Some(standing);
     }
 }
 
@@ -68,7 +71,8 @@ pub(super) fn sort(setting: &mut [Outcome], by: Sort) {
     }
 }
 
-/// Bubble rate against peak memory: a panel for each setting, every point named.
+/// Bubble rate against peak memory: a panel for each setting, every point named and drawn as it was
+/// marked.
 pub(super) fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Error> {
     let bytes = answers.outcomes.iter().all(|outcome| outcome.case.has_whole_bytes);
     let mut series: Vec<String> = Vec::new();
@@ -83,6 +87,7 @@ pub(super) fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Erro
         series,
         columns: 2,
         named: true,
+        not_compared: ASYNCHRONOUS.to_owned(),
         panels,
     })?)
 }
@@ -101,7 +106,7 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
         (false, false) => stages,
         (false, true) => microbatch * stages,
     };
-    let mut points: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut points: Vec<Vec<Mark>> = Vec::new();
     for outcome in setting {
         let name = &outcome.case.name;
         let at = series.iter().position(|one| one == name).unwrap_or_else(|| {
@@ -109,8 +114,9 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
             series.len() - 1
         });
         points.resize(points.len().max(at + 1), Vec::new());
-        let (memory, rate) = point(outcome);
-        points[at].push((memory / scale, rate));
+        let (memory, y) = point(outcome);
+        let standing = outcome.standing.unwrap_or(Standing::NotCompared);
+        points[at].push(Mark { x: memory / scale, y, standing });
     }
     // A limit is a line where it is the same for all stages and schedules.
     let limit = |outcome: &Outcome| {

@@ -2,6 +2,7 @@
 
 mod ask;
 mod front;
+mod room;
 mod tables;
 
 use std::io::Write;
@@ -18,6 +19,7 @@ use crate::draw::{gantt, terminal};
 use crate::error::Error;
 use crate::explain::{Explanation, pictures};
 use crate::files;
+use crate::help;
 use crate::interrupt;
 use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
@@ -60,28 +62,35 @@ and what is done where alone: every schedule meets the same.
 
 --schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
 and the activations of a stage in v. Families that cannot do the question are named below the table
-with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it.
+with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
+off the front.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
 the longest span of a stage; on hardware, the last step with all that lies between two. It takes away
 one cause of waiting after the other from runs of the same order, and gives each the idle time that
 goes with it:
-  stragglers, jitter  without: every pass and transfer takes its nominal time
-  synchronisation     the barrier and its exchange, post-validation with rollbacks, and what earlier
-                      steps leave behind; without: each stage's step lasts from its own first pass to
-                      the end of its own optimizer
-  memory waits        without: devices hold anything, and nothing is offloaded
-  shared links        without: every transfer takes the time it takes alone
-  communication       without: what is made is there at once, and gradients are reduced at once
-  unequal stages      without: all chunks take the average of F, of B and of W
-  warm-up, drain      what is left
+  stragglers, jitter:
+      without, every pass and transfer takes its nominal time
+  synchronisation:
+      the barrier and its exchange, post-validation with rollbacks, and what earlier steps leave
+      behind; without, each stage's step lasts from its own first pass to the end of its own optimizer
+  memory waits:
+      without, devices hold anything, and nothing is offloaded
+  shared links:
+      without, every transfer takes the time it takes alone
+  communication:
+      without, what is made is there at once, and gradients are reduced at once
+  unequal stages:
+      without, all chunks take the average of F, of B and of W
+  warm-up, drain:
+      what is left
 Shares are negative where a cause hides waiting. Levers are changes of the same step: 5 % slower is
 passes of 1.05 times the length, a link twice as fast halves its transfers, 1 GiB more on a stage is a
 new order with that limit raised alone. Under noise all of it is about replica 0.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
@@ -193,6 +202,7 @@ impl Simulate {
             let message = format!("{flag} takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
         }
+        room::check(self, outcomes)?;
         let drawn = self.svg.is_some() || self.trace.is_some();
         let small = |outcome: &Outcome| outcome.case.schedule.passes() < COLUMNS * 16;
         let in_terminal = |outcome: &Outcome| match self.gantt {
@@ -247,7 +257,11 @@ impl Simulate {
             files::write(path, pictures::tornado(outcomes)?)?;
         }
         if let Some(path) = &self.html {
-            files::write(path, pictures::page(outcomes)?)?;
+            let page = pictures::page(outcomes)?;
+            if let Some(left_out) = &page.left_out {
+                note(&format!("--html: {left_out}"));
+            }
+            files::write(path, page.html)?;
         }
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
             timelines::write(path, &Recorded::predicted(outcome)?)?;

@@ -9,6 +9,7 @@ use super::ask::{Answers, Refused};
 use crate::error::Error;
 use crate::explain::report as why;
 use crate::format;
+use crate::front::Standing;
 use crate::hardware::Hardware;
 use crate::hardware::report::{HEADER, Report};
 use crate::noise::report;
@@ -34,7 +35,7 @@ pub(super) fn print(out: &mut dyn Write, answers: &Answers) -> Result<(), Error>
     if limited {
         header.push("fits");
     }
-    let marked = outcomes.iter().any(|outcome| outcome.on_front.is_some());
+    let marked = outcomes.iter().any(|outcome| outcome.standing.is_some());
     if marked {
         header.push("front");
     }
@@ -62,11 +63,13 @@ pub(super) fn print(out: &mut dyn Write, answers: &Answers) -> Result<(), Error>
 
 /// What the mark of the front means, and what is alike in the rows and what is not.
 fn print_legend(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+    let unfit = outcomes.iter().any(|one| one.standing == Some(Standing::OverLimit));
     writeln!(
         out,
-        "\n* on the Pareto front: nothing in its setting has less bubble or less peak memory, and no more of \
+        "\n* on the Pareto front: nothing in its setting{} has less bubble or less peak memory, and no more of \
          the other\n\
-         The work of a stage is the same in all rows: v chunks cut F, B, W and activations in v."
+         The work of a stage is the same in all rows: v chunks cut F, B, W and activations in v.",
+        if unfit { " that fits" } else { "" },
     )?;
     let names = |wanted: &dyn Fn(&Outcome) -> bool| {
         let mut names: Vec<&str> = Vec::new();
@@ -191,7 +194,9 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
         row.push(case.limits.as_ref().map_or("-".to_owned(), |limits| fits(outcome, limits)));
     }
     if header.contains(&"front") {
-        row.push(if outcome.on_front == Some(true) { "*" } else { "" }.to_owned());
+        row.push(
+            if outcome.standing.is_some_and(Standing::is_on_front) { "*" } else { "" }.to_owned(),
+        );
     }
     row
 }

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::pictures::{Rows, check_panels, place, title};
-use crate::draw::plot::lines::{self, LineChart, Panel};
+use super::pictures::{Rows, check_panels, panels, place, title};
+use crate::draw::plot::lines::{self, Dot, LineChart, Panel};
 use crate::error::Error;
 use crate::sweep::axis::{self, Axis};
 use crate::sweep::columns::column_of;
@@ -28,7 +28,8 @@ fn horizontal<'a>(grid: &'a Grid, key: Option<&str>) -> Result<(&'a Axis, String
 
 /// Checks that a picture of `grid` over the axis `key` can be drawn.
 pub(super) fn check(grid: &Grid, key: Option<&str>) -> Result<(), Error> {
-    horizontal(grid, key).map(|_| ())
+    let (x, _) = horizontal(grid, key)?;
+    check_panels("--plot", panels(grid, |axis| is_other(axis, x)))
 }
 
 /// `rows` as a picture: a panel for each setting and value of the other axes.
@@ -40,7 +41,7 @@ pub(super) fn svg(
     let (x, unit) = horizontal(grid, key)?;
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
     while rows.next()? {
-        let title = panel_title(grid, &rows, x);
+        let title = rows.panel(grid, |axis| is_other(axis, x));
         let new = || Panel { title: title.clone(), series: Vec::new() };
         let panel = place(&mut panels, |panel| panel.title == title, new);
         let schedule = rows.field("schedule");
@@ -49,12 +50,12 @@ pub(super) fn svg(
         lines.resize(lines.len().max(line + 1), Vec::new());
         let at = axis::number(rows.field(&column_of(x)));
         if let (Some((at, _)), Some(rate)) = (at, rows.number("bubble_rate")) {
-            lines[line].push((at, rate));
+            let fits = rows.fits() != Some(false);
+            lines[line].push(Dot { fits, ..Dot::new(at, rate) });
         }
-        check_panels(panels.len())?;
     }
     for points in panels.iter_mut().flat_map(|panel| &mut panel.series) {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     let unit = if unit.is_empty() { unit } else { format!(", in {unit}") };
     Ok(lines::svg(&LineChart {
@@ -62,16 +63,14 @@ pub(super) fn svg(
         x_label: format!("{}{unit}", x.key),
         y_label: "bubble rate".to_owned(),
         series,
+        beside: String::new(),
         columns: 3,
         same_scale: true,
         panels,
     })?)
 }
 
-/// The setting of the row, and its values of all axes but `x` and the schedule.
-fn panel_title(grid: &Grid, rows: &Rows<impl Read>, x: &Axis) -> String {
-    let others = grid.axes.iter().filter(|axis| axis.key != x.key && axis.key != "schedule");
-    let others = others.map(|axis| format!("{}={}", axis.key, rows.field(&column_of(axis))));
-    let setting = Some(rows.field("setting").to_owned()).filter(|name| !name.is_empty());
-    setting.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+/// Whether `axis` has a panel for each of its values where `x` lies across.
+fn is_other(axis: &Axis, x: &Axis) -> bool {
+    axis.key != x.key && axis.key != "schedule"
 }

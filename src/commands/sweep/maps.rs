@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::pictures::{Rows, check_panels, place, title};
-use crate::draw::plot::heat::{self, HeatMap};
+use crate::draw::plot::heat::{self, Cell, HeatMap};
 use crate::error::Error;
 use crate::sweep::axis::Axis;
 use crate::sweep::grid::{Grid, Question};
@@ -24,7 +24,9 @@ fn axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Error> {
 
 /// Checks that a heat map of `grid` over the axes `keys` can be drawn.
 pub(super) fn check(grid: &Grid, keys: &[String]) -> Result<(), Error> {
-    axes(grid, keys).map(|_| ())
+    let axes = axes(grid, keys)?;
+    let cells = axes.iter().map(|axis| axis.count()).product::<u64>().max(1);
+    check_panels("--plot-map", grid.questions / cells)
 }
 
 /// `rows` as heat maps: one for each schedule, setting and value of the other axes.
@@ -36,14 +38,17 @@ pub(super) fn svg(
     let axes = axes(grid, keys)?;
     let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
     let [x, y]: [Vec<String>; 2] = axes.map(labels);
-    let mut panels = Vec::<(String, Vec<Vec<Option<f64>>>)>::new();
+    let mut panels = Vec::<(String, Vec<Vec<Cell>>)>::new();
     let mut index = 0;
     while rows.next()? {
         let (title, [column, row]) = cell(grid, &grid.question(index)?, axes);
-        let new = || (title.clone(), vec![vec![None; x.len()]; y.len()]);
+        let new = || (title.clone(), vec![vec![Cell::None; x.len()]; y.len()]);
         let panel = place(&mut panels, |panel| panel.0 == title, new);
-        panels[panel].1[row][column] = rows.number("bubble_rate");
-        check_panels(panels.len())?;
+        panels[panel].1[row][column] = match (rows.number("bubble_rate"), rows.fits()) {
+            (None, _) => Cell::None,
+            (Some(rate), Some(false)) => Cell::OverLimit(rate),
+            (Some(rate), _) => Cell::Rate(rate),
+        };
         index += 1;
     }
     let [x, y] = [(axes[0].key.clone(), x), (axes[1].key.clone(), y)];

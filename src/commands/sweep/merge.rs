@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// Merges `shards`, in any order, into `out`.
-pub(super) fn merge(shards: &[PathBuf], out: &Path) -> Result<usize, Error> {
+pub(crate) fn merge(shards: &[PathBuf], out: &Path) -> Result<usize, Error> {
     let mut parts = shards.iter().map(|path| check(path)).collect::<Result<Vec<_>, _>>()?;
     parts.sort_by_key(|part| part.identity.shard.number);
     let Some(first) = parts.first() else { return Err(Error::question("no shard is named")) };

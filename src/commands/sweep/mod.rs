@@ -2,7 +2,7 @@
 
 mod lines;
 mod maps;
-mod merge;
+pub(crate) mod merge;
 mod pareto;
 mod pictures;
 mod run;
@@ -18,10 +18,12 @@ use super::{Notes, OUTPUT, note};
 use crate::echo;
 use crate::error::Error;
 use crate::files;
+use crate::help;
 use crate::interrupt;
 use crate::keys::Keys;
-use crate::question;
-use crate::sweep::grid::Grid;
+use crate::progress;
+use crate::question::{self, Rule};
+use crate::sweep::grid::{Grid, Question};
 use crate::sweep::shard::Shard;
 use crate::sweep::{parquet, preflight};
 
@@ -65,7 +67,7 @@ again, and its file has the bytes of one that was not. One process at a time wri
 
 /// Answer a grid of questions: in parallel, resumable, in parts
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Sweep {
     /// Scenario file with a table `[sweep]` of axes; flags go before what it says
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "merge")]
@@ -99,8 +101,8 @@ pub struct Sweep {
     #[arg(long, help_heading = OUTPUT, value_name = "KEY,KEY", value_delimiter = ',')]
     #[arg(requires = "plot", conflicts_with = "plot_over")]
     plot_map: Vec<String>,
-    /// Draw the bubble against the peak memory of all rows, a panel per setting, with the front of
-    /// those that no other row beats in both
+    /// Draw the bubble against the peak memory, a panel per setting and value of the axes that ask
+    /// another question, with the front of the rows that no other row of it beats in both
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
     #[arg(value_parser = files::output)]
@@ -132,6 +134,7 @@ impl Sweep {
         pictures::check(&grid, &pictures)?;
         notes(&grid)?.print();
         preflight::check_answers(&grid)?;
+        foretell(&grid)?;
         let answered = run::answer(&grid, self.shard, &self.out)?;
         if interrupt::cut_short() {
             let (done, all) = (answered.journal.rows, answered.range.end - answered.range.start);
@@ -175,6 +178,25 @@ fn notes(grid: &Grid) -> Result<Notes, Error> {
         }
     }
     Ok(notes)
+}
+
+/// Says before the questions are answered if that takes minutes, as far as samples tell.
+fn foretell(grid: &Grid) -> Result<(), Error> {
+    const PASSES_PER_SECOND: u64 = 10_000_000;
+    let samples = grid.samples()?;
+    let passes = |question: &Question<'_>| {
+        let passes = 3 * u128::from(question::forwards(&question.setting, question.rule));
+        let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
+        // A search takes its time for every pass.
+        let weight = if matches!(question.rule, Rule::Searched(_)) { 300 } else { 1 };
+        passes * replicas * weight
+    };
+    let all: u128 = samples.iter().map(passes).sum();
+    let all = all.saturating_mul(u128::from(grid.questions)) / (samples.len().max(1) as u128);
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let what = format!("{} questions", grid.questions);
+    progress::foretell(all, PASSES_PER_SECOND * cores, &what);
+    Ok(())
 }
 
 /// The words behind `debubble sweep`, but for --out and --slurm with their values.

@@ -1,29 +1,60 @@
-//! The bubble against the peak memory of all rows.
+//! The bubble against the peak memory of the rows that answer the same question.
 
 use std::io::Read;
 
-use super::pictures::{Rows, check_panels, place, title};
+use pipeline::{Family, Semantics};
+
+use super::pictures::{Rows, check_panels, panels, place, title};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
 use crate::error::Error;
+use crate::front::{ASYNCHRONOUS, Candidate, standings};
 use crate::hardware;
+use crate::sweep::axis::Axis;
 use crate::sweep::grid::Grid;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// `rows` as a picture: a panel for each setting, a colour and a marker for each schedule.
+/// The axes whose values are alternatives: which order, and how much memory it may take. All others
+/// ask another question: more microbatches are another step.
+const CHOICES: [&str; 8] = [
+    "schedule",
+    "chunks",
+    "group",
+    "segments",
+    "memory-limit",
+    "offload",
+    "offload-chunks",
+    "reload-ahead",
+];
+
+fn is_question(axis: &Axis) -> bool {
+    !CHOICES.contains(&axis.key.as_str())
+}
+
+/// Checks that a picture of `grid` can be drawn.
+pub(super) fn check(grid: &Grid) -> Result<(), Error> {
+    check_panels("--plot-pareto", panels(grid, is_question))
+}
+
+/// The rows of a panel, before they are compared: of each its series, its figures and how it stands.
+struct Rivals {
+    title: String,
+    points: Vec<(usize, (f64, f64))>,
+    candidates: Vec<Candidate>,
+}
+
+/// `rows` as a picture: a panel for each setting and value of the axes that ask another question, a
+/// colour and a marker for each schedule.
 pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Error> {
     let bytes = in_bytes(grid)?;
-    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
+    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Rivals>::new());
     while rows.next()? {
-        let title = rows.field("setting").to_owned();
-        let new = || Panel { title: title.clone(), series: Vec::new(), limit: None };
+        let title = rows.panel(grid, is_question);
+        let new = || Rivals { title: title.clone(), points: Vec::new(), candidates: Vec::new() };
         let panel = place(&mut panels, |panel| panel.title == title, new);
-        check_panels(panels.len())?;
         let schedule = rows.field("schedule");
         let one = place(&mut series, |name| name == schedule, || schedule.to_owned());
-        let all = &mut panels[panel].series;
-        all.resize(all.len().max(one + 1), Vec::new());
         let memory = match bytes {
             true => rows.number("peak_activation_bytes").map(|bytes| bytes / GIB),
             false => {
@@ -31,7 +62,12 @@ pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Erro
             }
         };
         if let (Some(memory), Some(rate)) = (memory, rows.number("bubble_rate")) {
-            all[one].push((memory, rate));
+            let semantics = Family::named(schedule).map(|family| family.about().semantics);
+            let asynchronous = semantics == Some(Semantics::Asynchronous);
+            let at = (memory, rate);
+            panels[panel].points.push((one, at));
+            let candidate = Candidate::of_schedule(at, rows.fits(), asynchronous);
+            panels[panel].candidates.push(candidate);
         }
     }
     let x_label = if bytes { "peak activation memory, in GiB" } else { "peak memory, in p x M_B" };
@@ -40,11 +76,21 @@ pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Erro
         x_label: x_label.to_owned(),
         y_label: "bubble rate".to_owned(),
         scale: Scale::Rates,
+        panels: panels.into_iter().map(|rivals| compared(rivals, series.len())).collect(),
         series,
         columns: 3,
         named: false,
-        panels,
+        not_compared: ASYNCHRONOUS.to_owned(),
     })?)
+}
+
+/// The panel of `rivals`, with as many series as the picture has.
+fn compared(rivals: Rivals, series: usize) -> Panel {
+    let mut panel = Panel { title: rivals.title, series: vec![Vec::new(); series], limit: None };
+    for ((one, (x, y)), standing) in rivals.points.into_iter().zip(standings(&rivals.candidates)) {
+        panel.series[one].push(Mark { x, y, standing });
+    }
+    panel
 }
 
 /// Whether all questions know the bytes of whole stages.

@@ -9,10 +9,12 @@ use super::run::Answered;
 use super::{lines, maps, pareto};
 use crate::error::Error;
 use crate::files;
+use crate::sweep::axis::Axis;
+use crate::sweep::columns::column_of;
 use crate::sweep::grid::Grid;
 
 /// The most panels and points of a picture: more cannot be read.
-pub(super) const MOST: (usize, u64) = (36, 100_000);
+pub(super) const MOST: (u64, u64) = (36, 100_000);
 
 /// A picture that is asked for.
 pub(super) struct Picture<'a> {
@@ -38,7 +40,7 @@ pub(super) fn check(grid: &Grid, pictures: &[Picture<'_>]) -> Result<(), Error> 
     pictures.iter().try_for_each(|picture| match picture.kind {
         Kind::Lines { over } => lines::check(grid, over),
         Kind::Maps { keys } => maps::check(grid, keys),
-        Kind::Pareto => Ok(()),
+        Kind::Pareto => pareto::check(grid),
     })
 }
 
@@ -92,6 +94,22 @@ impl<R: Read> Rows<R> {
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.field(name).parse().ok()
     }
+
+    /// Whether the answer of the row keeps its memory limit and fills no device, where there is either.
+    pub(super) fn fits(&self) -> Option<bool> {
+        if !self.field("out_of_memory_device").is_empty() {
+            return Some(false);
+        }
+        self.field("fits").parse().ok()
+    }
+
+    /// What stands over the panel of the row: its setting, and its values of the axes that `own` takes.
+    pub(super) fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
+        let axes = grid.axes.iter().filter(|axis| own(axis));
+        let axes = axes.map(|axis| format!("{}={}", axis.key, self.field(&column_of(axis))));
+        let setting = Some(self.field("setting").to_owned()).filter(|name| !name.is_empty());
+        setting.into_iter().chain(axes).collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn unreadable(error: &csv::Error) -> Error {
@@ -110,16 +128,24 @@ pub(super) fn place<T>(
     })
 }
 
-/// Refuses more panels than can be read.
-pub(super) fn check_panels(count: usize) -> Result<(), Error> {
+/// How many panels a picture has of which there is one for each setting and value of the axes that
+/// `own` takes.
+pub(super) fn panels(grid: &Grid, own: impl Fn(&Axis) -> bool) -> u64 {
+    let counts = grid.axes.iter().filter(|axis| own(axis)).map(Axis::count);
+    counts.fold(grid.scenario.settings.len().max(1) as u64, u64::saturating_mul)
+}
+
+/// Refuses more panels than can be read, before anything is answered.
+pub(super) fn check_panels(flag: &str, count: u64) -> Result<(), Error> {
     if count <= MOST.0 {
         return Ok(());
     }
     let message = format!(
-        "--plot: more than {} panels, one for each setting and value of the other axes",
+        "{flag} would draw {count} panels, one for each setting and value of the other axes: at most {}",
         MOST.0
     );
-    Err(Error::question(message))
+    let cure = "draw a sweep of fewer values, or answer this one without a picture";
+    Err(Error::question(message).with_help(cure))
 }
 
 /// What stands above all panels.

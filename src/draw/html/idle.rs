@@ -3,7 +3,9 @@
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::engine::Run;
-use sim::explain::{CAUSES, Cause, Gaps};
+use sim::explain::{Cause, Gaps};
+
+use super::pack;
 
 /// Why stages wait in the last step.
 pub(crate) struct Idle {
@@ -63,9 +65,8 @@ pub(super) struct IdleData {
     begins: Vec<u64>,
     /// By stage, which slot of all steps is the first of the last step.
     first: Vec<usize>,
-    /// By stage, the gaps that are owed to anything: before which slot of the step, then
-    /// nanoseconds by cause.
-    gaps: Vec<Vec<[i64; CAUSES + 1]>>,
+    /// By stage, the gaps that are owed to anything, packed.
+    gaps: Vec<String>,
     keys: Vec<Key>,
 }
 
@@ -84,7 +85,7 @@ impl IdleData {
             first: spans
                 .map(|(spans, gaps)| (spans.len() + 1).saturating_sub(gaps.len()))
                 .collect(),
-            gaps: gaps.stages.iter().map(|gaps| owed(gaps)).collect(),
+            gaps: gaps.stages.iter().map(|gaps| pack::gaps(gaps)).collect(),
             keys: idle.keys.clone(),
         }
     }
@@ -93,12 +94,4 @@ impl IdleData {
         let (begins, first, gaps, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { note: Some(note), cost: 0, begins, first, gaps, keys }
     }
-}
-
-fn owed(gaps: &[[i64; CAUSES]]) -> Vec<[i64; CAUSES + 1]> {
-    let owed = gaps.iter().zip(0..).filter(|(gap, _)| gap.iter().any(|&share| share != 0));
-    let row = |(gap, at): (&[i64; CAUSES], i64)| {
-        std::array::from_fn(|column| column.checked_sub(1).map_or(at, |cause| gap[cause]))
-    };
-    owed.map(row).collect()
 }

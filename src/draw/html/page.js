@@ -1,9 +1,10 @@
 "use strict";
 // A span is [start, end, wait, by, travel, kind, chunk, microbatch, (the same of a second pass)],
-// a transfer [from, to, made, end, gradient, chunk, microbatch]; all times are nanoseconds.
+// a transfer [from, to, made, end, gradient, chunk, microbatch]; all times are nanoseconds. Both come
+// as texts of numbers, which are read when they are first drawn.
 const data = JSON.parse(document.getElementById("data").textContent);
 const KINDS = ["F", "B", "W", "BW", "S", "T"];
-const LEFT = 96, TOP = 24, INK = "#222", IDLE = "#ececec";
+const LEFT = 96, TOP = 46, INK = "#222", IDLE = data.idle;
 const el = (id) => document.getElementById(id);
 let view = [0, data.end || 1];
 let wanted = null, pending = false;
@@ -19,6 +20,95 @@ function bytes(count) {
   const units = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
   const unit = units.find(([size]) => count >= size);
   return unit ? (count / unit[0]).toFixed(2) + " " + unit[1] : count + " B";
+}
+
+// Reads the numbers of a text one by one, as pack.rs writes them.
+const DIGITS = new Map([..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"]
+  .map((digit, worth) => [digit, worth]));
+class Numbers {
+  constructor(text) { this.text = text; this.at = 0; }
+  more() { return this.at < this.text.length; }
+  natural() {
+    let number = 0, scale = 1;
+    for (;;) {
+      const digit = DIGITS.get(this.text[this.at++]);
+      number += (digit % 32) * scale;
+      if (digit < 32) return number;
+      scale *= 32;
+    }
+  }
+  signed() {
+    const twice = this.natural();
+    return twice % 2 ? -(twice + 1) / 2 : twice / 2;
+  }
+}
+
+function readSpans(text, stage) {
+  const from = new Numbers(text), spans = [], lengths = {}, last = {};
+  let end = 0, travels = 0;
+  const pass = (kind) => {
+    const before = last[kind] || (last[kind] = [0, 0]);
+    before[0] += from.signed();
+    before[1] += from.signed();
+    return [kind, before[0], before[1]];
+  };
+  while (from.more()) {
+    const start = end + from.signed(), change = from.signed(), what = from.natural();
+    const kind = what % 6, wait = Math.floor(what / 6) % 9, pair = what >= 54;
+    lengths[kind] = (lengths[kind] || 0) + change;
+    end = start + lengths[kind];
+    const by = [2, 3, 4, 8].includes(wait) ? stage + from.signed() : 0;
+    const carried = [2, 4, 8].includes(wait);
+    if (carried) travels += from.signed();
+    const span = [start, end, wait, by, carried ? travels : 0, ...pass(kind)];
+    if (pair) span.push(...pass(from.natural()));
+    spans.push(span);
+  }
+  return spans;
+}
+
+function readTransfers([stage, to, text]) {
+  const from = new Numbers(text), sent = [], microbatches = [0, 0];
+  let made = 0, length = 0, what = 0;
+  while (from.more()) {
+    made += from.signed();
+    length += from.signed();
+    what += from.signed();
+    const gradient = what % 2;
+    microbatches[gradient] += from.signed();
+    sent.push([stage, to, made, made + length, gradient, Math.floor(what / 2), microbatches[gradient]]);
+  }
+  return sent;
+}
+
+function readCurve(text) {
+  const from = new Numbers(text), points = [];
+  let time = 0, held = 0;
+  while (from.more()) {
+    time += from.signed();
+    held += from.signed();
+    points.push([time, held]);
+  }
+  return points;
+}
+
+// By gap: before which slot, then nanoseconds by cause.
+function readGaps(text) {
+  const from = new Numbers(text), gaps = [];
+  let at = 0;
+  while (from.more()) {
+    at += from.signed();
+    const causes = from.natural();
+    gaps.push([at, ...data.causes.map((_, cause) => (causes >> cause) & 1 ? from.signed() : 0)]);
+  }
+  return gaps;
+}
+
+// Gives `row` the list `name`, which is read when it is first asked for.
+function lazily(row, name, read) {
+  let list = null;
+  Object.defineProperty(row, name, { get: () => list || (list = read()) });
+  return row;
 }
 
 function passes(span) {
@@ -86,6 +176,7 @@ class Chart {
     this.rows = rows; this.height = height; this.title = title;
     this.canvas = document.createElement("canvas");
     el("charts").append(this.canvas);
+    this.canvas.style.height = this.tall() + "px";
     this.canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       zoom(Math.exp(event.deltaY * 0.0015), this.time(event.offsetX));
@@ -123,18 +214,23 @@ class Chart {
     tip.style.right = side ? innerWidth - event.clientX + 14 + "px" : "";
     tip.style.top = Math.min(event.clientY + 14, innerHeight - 120) + "px";
   }
+  tall() { return TOP + this.rows.length * this.height + 8; }
+  // Draws the chart if it is on the screen or near it.
   draw() {
-    const ratio = devicePixelRatio || 1;
-    const width = this.canvas.clientWidth, height = TOP + this.rows.length * this.height + 8;
-    this.canvas.style.height = height + "px";
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
+    const box = this.canvas.getBoundingClientRect();
+    this.stale = box.bottom < -300 || box.top > innerHeight + 300;
+    if (this.stale) return;
+    const ratio = this.ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(this.canvas.clientWidth * ratio);
+    this.canvas.height = Math.round(this.tall() * ratio);
     const pen = this.canvas.getContext("2d");
     pen.scale(ratio, ratio);
     pen.textBaseline = "middle";
     pen.font = "bold 12px sans-serif";
     pen.fillStyle = INK;
-    pen.fillText(this.title, 8, TOP / 2);
+    pen.fillText(this.title, 8, 12);
+    this.narrow = 0;
+    this.axis(pen);
     this.rows.forEach((row, at) => {
       const top = TOP + at * this.height;
       pen.font = Math.min(11, this.height) + "px sans-serif";
@@ -147,7 +243,37 @@ class Chart {
       this.paint(pen, row, top);
       pen.restore();
     });
+    this.mark(pen);
   }
+  // To the edge of a pixel: colours of neighbours do not mix.
+  snap(x) { return Math.round(x * this.ratio) / this.ratio; }
+  // Time at 1, 2 or 5 of a unit, about a tick every 100 pixels.
+  axis(pen) {
+    const [begin, end] = view, least = (end - begin) / Math.max(this.width() / 100, 1);
+    const decade = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+    const step = [1, 2, 5, 10].map((times) => times * decade).find((size) => size >= least) || least;
+    const largest = Math.max(Math.abs(begin), Math.abs(end));
+    const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]]
+      .find(([size]) => largest >= size) || [1, "ns"];
+    const decimals = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+    const bottom = TOP - 2;
+    pen.font = "11px sans-serif";
+    pen.textAlign = "center";
+    pen.fillStyle = pen.strokeStyle = INK;
+    pen.lineWidth = 1;
+    pen.beginPath();
+    pen.moveTo(LEFT, bottom);
+    pen.lineTo(LEFT + this.width(), bottom);
+    for (let time = Math.ceil(begin / step) * step; time <= end; time += step) {
+      const x = this.x(time);
+      pen.moveTo(x, bottom);
+      pen.lineTo(x, bottom - 5);
+      pen.fillText((time / size).toFixed(decimals) + " " + unit, x, bottom - 13);
+    }
+    pen.stroke();
+    pen.textAlign = "left";
+  }
+  mark() {}
 }
 
 class Gantt extends Chart {
@@ -160,7 +286,7 @@ class Gantt extends Chart {
   }
   // A gap is cut into what it is owed to; what a cause hides, a negative share, is left out.
   paintIdle(pen, row, top, tall) {
-    for (const [at, ...shares] of this.idle.gaps[row.stage] || []) {
+    for (const [at, ...shares] of row.gaps) {
       const [begin, end] = this.gap(row, at);
       if (end < view[0] || begin > view[1] || end <= begin) continue;
       const owed = shares.reduce((sum, share) => sum + Math.max(share, 0), 0);
@@ -168,9 +294,11 @@ class Gantt extends Chart {
       shares.forEach((share, cause) => {
         if (share <= 0) return;
         const to = from + (end - begin) * share / owed;
-        const left = Math.max(this.x(from), LEFT), right = this.x(to);
+        const left = this.snap(Math.max(this.x(from), LEFT)), right = this.snap(this.x(to));
+        from = to;
+        if (right <= left) return;
         pen.fillStyle = pen.createPattern(tiles[cause], "repeat");
-        pen.fillRect(left, top, Math.max(right - left, 0.3), tall);
+        pen.fillRect(left, top, right - left, tall);
         const label = data.causes[cause][0], wide = pen.measureText(label).width;
         if (Math.min(right, LEFT + this.width()) - left > wide + 10 && this.height > 12) {
           pen.fillStyle = "#fff";
@@ -178,7 +306,6 @@ class Gantt extends Chart {
           pen.fillStyle = INK;
           pen.fillText(label, left + 4, top + tall / 2);
         }
-        from = to;
       });
     }
     if (!this.optimizer) return;
@@ -195,42 +322,75 @@ class Gantt extends Chart {
   }
   // What the gap before that slot of all steps is owed to, in words.
   owed(row, slot) {
-    const gaps = this.idle.gaps[row.stage] || [], at = slot - this.idle.first[row.stage];
-    const found = gaps.find((gap) => gap[0] === at);
+    const at = slot - this.idle.first[row.stage];
+    const found = row.gaps.find((gap) => gap[0] === at);
     if (!found) return [];
     const parts = found.slice(1).map((share, cause) => [share, data.causes[cause][0]]);
     return ["owed to: " + parts.filter(([share]) => share !== 0)
       .map(([share, label]) => label + " " + text(share)).join(", ")];
   }
+  // Whether a pass of the row is of a later chunk. S and T have a shard in its place, and one colour.
+  later(row, chunk) { return chunk >= this.stages || chunk % this.stages !== row.stage ? 1 : 0; }
   paint(pen, row, top) {
     const tall = this.height - 2;
     pen.fillStyle = IDLE;
     pen.fillRect(LEFT, top, this.width(), tall);
     this.paintIdle(pen, row, top, tall);
-    let drawn = -1;
-    for (let at = after(row.spans, 1, view[0]); at < row.spans.length; at++) {
+    const first = after(row.spans, 1, view[0]);
+    let last = first;
+    while (last < row.spans.length && row.spans[last][0] <= view[1]) last += 1;
+    // Half of the passes or more are narrower than a pixel.
+    const narrow = row.spans.slice(first, last)
+      .filter(([start, end]) => (this.x(end) - this.x(start)) * this.ratio < 1).length;
+    this.narrow += narrow;
+    if (wanted === null && 2 * narrow > last - first) this.paintSamples(pen, row, top, first);
+    else this.paintPasses(pen, row, top, first, last);
+  }
+  // Each pixel shows what runs in its middle: on average, every kind is as wide as it takes time.
+  paintSamples(pen, row, top, first) {
+    const tall = this.height - 2, count = Math.ceil(this.width() * this.ratio), edge = this.snap(LEFT);
+    let at = first, from = 0, now = null;
+    const flush = (x) => {
+      if (now) {
+        now.forEach(([kind, chunk], part) => {
+          pen.fillStyle = data.colours[kind][this.later(row, chunk)];
+          const one = tall / now.length;
+          pen.fillRect(edge + from / this.ratio, top + part * one, (x - from) / this.ratio, one);
+        });
+      }
+      from = x;
+    };
+    for (let x = 0; x < count; x++) {
+      const time = this.time(edge + (x + 0.5) / this.ratio);
+      while (at < row.spans.length && row.spans[at][1] <= time) at += 1;
+      flush(x);
       const span = row.spans[at];
-      if (span[0] > view[1]) break;
-      const from = this.x(span[0]), to = this.x(span[1]);
-      const all = passes(span);
+      now = span && span[0] <= time ? passes(span) : null;
+    }
+    flush(count);
+  }
+  paintPasses(pen, row, top, first, last) {
+    const tall = this.height - 2;
+    for (let at = first; at < last; at++) {
+      const span = row.spans[at], all = passes(span);
       const hit = wanted === null || all.some(([, , m]) => m === wanted);
-      // What ends within the same half pixel is drawn once, but a hit always.
-      if (to - drawn < 0.5 && !(hit && wanted !== null)) continue;
-      drawn = to;
-      const wide = Math.max(to - from, hit && wanted !== null ? 1.5 : 0.5);
+      const from = this.snap(this.x(span[0])), to = this.snap(this.x(span[1]));
+      const wide = Math.max(to - from, hit && wanted !== null ? 2 / this.ratio : 0);
+      if (wide === 0) continue;
       all.forEach(([kind, chunk], part) => {
-        const colours = data.colours[kind];
-        // S and T have a shard in place of the chunk, and one colour.
-        const later = chunk >= this.stages || chunk % this.stages !== row.stage ? 1 : 0;
+        const later = this.later(row, chunk), one = tall / all.length, high = top + part * one;
         pen.globalAlpha = hit ? 1 : 0.15;
-        pen.fillStyle = colours[later];
-        pen.fillRect(from, top + part * tall / all.length, wide, tall / all.length);
+        pen.fillStyle = data.colours[kind][later];
+        pen.fillRect(from, high, wide, one);
+        if (later && one >= 12) {
+          pen.fillStyle = data.letters[kind];
+          pen.fillRect(from, high + one - 3, wide, 2);
+        }
         pen.globalAlpha = 1;
       });
       if (to - from > 3) {
-        pen.strokeStyle = "#fff";
-        pen.lineWidth = 0.6;
-        pen.strokeRect(from, top, to - from, tall);
+        pen.fillStyle = "#fff";
+        pen.fillRect(to - 1 / this.ratio, top, 1 / this.ratio, tall);
       }
       if (hit && wanted !== null) {
         pen.strokeStyle = "#000";
@@ -243,6 +403,22 @@ class Gantt extends Chart {
         pen.fillText(label, Math.max(from, LEFT) + 3, top + tall / 2);
       }
     }
+  }
+  // The end of the last pass.
+  mark(pen) {
+    const x = this.x(this.makespan), bottom = TOP + this.rows.length * this.height;
+    if (x < LEFT || x > LEFT + this.width()) return;
+    pen.save();
+    pen.strokeStyle = pen.fillStyle = "#8a1c00";
+    pen.setLineDash([5, 3]);
+    pen.beginPath();
+    pen.moveTo(x, TOP - 2);
+    pen.lineTo(x, bottom);
+    pen.stroke();
+    pen.font = "11px sans-serif";
+    pen.textAlign = "right";
+    pen.fillText("makespan " + text(this.makespan), Math.max(x, LEFT + 140), 12);
+    pen.restore();
   }
   hover(row, time) {
     const at = after(row.spans, 1, time);
@@ -340,6 +516,23 @@ function show(begin, end) {
 function drawAll() {
   pending = false;
   charts.forEach((chart) => chart.draw());
+  sayNarrow();
+}
+
+// What of the passes on the screen is too narrow to be seen.
+function sayNarrow() {
+  const count = charts.reduce((sum, chart) => sum + (chart.stale ? 0 : chart.narrow || 0), 0);
+  el("narrow").textContent = count
+    ? count + " passes are narrower than a pixel: where most are, each pixel shows what runs in the " +
+      "middle of its time; zoom in to see them"
+    : "";
+}
+
+// Draws what has come onto the screen.
+function drawStale() {
+  const stale = charts.filter((chart) => chart.stale);
+  stale.forEach((chart) => chart.draw());
+  if (stale.some((chart) => !chart.stale)) sayNarrow();
 }
 
 function zoom(factor, around) {
@@ -349,15 +542,8 @@ function zoom(factor, around) {
 }
 
 function linkRows(chart) {
-  const rows = new Map();
-  for (const one of chart.transfers) {
-    const key = one[0] + " to " + one[1];
-    if (!rows.has(key)) rows.set(key, { name: key, order: [one[0], one[1]], sent: [] });
-    rows.get(key).sent.push(one);
-  }
-  const all = [...rows.values()].sort((a, b) => a.order[0] - b.order[0] || a.order[1] - b.order[1]);
-  all.forEach((row) => row.sent.sort((a, b) => a[2] - b[2]));
-  return all;
+  return chart.transfers.map((one) => (
+    lazily({ name: one[0] + " to " + one[1] }, "sent", () => readTransfers(one))));
 }
 
 // What the average stage does with its time: the totals of the gaps below.
@@ -395,30 +581,36 @@ function legend(chart) {
 
 for (const chart of data.charts) {
   legend(chart);
-  const rows = chart.stages.map((spans, stage) => ({ name: "stage " + stage, stage, spans }));
+  const rows = chart.stages.map((packed, stage) => {
+    const row = lazily({ name: "stage " + stage, stage }, "spans", () => readSpans(packed, stage));
+    return lazily(row, "gaps", () => readGaps(chart.idle.gaps[stage] || ""));
+  });
   const gantt = new Gantt(rows, rows.length > 40 ? 10 : rows.length > 16 ? 14 : 20, chart.name);
   gantt.stages = rows.length;
   gantt.idle = chart.idle;
   gantt.releases = chart.releases;
   gantt.optimizer = chart.optimizer;
-  const peak = (points) => points.reduce((most, point) => Math.max(most, point[1]), 0);
-  const most = chart.memory.reduce((all, [, points]) => Math.max(all, peak(points)), 0);
-  const memory = chart.memory.map(([device, points]) => (
-    { name: "device " + device, points, most, peak: peak(points), limit: chart.limits ? chart.limits[device] : null }));
+  gantt.makespan = chart.makespan;
+  const most = chart.memory.reduce((all, [, peak]) => Math.max(all, peak), 0);
+  const memory = chart.memory.map(([device, peak, packed]) => lazily({ name: "device " + device, most,
+    peak, limit: chart.limits ? chart.limits[device] : null }, "points", () => readCurve(packed)));
   const scale = "memory of each device, " + chart.name + " (full height: " + bytes(most) + ")";
   if (memory.length) new Curve(memory, memory.length > 16 ? 16 : 28, scale);
   const links = linkRows(chart);
   if (links.length) new Links(links, links.length > 32 ? 7 : 12, "transfers, " + chart.name);
 }
-const used = new Set(data.charts.flatMap((chart) => chart.stages.flat())
-  .flatMap((span) => passes(span).map(([kind]) => kind)));
+const used = new Set(data.kinds);
 KINDS.forEach((kind, at) => {
-  if (at > 3 && !used.has(at)) return;
+  if (!used.has(at)) return;
   const key = document.createElement("span");
   key.className = "key";
   key.style.background = data.colours[at][0];
   el("legend").append(key, kind);
 });
+const blank = document.createElement("span");
+blank.className = "key";
+blank.style.background = IDLE;
+el("legend").append(blank, "idle; darker, with a line: a later chunk");
 el("in").onclick = () => zoom(0.5, (view[0] + view[1]) / 2);
 el("out").onclick = () => zoom(2, (view[0] + view[1]) / 2);
 el("fit").onclick = () => show(0, data.end || 1);
@@ -427,5 +619,8 @@ el("search").oninput = () => {
   wanted = value === "" ? null : Number(value);
   drawAll();
 };
+el("axis").textContent = data.axis;
+el("left-out").textContent = data.left_out || "";
 addEventListener("resize", drawAll);
+addEventListener("scroll", () => requestAnimationFrame(drawStale), { passive: true });
 show(0, data.end || 1);

@@ -5,10 +5,10 @@ use plotters::style::text_anchor::HPos;
 
 use super::{
     FONT, LINE, SAMPLE, axis_font, check_finite, draw_legend, draw_title, legend_height, letters,
-    percent, rates_from_zero,
+    marks, percent, rates_from_zero,
 };
 use crate::draw::DrawError;
-use crate::draw::canvas::{self, Area, GRID, INK, Lettering, Point, extent};
+use crate::draw::canvas::{self, About, Area, GRID, INK, Lettering, Spot, extent};
 
 /// Groups of bars, one bar per series in each.
 pub(crate) struct BarChart {
@@ -90,12 +90,12 @@ pub(crate) fn svg(chart: &BarChart) -> Result<String, DrawError> {
     let width = extent(LEFT + layout.group * layout.groups + LINE);
     let head = 2 * LINE + legend_height(&names, width);
     let height = extent(head + HEIGHT + layout.label_lines * LINE + MARGIN);
-    canvas::picture((width, height), |area| {
+    canvas::picture((width, height), &chart.about(), |area| {
         draw_title(area, &chart.title)?;
         draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
             let middle = (x + SAMPLE / 2, y);
             if index == chart.series.len() {
-                return draw_tick(area, middle, 20);
+                return marks::draw_tick(area, middle, 20);
             }
             canvas::fill(area, (middle.0 - 7, y - 7), (middle.0 + 7, y + 7), colour(index))
         })?;
@@ -104,6 +104,16 @@ pub(crate) fn svg(chart: &BarChart) -> Result<String, DrawError> {
         upright.write(area, &chart.y_label, (LINE / 2 + 2, middle))?;
         draw_axes(&area.margin(head, 0, 0, 0), chart, &layout)
     })
+}
+
+impl BarChart {
+    fn about(&self) -> About {
+        let groups: Vec<&str> = self.groups.iter().map(|group| group.label.as_str()).collect();
+        About::new(
+            self.title.clone(),
+            format!("{} of {}, for {}.", self.y_label, self.series.join(", "), groups.join("; ")),
+        )
+    }
 }
 
 fn colour(series: usize) -> RGBColor {
@@ -148,8 +158,8 @@ fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) ->
     labels.map(lines).collect()
 }
 
-/// Draws everything below the legend.
-fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<(), DrawError> {
+/// Draws everything below the legend, and says what the bars are.
+fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<Spot>, DrawError> {
     let all = chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
     let range = rates_from_zero(all.flat_map(Bar::rates));
     let axis = f64::from(layout.groups);
@@ -171,25 +181,27 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<(), D
     };
     let mut left = place(0.0).0;
     let bottom = place(range.start).1;
+    let mut spots = Vec::new();
     for (group, label) in chart.groups.iter().zip(&layout.labels) {
-        draw_group(area, layout, group, left, |rate| place(rate).1)?;
+        spots.extend(draw_group(area, (chart, layout), group, left, |rate| place(rate).1)?);
         for (line, text) in (0..).zip(label) {
             let at = (left + layout.group / 2, bottom + LINE * line + LINE / 2 + 4);
             letters(HPos::Center).write(area, text, at)?;
         }
         left += layout.group;
     }
-    Ok(())
+    Ok(spots)
 }
 
-/// Draws the bars of `group` in the middle of its place, which begins at `left`.
+/// Draws the bars of `group` in the middle of its place, which begins at `left`, and says what they are.
 fn draw_group(
     area: &Area<'_>,
-    layout: &Layout,
+    (chart, layout): (&BarChart, &Layout),
     group: &BarGroup,
     left: i32,
     height: impl Fn(f64) -> i32,
-) -> Result<(), DrawError> {
+) -> Result<Vec<Spot>, DrawError> {
+    let (corner, mut spots) = (area.get_base_pixel(), Vec::new());
     let count = i32::try_from(group.bars.len()).unwrap_or(i32::MAX);
     let start = left + (layout.group - layout.bar.saturating_mul(count)) / 2;
     for (index, (bar, number)) in group.bars.iter().zip(0..).enumerate() {
@@ -199,18 +211,27 @@ fn draw_group(
         let corners = [(x, zero.min(end)), (x + layout.bar - 1, zero.max(end))];
         canvas::fill(area, corners[0], corners[1], colour(index))?;
         if let Some(tick) = bar.tick {
-            draw_tick(area, (x + (layout.bar - 1) / 2, height(tick)), layout.bar + 1)?;
+            marks::draw_tick(area, (x + (layout.bar - 1) / 2, height(tick)), layout.bar + 1)?;
         }
+        let at = (x + layout.bar / 2 + corner.0, end + corner.1);
+        spots.push(spot(chart, group, (index, *bar), at));
     }
-    Ok(())
+    Ok(spots)
 }
 
-/// A black line with a white edge, seen on bars of any colour and beside them.
-fn draw_tick(area: &Area<'_>, middle: Point, width: i32) -> Result<(), DrawError> {
-    let (x, y) = middle;
-    let (left, right) = (x - width / 2, x - width / 2 + width);
-    canvas::fill(area, (left, y - 2), (right, y + 2), WHITE)?;
-    canvas::fill(area, (left, y - 1), (right, y + 1), BLACK)
+/// What is said of the bar of series number `index`, whose end is `at`.
+fn spot(chart: &BarChart, group: &BarGroup, (index, bar): (usize, Bar), at: canvas::Point) -> Spot {
+    let series = chart.series.get(index).cloned().unwrap_or_default();
+    let rate = |rate: f64| format!("{:.2}%", rate * 100.0);
+    let tick = bar.tick.map(|tick| format!(", {} {}", chart.tick, rate(tick)));
+    let mut data = vec![
+        ("panel", group.label.clone()),
+        ("series", series.clone()),
+        ("y", bar.rate.to_string()),
+    ];
+    data.extend(bar.tick.map(|tick| ("tick", tick.to_string())));
+    let text = format!("{series}, {}: {}{}", group.label, rate(bar.rate), tick.unwrap_or_default());
+    Spot { at, text, data }
 }
 
 #[cfg(test)]

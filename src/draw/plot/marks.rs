@@ -4,7 +4,8 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use crate::draw::DrawError;
-use crate::draw::canvas::{Area, Point};
+use crate::draw::canvas::{self, Area, INK, Point};
+use crate::front::Standing;
 
 /// Distance of the markers in a series from their centre, in pixels.
 const MARKER: i32 = 4;
@@ -41,16 +42,66 @@ pub(super) fn draw_line(area: &Area<'_>, index: usize, points: &[Point]) -> Resu
     Ok(area.draw(&DashedPathElement::new(points, dash, gap, style))?)
 }
 
+/// What strikes a marker out, or stands around it.
+const STRUCK: RGBColor = RGBColor(0x55, 0x55, 0x55);
+
 /// The marker of series number `index` at `at`.
 pub(super) fn draw_marker(area: &Area<'_>, index: usize, at: Point) -> Result<(), DrawError> {
     draw_shape(area, index, colour(index), at)
 }
 
-/// The same in a paler colour: there, but not what matters.
-pub(super) fn draw_faint(area: &Area<'_>, index: usize, at: Point) -> Result<(), DrawError> {
-    let RGBColor(r, g, b) = colour(index);
+/// The marker of series number `index` for an answer of that `standing`: in full colour on the front, pale
+/// off it, struck out where it breaks its limit, in a ring where it is not compared.
+pub(super) fn draw_standing(
+    area: &Area<'_>,
+    index: usize,
+    standing: Standing,
+    at: Point,
+) -> Result<(), DrawError> {
+    draw_stood(area, (index, colour(index)), standing, at)
+}
+
+/// What [`draw_standing`] makes of `standing`, whatever the series.
+pub(super) fn draw_sample(area: &Area<'_>, standing: Standing, at: Point) -> Result<(), DrawError> {
+    draw_stood(area, (0, INK), standing, at)
+}
+
+fn draw_stood(
+    area: &Area<'_>,
+    (index, colour): (usize, RGBColor),
+    standing: Standing,
+    at: Point,
+) -> Result<(), DrawError> {
+    let RGBColor(r, g, b) = colour;
     let [r, g, b] = [r, g, b].map(|part| 255 - (255 - part) / 5 * 2);
-    draw_shape(area, index, RGBColor(r, g, b), at)
+    let pale = RGBColor(r, g, b);
+    let (x, y) = at;
+    match standing {
+        Standing::OnFront => draw_shape(area, index, colour, at),
+        Standing::Beaten => draw_shape(area, index, pale, at),
+        Standing::OverLimit => {
+            draw_shape(area, index, pale, at)?;
+            canvas::line(area, [(x - 6, y + 6), (x + 6, y - 6)], STRUCK, 2)
+        }
+        Standing::NotCompared => {
+            draw_shape(area, index, pale, at)?;
+            Ok(area.draw(&Circle::new(at, 8, STRUCK.stroke_width(1)))?)
+        }
+    }
+}
+
+/// A black dot with a white edge, seen on markers of any colour: a published figure.
+pub(super) fn draw_dot(area: &Area<'_>, at: Point) -> Result<(), DrawError> {
+    area.draw(&Circle::new(at, 3, WHITE.filled()))?;
+    Ok(area.draw(&Circle::new(at, 2, BLACK.filled()))?)
+}
+
+/// A black line with a white edge, seen on marks of any colour and beside them: a published figure.
+pub(super) fn draw_tick(area: &Area<'_>, middle: Point, width: i32) -> Result<(), DrawError> {
+    let (x, y) = middle;
+    let (left, right) = (x - width / 2, x - width / 2 + width);
+    canvas::fill(area, (left, y - 2), (right, y + 2), WHITE)?;
+    canvas::fill(area, (left, y - 1), (right, y + 1), BLACK)
 }
 
 fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Result<(), DrawError> {
@@ -96,12 +147,31 @@ fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::canvas;
+    use crate::draw::canvas::About;
+
+    fn about() -> About {
+        About::new(String::new(), String::new())
+    }
+
+    #[test]
+    fn no_two_standings_look_alike() {
+        let all = [Standing::OnFront, Standing::Beaten, Standing::OverLimit, Standing::NotCompared];
+        let drawn = all.map(|standing| {
+            let draw =
+                |area: &Area<'_>| draw_standing(area, 2, standing, (15, 15)).map(|()| Vec::new());
+            canvas::picture((30, 30), &about(), draw).unwrap()
+        });
+        for (at, one) in drawn.iter().enumerate() {
+            assert!(!drawn[..at].contains(one), "{at}");
+        }
+    }
 
     #[test]
     fn no_two_series_look_alike() {
-        let drawn =
-            |index| canvas::picture((30, 30), |area| draw_marker(area, index, (15, 15))).unwrap();
+        let drawn = |index| {
+            let draw = |area: &Area<'_>| draw_marker(area, index, (15, 15)).map(|()| Vec::new());
+            canvas::picture((30, 30), &about(), draw).unwrap()
+        };
         let drawn: Vec<String> = (0..6 * MARKERS).map(drawn).collect();
         for (at, one) in drawn.iter().enumerate() {
             assert!(!drawn[..at].contains(one), "{at}");

@@ -58,11 +58,46 @@ pub(super) fn draw_labels(
     upright.write(area, y_label, (LINE / 2 + 2, middle(head, height)))
 }
 
+/// The horizontal axis of a panel.
+#[derive(Clone)]
+pub(super) struct Horizontal {
+    range: Range<f64>,
+    /// Whether all values are whole numbers, and so are its ticks.
+    whole: bool,
+}
+
+impl Horizontal {
+    /// One for `values`, with room at both ends.
+    pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Result<Self, DrawError> {
+        let whole = values.clone().all(|value| value.fract() == 0.0);
+        Ok(Self { range: fitted(values)?, whole })
+    }
+
+    /// Where it begins and ends.
+    pub(super) const fn ends(&self) -> [f64; 2] {
+        [self.range.start, self.range.end]
+    }
+
+    /// Ticks at most: whole numbers lie at least one apart.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
+    fn ticks(&self) -> usize {
+        let most = if self.whole { (self.range.end - self.range.start) as usize } else { 7 };
+        most.clamp(1, 7)
+    }
+}
+
+/// What stands at `value`: as many decimals as it has, six at most.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if matches!(text, "-0" | "") { "0".to_owned() } else { text.to_owned() }
+}
+
 /// Draws the axes of a panel and its title.
 pub(super) fn draw_axes<'a, 'b>(
     cell: &'a Area<'b>,
     title: &str,
-    x: Range<f64>,
+    x: &Horizontal,
     y: Range<f64>,
     scale: Scale,
 ) -> Result<Axes<'a, 'b>, DrawError> {
@@ -71,10 +106,11 @@ pub(super) fn draw_axes<'a, 'b>(
         .margin_right(8)
         .x_label_area_size(26)
         .y_label_area_size(46)
-        .build_cartesian_2d(x, y.clone())?;
+        .build_cartesian_2d(x.range.clone(), y.clone())?;
     let mut mesh = axes.configure_mesh();
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(INK);
-    mesh.label_style(axis_font()).x_labels(7).y_labels(6);
+    mesh.label_style(axis_font()).x_labels(x.ticks()).y_labels(6);
+    mesh.x_label_formatter(&|value| number(*value));
     mesh.y_label_formatter(&|value| scale.label(*value, &y)).draw()?;
     let (width, _) = cell.dim_in_pixel();
     let title = canvas::fit(title, FONT, f64::from(width) - 54.0);
@@ -88,4 +124,20 @@ pub(super) fn place(axes: &Axes<'_, '_>, cell: &Area<'_>, point: &(f64, f64)) ->
     let corner = cell.get_base_pixel();
     let at = axes.plotting_area().map_coordinate(point);
     (at.0 - corner.0, at.1 - corner.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_read_as_such() {
+        assert_eq!(
+            [100.0, -0.0, 0.5, 1.25, 0.1 + 0.2].map(number),
+            ["100", "0", "0.5", "1.25", "0.3"]
+        );
+        let ticks = |values: &[f64]| Horizontal::of(values.iter().copied()).unwrap().ticks();
+        assert_eq!([ticks(&[4.0, 6.0]), ticks(&[4.5, 6.0]), ticks(&[8.0])], [2, 7, 1]);
+        assert_eq!(ticks(&[8.0, 256.0]), 7);
+    }
 }

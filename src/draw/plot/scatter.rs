@@ -1,18 +1,19 @@
 //! Small multiples of points, the less the better along both axes, with the front of the best.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 use super::names::Named;
+use super::panels::Horizontal;
 use super::{
     FONT, LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, names,
     panels,
 };
 use crate::draw::DrawError;
-use crate::draw::canvas::{self, Area, INK, Point};
+use crate::draw::canvas::{self, About, Area, INK, Point, Spot};
+use crate::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
 pub(crate) struct Scatter {
@@ -31,26 +32,48 @@ pub(crate) struct Scatter {
     /// Whether the name of its series stands beside every point, in larger panels, rather than in a
     /// legend.
     pub named: bool,
+    /// What the legend says of points that are not compared, where there are some.
+    pub not_compared: String,
     /// The panels, row by row; each has axes of its own.
     pub panels: Vec<Panel>,
+}
+
+/// One point of a panel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Mark {
+    /// Where it lies across.
+    pub x: f64,
+    /// Where it lies up (of rates, 1 is 100 %).
+    pub y: f64,
+    /// What becomes of it among the points of its panel.
+    pub standing: Standing,
 }
 
 /// One panel of a [`Scatter`].
 pub(crate) struct Panel {
     /// What stands above it.
     pub title: String,
-    /// The points of each series, x and y (of rates, 1 is 100%); a series may have none.
-    pub series: Vec<Vec<(f64, f64)>>,
+    /// The points of each series; a series may have none.
+    pub series: Vec<Vec<Mark>>,
     /// The largest x that is allowed, if something is.
     pub limit: Option<f64>,
 }
 
 /// What the legend calls the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
-
 /// What the legend calls the largest x that is allowed.
 const LIMIT: &str = "memory limit";
+/// What the legend calls points that something beats.
+const BEATEN: &str = "off the front";
 const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
+
+/// An entry of the legend.
+enum Key {
+    Series(usize),
+    Front,
+    Limit,
+    Standing(Standing),
+}
 
 /// Draws `scatter`.
 ///
@@ -59,124 +82,191 @@ const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
 pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     for panel in &scatter.panels {
         for (name, points) in scatter.series.iter().zip(&panel.series) {
-            check_finite(name, points.iter().flat_map(|&(x, y)| [x, y]))?;
+            check_finite(name, points.iter().flat_map(|mark| [mark.x, mark.y]))?;
         }
     }
     let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let columns = scatter.columns.clamp(1, drawn.len().max(1));
     let rows = drawn.len().div_ceil(columns);
-    let legend = legend(scatter, &drawn);
+    let (keys, legend): (Vec<Key>, Vec<String>) = legend(scatter, &drawn).into_iter().unzip();
     // Titles and the longest entry of the legend have room, also over a single panel.
     let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
     let size = if scatter.named { panels::LARGE } else { panels::SMALL };
     let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
     let head = 2 * LINE + legend_height(&legend, width);
-    let ranges: Vec<Range<f64>> =
-        drawn.iter().map(|panel| panel.x_range()).collect::<Result<_, _>>()?;
-    if ranges.is_empty() {
+    let axes: Vec<Horizontal> =
+        drawn.iter().map(|panel| panel.horizontal()).collect::<Result<_, _>>()?;
+    if axes.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
-    canvas::picture((width, panels::height(rows, head, size)), |area| {
+    let about = scatter.about(&drawn);
+    canvas::picture((width, panels::height(rows, head, size)), &about, |area| {
         draw_title(area, &scatter.title)?;
-        draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match &legend[index][..] {
-            FRONT => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
-            LIMIT => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
-            _ => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
+        draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match keys[index] {
+            Key::Front => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
+            Key::Limit => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
+            Key::Series(series) => marks::draw_marker(area, series, (x + SAMPLE / 2, y)),
+            Key::Standing(standing) => marks::draw_sample(area, standing, (x + SAMPLE / 2, y)),
         })?;
         let cells = panels::split(area, head, (rows, columns));
-        for ((panel, x), cell) in drawn.iter().zip(ranges).zip(&cells) {
-            let names = if scatter.named { &scatter.series[..] } else { &[] };
-            draw_panel(cell, panel, (x, scatter.scale), names)?;
+        let mut spots = Vec::new();
+        for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
+            spots.extend(draw_panel(cell, scatter, panel, x)?);
         }
-        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)
+        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)?;
+        Ok(spots)
     })
 }
 
-/// The series, unless their names stand at the points, and what lines mean.
-fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<String> {
+/// The series, unless their names stand at the points, and what lines and other marks mean.
+fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
+    let has =
+        |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
+    let series = scatter.series.iter().enumerate().filter(|_| !scatter.named);
+    let series = series.map(|(index, name)| (Key::Series(index), name.clone()));
     let limited = drawn.iter().any(|panel| panel.limit.is_some());
-    let series = scatter.series.iter().filter(|_| !scatter.named).cloned();
-    let limit = limited.then(|| LIMIT.to_owned());
-    series.chain([FRONT.to_owned()]).chain(limit).collect()
+    let others = [
+        (has(Standing::OnFront), Key::Front, FRONT),
+        (has(Standing::Beaten), Key::Standing(Standing::Beaten), BEATEN),
+        (limited, Key::Limit, LIMIT),
+        (has(Standing::OverLimit), Key::Standing(Standing::OverLimit), DOES_NOT_FIT),
+        (
+            has(Standing::NotCompared),
+            Key::Standing(Standing::NotCompared),
+            scatter.not_compared.as_str(),
+        ),
+    ];
+    let others = others.into_iter().filter(|(there, ..)| *there);
+    series.chain(others.map(|(_, key, text)| (key, text.to_owned()))).collect()
 }
 
 fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
     Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
 }
 
-impl Panel {
-    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.series.iter().flatten().copied()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.points().next().is_none()
-    }
-
-    fn x_range(&self) -> Result<Range<f64>, DrawError> {
-        panels::fitted(self.points().map(|point| point.0).chain(self.limit))
+impl Scatter {
+    fn about(&self, drawn: &[&Panel]) -> About {
+        let panels = drawn.iter().map(|panel| {
+            let mut front: Vec<&str> = Vec::new();
+            for (name, marks) in self.series.iter().zip(&panel.series) {
+                if marks.iter().any(|mark| mark.standing.is_on_front()) {
+                    front.push(name);
+                }
+            }
+            let named = Some(&panel.title).filter(|title| !title.is_empty());
+            let named = named.map_or(String::new(), |title| format!("{title}: "));
+            let all = panel.marks().count();
+            format!("{named}{all} points, on the front: {}.", front.join(", "))
+        });
+        let panels: Vec<String> = panels.collect();
+        About::new(
+            self.title.clone(),
+            format!("Across: {}. Up: {}. {}", self.x_label, self.y_label, panels.join(" ")),
+        )
     }
 }
 
-/// Draws one panel; with the names of its series if there are `names`.
+impl Panel {
+    fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
+        self.series.iter().flatten()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.marks().next().is_none()
+    }
+
+    fn horizontal(&self) -> Result<Horizontal, DrawError> {
+        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit))
+    }
+
+    /// The points of the front by ascending x, each once.
+    fn front(&self) -> Vec<(f64, f64)> {
+        let on_front = self.marks().filter(|mark| mark.standing.is_on_front());
+        let mut front: Vec<(f64, f64)> = on_front.map(|mark| (mark.x, mark.y)).collect();
+        front.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        front.dedup();
+        front
+    }
+}
+
+/// Draws one panel, and says what its points are.
 fn draw_panel(
     cell: &Area<'_>,
+    scatter: &Scatter,
     panel: &Panel,
-    (x, scale): (Range<f64>, Scale),
-    names: &[String],
-) -> Result<(), DrawError> {
-    let y = scale.range(panel.points().map(|point| point.1))?;
-    let axes = panels::draw_axes(cell, &panel.title, x.clone(), y.clone(), scale)?;
-    let front = front(panel.points());
-    let steps = staircase(&front, (x.end, y.end));
+    x: &Horizontal,
+) -> Result<Vec<Spot>, DrawError> {
+    let y = scatter.scale.range(panel.marks().map(|mark| mark.y))?;
+    let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
+    let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
+    let [left, right] = x.ends();
+    let steps = staircase(&panel.front(), (right, y.end));
     let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
-    let best = |point: &(f64, f64)| front.contains(point);
-    let bounds = [(x.start, y.end), (x.end, y.start)];
+    let bounds = [(left, y.end), (right, y.start)];
     let bounds = bounds.map(|corner| panels::place(&axes, cell, &corner));
     if let Some(limit) = panel.limit {
         let at = panels::place(&axes, cell, &(limit, y.start)).0;
         draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
     }
     // Where many lie on the same pixels, one is drawn; the best above all others.
-    let mut drawn = BTreeSet::new();
+    let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
     for is_front in [false, true] {
-        if is_front {
+        if is_front && panel.marks().any(|mark| mark.standing.is_on_front()) {
             cell.draw(&PathElement::new(steps.clone(), INK.stroke_width(1)))?;
         }
-        for (index, points) in panel.series.iter().enumerate() {
-            for point in points.iter().filter(|point| best(point) == is_front) {
-                let at = panels::place(&axes, cell, point);
-                if drawn.insert((is_front, index, at)) {
-                    match is_front {
-                        true => marks::draw_marker(cell, index, at)?,
-                        false => marks::draw_faint(cell, index, at)?,
-                    }
+        for (index, marks) in panel.series.iter().enumerate() {
+            for mark in marks.iter().filter(|mark| mark.standing.is_on_front() == is_front) {
+                if drawn.insert((mark.standing, index, at(mark))) {
+                    marks::draw_standing(cell, index, mark.standing, at(mark))?;
+                    spots.push(spot(cell, scatter, panel, (index, mark), at(mark)));
                 }
             }
         }
     }
-    let named = names.iter().zip(&panel.series).flat_map(|(name, points)| {
-        points.iter().map(|point| Named {
-            at: panels::place(&axes, cell, point),
+    let names = if scatter.named { &scatter.series[..] } else { &[] };
+    let named = names.iter().zip(&panel.series).flat_map(|(name, marks)| {
+        marks.iter().map(|mark| Named {
+            at: at(mark),
             name: name.clone(),
-            bold: best(point),
+            bold: mark.standing.is_on_front(),
         })
     });
-    names::draw(cell, named.collect(), bounds, &steps)
+    names::draw(cell, named.collect(), bounds, &steps)?;
+    Ok(spots)
 }
 
-/// The points that no other one beats: none is as small in both, and smaller in one. By ascending
-/// x, each once.
-pub(crate) fn front(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = points.collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut front: Vec<(f64, f64)> = Vec::new();
-    for point in points {
-        if front.last().is_none_or(|last| point.1 < last.1) {
-            front.push(point);
-        }
+/// What is said of the point `mark` of series number `index`, which lies at `at` in `cell`.
+fn spot(
+    cell: &Area<'_>,
+    scatter: &Scatter,
+    panel: &Panel,
+    (index, mark): (usize, &Mark),
+    at: Point,
+) -> Spot {
+    let corner = cell.get_base_pixel();
+    let series = scatter.series.get(index).cloned().unwrap_or_default();
+    let standing = match mark.standing {
+        Standing::OnFront => "on the Pareto front",
+        Standing::Beaten => BEATEN,
+        Standing::OverLimit => DOES_NOT_FIT,
+        Standing::NotCompared => &scatter.not_compared,
+    };
+    let y = match scatter.scale {
+        Scale::Rates => format!("{:.2}%", mark.y * 100.0),
+        Scale::Amounts => panels::number(mark.y),
+    };
+    let x = format!("{:.3}", mark.x);
+    Spot {
+        at: (at.0 + corner.0, at.1 + corner.1),
+        text: format!("{series}: {} {x}, {} {y}, {standing}", scatter.x_label, scatter.y_label),
+        data: vec![
+            ("panel", panel.title.clone()),
+            ("series", series),
+            ("x", mark.x.to_string()),
+            ("y", mark.y.to_string()),
+            ("standing", mark.standing.name().to_owned()),
+        ],
     }
-    front
 }
 
 /// The border of what `front` beats, up to the corner `end`.
@@ -193,30 +283,9 @@ fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::draw::samples::check_svg;
-
-    fn beats(one: (f64, f64), other: (f64, f64)) -> bool {
-        one.0 <= other.0 && one.1 <= other.1 && one != other
-    }
-
-    proptest! {
-        #[test]
-        fn the_front_is_what_nothing_beats(
-            points in prop::collection::vec((0u8..12, 0u8..12), 1..40)
-        ) {
-            let points: Vec<(f64, f64)> =
-                points.into_iter().map(|(x, y)| (f64::from(x), f64::from(y))).collect();
-            let front = front(points.iter().copied());
-            for &point in &points {
-                let beaten = points.iter().any(|&other| beats(other, point));
-                prop_assert_eq!(front.contains(&point), !beaten);
-            }
-            prop_assert!(front.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        }
-    }
+    use crate::front::{Candidate, standings};
 
     #[test]
     fn stairs_go_down_to_each_point_and_then_across() {
@@ -224,8 +293,21 @@ mod tests {
         assert_eq!(steps, [(1.0, 9.0), (1.0, 5.0), (3.0, 5.0), (3.0, 2.0), (4.0, 2.0)]);
     }
 
+    /// The points of the series of a panel, as they stand to each other.
+    fn stood(series: &[Vec<(f64, f64)>]) -> Vec<Vec<Mark>> {
+        let all: Vec<Candidate> =
+            series.iter().flatten().map(|&at| Candidate::new(at, None)).collect();
+        let mut standings = standings(&all).into_iter();
+        let mut mark = |&(x, y): &(f64, f64)| Mark { x, y, standing: standings.next().unwrap() };
+        series.iter().map(|points| points.iter().map(&mut mark).collect()).collect()
+    }
+
     fn scatter(panels: Vec<Vec<Vec<(f64, f64)>>>) -> Scatter {
-        let panel = |series| Panel { title: "6.2B".to_owned(), series, limit: None };
+        let panel = |series: Vec<Vec<(f64, f64)>>| Panel {
+            title: "6.2B".to_owned(),
+            series: stood(&series),
+            limit: None,
+        };
         Scatter {
             title: "memory".to_owned(),
             x_label: "peak memory".to_owned(),
@@ -234,6 +316,7 @@ mod tests {
             series: vec!["1f1b".to_owned(), "zb-h1".to_owned(), "zb-2p".to_owned()],
             columns: 3,
             named: false,
+            not_compared: "asynchronous".to_owned(),
             panels: panels.into_iter().map(panel).collect(),
         }
     }
@@ -243,12 +326,34 @@ mod tests {
         let points = vec![(1.0, 0.2), (1.0, 0.2), (2.0, 0.3), (2.0, 0.1)];
         let drawn = svg(&scatter(vec![vec![points, vec![(2.0, 0.3)]]])).unwrap();
         check_svg(&drawn);
-        // Two of the front, one beaten, and the legend.
-        assert_eq!(drawn.matches("<circle").count(), 4);
+        // Two of the front, one beaten, the legend's of the series and that of beaten points.
+        assert_eq!(drawn.matches("<circle").count(), 5);
         assert_eq!(drawn.matches("#0072B2").count(), 3);
         let last = drawn.rfind("<circle").unwrap();
         assert!(drawn[last..].contains("#0072B2"));
+        assert_eq!(drawn.matches("class=\"spot\"").count(), 4);
+        assert_eq!(drawn.matches("data-standing=\"front\"").count(), 2);
         check_svg(&svg(&scatter(vec![vec![vec![(1.0, 0.0)]]; 7])).unwrap());
+    }
+
+    #[test]
+    fn the_front_goes_through_no_point_that_is_not_on_it() {
+        let mut one = scatter(vec![vec![vec![(1.0, 0.2)], vec![(2.0, 0.1)], vec![(3.0, 0.3)]]]);
+        let plain = svg(&one).unwrap();
+        let stairs = |svg: &str| {
+            let lines = svg.lines().filter(|line| line.starts_with("<polyline"));
+            lines.map(|line| line.matches(',').count()).max().unwrap()
+        };
+        assert_eq!(stairs(&plain), 5);
+        assert!(!plain.contains(DOES_NOT_FIT) && plain.contains(BEATEN));
+        one.panels[0].series[1][0].standing = Standing::OverLimit;
+        one.panels[0].series[2][0].standing = Standing::NotCompared;
+        let drawn = svg(&one).unwrap();
+        assert_eq!(stairs(&drawn), 3);
+        for text in [DOES_NOT_FIT, "asynchronous"] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        assert!(!drawn.contains(BEATEN) && drawn.contains("on the front: 1f1b."));
     }
 
     #[test]
@@ -258,11 +363,11 @@ mod tests {
         (one.named, one.panels[0].limit) = (true, Some(5.0));
         let drawn = svg(&one).unwrap();
         check_svg(&drawn);
-        for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT] {
+        for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT, BEATEN] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        // One marker each, and none in the legend.
-        assert_eq!(drawn.matches("<circle").count(), 1);
+        // One marker each, none of the series in the legend.
+        assert_eq!(drawn.matches("<circle").count(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::{FONT, LINE, TITLE, draw_title, letters};
 use crate::draw::DrawError;
-use crate::draw::canvas::{self, Area, GRID, INK, Point, extent, pixel};
+use crate::draw::canvas::{self, About, Area, GRID, INK, Point, extent, pixel};
 use crate::format;
 
 /// One change.
@@ -53,13 +53,22 @@ pub(crate) fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
     let block = |bars: &Vec<&Bar>| 3 * LINE + LINE * rows(bars) + MARGIN;
     let height = ranked.iter().map(block).sum::<i32>() + LINE;
     let width = 2 * (MARGIN + NUMBERS + SIDE) + NAMES;
-    canvas::picture((extent(width), extent(height)), |area| {
+    let titles: Vec<&str> = tornados.iter().map(|one| one.title.as_str()).collect();
+    let about = About::new(
+        "What a change is worth".to_owned(),
+        format!(
+            "By how much changes make the step shorter or longer, the largest first, of {}.",
+            titles.join("; ")
+        ),
+    );
+    canvas::picture((extent(width), extent(height)), &about, |area| {
         let mut top = 0;
         for (tornado, bars) in tornados.iter().zip(&ranked) {
             draw(&area.margin(top, 0, 0, 0), tornado, bars, largest)?;
             top += block(bars);
         }
-        draw_legend(area, height - LINE / 2 - 4)
+        draw_legend(area, height - LINE / 2 - 4)?;
+        Ok(Vec::new())
     })
 }
 

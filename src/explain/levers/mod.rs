@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hardware::Hardware;
 use crate::interrupt;
 use crate::outcome::{self, Outcome};
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::question::{self, Case};
 
 /// Passes that trying all levers may time; beyond that, single stages and links are left out.
@@ -56,6 +56,8 @@ impl Levers {
         bench.try_links(Links::All, "all links twice as fast")?;
         let shape = outcome.case.schedule.shape();
         if 3 * shape.stages() * outcome.case.schedule.passes() <= MOST_WORK {
+            let passes = 3 * shape.stages() * outcome.case.schedule.passes();
+            bench.foretell(passes);
             bench.try_each(shape.stages())?;
         } else {
             bench.notes.push("the pipeline is large: single stages and links are left out".into());
@@ -101,6 +103,19 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Says before so many passes are timed if that takes minutes.
+    fn foretell(&self, passes: usize) {
+        // Where the order follows the times it is made anew for each change.
+        let family = self.case.family.is_some_and(question::depends_on_times);
+        let (per_second, steps) = match &self.case.hardware {
+            Some(hardware) => (2_000_000, u128::from(hardware.steps)),
+            None if family => (10_000_000, 1),
+            None => (50_000_000, 1),
+        };
+        let what = "every single stage and link is changed in turn";
+        progress::foretell(passes as u128 * steps, per_second, what);
+    }
+
     /// The changes of single stages and links.
     fn try_each(&mut self, stages: usize) -> Result<(), Error> {
         let links = neighbours(self.case);

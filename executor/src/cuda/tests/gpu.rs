@@ -7,7 +7,7 @@ use super::super::element::{Bf16, Element, encode};
 use super::super::launch::{Address, Launch};
 use super::super::libraries::loaded_libraries;
 use super::super::memory::Buffer;
-use super::super::partition::{Sharing, split};
+use super::super::partition::{Parts, Sharing, split};
 use super::super::probe::devices;
 use super::super::stage::Cuda;
 use super::{Machine, cases, close, numbers, skipped, tolerance};
@@ -187,10 +187,32 @@ fn tensors_go_from_stage_to_stage_on_one_gpu() {
         return;
     }
     pass_on(vec![Cuda::whole(0).unwrap(), Cuda::whole(0).unwrap()]);
-    let (stages, sharing) = split::<Bf16>(0, 4).unwrap();
-    println!("4 stages: {sharing:?}");
-    assert_ne!(sharing, Sharing::Whole);
-    pass_on(stages);
+    pass_on(split::<Bf16>(0, 4, false).unwrap().0);
+}
+
+#[test]
+fn parts_have_equal_numbers_of_multiprocessors_of_their_own() {
+    if gpu::<Bf16>().is_none() {
+        return;
+    }
+    let all = devices().unwrap()[0].multiprocessors;
+    for (stages, of_hopper) in [(2, 64), (4, 32), (8, 16)] {
+        let (kernels, sharing) = split::<Bf16>(0, stages, false).unwrap();
+        println!("{stages} stages on {all} multiprocessors: {sharing:?}");
+        let Sharing::Partitioned { multiprocessors } = sharing else {
+            panic!("{stages} stages share the GPU: {sharing:?}");
+        };
+        let taken = multiprocessors * u32::try_from(stages).unwrap();
+        assert!(taken <= all && 2 * taken > all && kernels.len() == stages);
+        if all == 132 {
+            assert_eq!(multiprocessors, of_hopper);
+        }
+    }
+    assert!(split::<Bf16>(0, all as usize + 1, false).is_err());
+    if Parts::cut(0, 17).is_err() {
+        let (kernels, sharing) = split::<Bf16>(0, 17, true).unwrap();
+        assert_eq!((kernels.len(), sharing), (17, Sharing::Shared));
+    }
 }
 
 #[test]

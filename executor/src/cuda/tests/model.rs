@@ -70,7 +70,7 @@ fn stages_on_one_gpu_compute_what_the_model_in_one_piece_does() {
     }
     let (model, batches) = model();
     let schedule = schedule();
-    let (devices, _) = split::<f32>(0, 2).unwrap();
+    let (devices, _) = split::<f32>(0, 2, false).unwrap();
     let mut stages: Vec<Gpt<Cuda<f32>>> = devices
         .into_iter()
         .enumerate()

@@ -152,7 +152,7 @@ pub(super) fn unpack_norm(mut bytes: &[u8]) -> Option<Norm> {
 
 /// Bytes of the report of a stage: `steps` steps of `slots` slots.
 pub(super) const fn report_bytes(steps: usize, slots: usize) -> usize {
-    8 + steps * (17 + slots * 32)
+    16 + steps * (17 + slots * 32)
 }
 
 /// What a stage measured as bytes.
@@ -160,6 +160,7 @@ pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
     bytes.extend(raw.skipped.to_le_bytes());
+    bytes.extend(raw.allocations.to_le_bytes());
     for step in &raw.steps {
         bytes.extend(step.end.to_le_bytes());
         bytes.push(u8::from(step.loss.is_some()));
@@ -180,6 +181,7 @@ pub(super) fn unpack_report(mut bytes: &[u8], steps: usize, slots: usize) -> Opt
         steps: Vec::with_capacity(steps),
         rollbacks: u32::from_le_bytes(take(&mut bytes)?),
         skipped: u32::from_le_bytes(take(&mut bytes)?),
+        allocations: u64::from_le_bytes(take(&mut bytes)?),
     };
     for _ in 0..steps {
         let end = u64::from_le_bytes(take(&mut bytes)?);
@@ -306,7 +308,7 @@ mod tests {
         let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9 };
         let step = RawStep { slots: vec![slot, RawSlot::default()], end: 10, loss: Some(0.5) };
         let other = RawStep { loss: None, ..step.clone() };
-        let raw = RawStage { steps: vec![step, other], rollbacks: 1, skipped: 2 };
+        let raw = RawStage { steps: vec![step, other], rollbacks: 1, skipped: 2, allocations: 3 };
         let bytes = pack_report(&raw);
         assert_eq!(bytes.len(), report_bytes(2, 2));
         assert_eq!(unpack_report(&bytes, 2, 2), Some(raw));

@@ -2,11 +2,13 @@
 //! listen; then each calls those below it and is called by those above.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use super::hello::{Hello, Refusal, take};
+use super::lobby::{Greeted, Lobby};
 use super::stream::{read_by, write_by};
 use crate::run::clock::nanos_since;
 use crate::run::launch::Launch;
@@ -16,7 +18,7 @@ use crate::run::plan::Plan;
 const ROUND_TRIPS: usize = 24;
 /// How long a process waits before it calls again one that does not listen yet.
 const AGAIN: Duration = Duration::from_millis(20);
-/// The longest that one caller can keep the others waiting.
+/// The longest that a caller has to say who it is.
 const PER_CALL: Duration = Duration::from_secs(3);
 /// Bytes of an address: IPv6, port.
 const ADDRESS: usize = 18;
@@ -211,33 +213,41 @@ impl Hall<'_> {
         from: usize,
         mut welcome: impl FnMut(usize, &Hello, &TcpStream) -> std::io::Result<()>,
     ) -> Result<(), MeetingError> {
-        let mut turned_away = None;
-        while let Some(missing) = (from..streams.len()).find(|&rank| streams[rank].is_none()) {
-            if Instant::now() >= self.deadline {
-                let is_missing = |rank: &usize| streams[*rank].is_none();
-                let ranks = (missing..streams.len()).filter(is_missing).collect();
-                let waited = self.begin.elapsed();
-                return Err(MeetingError::Missing { ranks, waited, turned_away });
-            }
-            let Ok((stream, address)) = self.listener.accept() else {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            };
-            match self.meet_caller(&stream) {
-                Ok(hello) => {
-                    let rank = hello.rank as usize;
-                    if rank < from || streams.get(rank).is_none_or(Option::is_some) {
-                        return Err(MeetingError::Rank { rank });
-                    }
-                    let welcomed = welcome(rank, &hello, &stream);
-                    welcomed.map_err(|error| self.silent(rank, &stream, &error))?;
-                    streams[rank] = Some(stream);
+        let greet = |stream: &TcpStream| self.meet_caller(stream);
+        std::thread::scope(|scope| {
+            let mut lobby = Lobby::new(scope, &greet);
+            let mut turned_away = None;
+            while let Some(missing) = (from..streams.len()).find(|&rank| streams[rank].is_none()) {
+                if Instant::now() >= self.deadline {
+                    let is_missing = |rank: &usize| streams[*rank].is_none();
+                    let ranks = (missing..streams.len()).filter(is_missing).collect();
+                    let waited = self.begin.elapsed();
+                    return Err(MeetingError::Missing { ranks, waited, turned_away });
                 }
-                Err(Refusal::Unfit(error)) => return Err(error),
-                Err(Refusal::Stranger(why)) => turned_away = Some(format!("{address}, {why}")),
+                let Some(Greeted { address, stream, end, .. }) = lobby.attend(&self.listener)
+                else {
+                    continue;
+                };
+                match (end, Arc::into_inner(stream)) {
+                    (Ok(hello), Some(stream)) => {
+                        let rank = hello.rank as usize;
+                        if rank < from || streams.get(rank).is_none_or(Option::is_some) {
+                            return Err(MeetingError::Rank { rank });
+                        }
+                        let welcomed = welcome(rank, &hello, &stream);
+                        welcomed.map_err(|error| self.silent(rank, &stream, &error))?;
+                        streams[rank] = Some(stream);
+                    }
+                    (Err(Refusal::Unfit(error)), _) => return Err(error),
+                    (Err(Refusal::Stranger(why)), _) => {
+                        turned_away = Some(format!("{address}, {why}"));
+                    }
+                    // Nobody else holds the stream of one who has been greeted.
+                    (Ok(_), None) => {}
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn meet_caller(&self, stream: &TcpStream) -> Result<Hello, Refusal> {

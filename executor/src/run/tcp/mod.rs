@@ -6,6 +6,7 @@
 mod direct;
 mod frame;
 mod hello;
+mod lobby;
 mod meeting;
 mod mesh;
 mod stream;

@@ -9,7 +9,7 @@ use super::{Config, shown};
 use crate::error::Error;
 
 /// The most keys of one list that are named in a message.
-const MOST_NAMED: usize = 50;
+const MOST_NAMED: usize = 30;
 
 /// What helps where a model is not planned.
 pub(super) fn cure() -> String {

@@ -53,7 +53,6 @@ const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
 const FAMILIES: &[Family] = &[
     LLAMA,
     Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
-    Family { name: "Yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
     Family { name: "phi3", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
     Family { name: "internlm2", mlp_bias: false, bias: AttentionBias::Key("bias"), ..LLAMA },
     Family { name: "gemma", mlp_bias: false, tied: true, explicit: HEADS, ..LLAMA },
@@ -103,7 +102,7 @@ const LIKE_LLAMA: Family = Family {
 
 /// The family of `model_type`, or `None` where it is not known.
 pub(super) fn family(model_type: &str) -> Option<&'static Family> {
-    FAMILIES.iter().find(|family| family.name == model_type)
+    FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
 }
 
 /// How a model of unknown kind is read.
@@ -141,7 +140,7 @@ const UNPLANNED: &[(&str, &str)] = &[
     (
         "nemotron_h mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2 granitemoehybrid \
          lfm2 qwen3_next minimax rwkv recurrent_gemma",
-        "layers of a recurrent kind (Mamba, linear attention)",
+        "layers of a recurrent kind, as Mamba and linear attention",
     ),
     ("mllama mllama_text_model", "layers of cross-attention to images"),
 ];
@@ -191,7 +190,7 @@ const BIASES: &str = "biases that this model_type is not known to have";
 /// What is not planned.
 const FEATURES: &[Feature] = &[
     feature(
-        "multi-head latent attention (MLA)",
+        "multi-head latent attention, MLA",
         OFF,
         "kv_lora_rank q_lora_rank qk_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim",
     ),
@@ -207,13 +206,13 @@ const FEATURES: &[Feature] = &[
     feature(SPARSE, ONE, "decoder_sparse_step interleave_moe_layer_step moe_layer_freq"),
     feature(SPARSE, EMPTY, "mlp_only_layers moe_layers"),
     feature(
-        "experts that this model_type is not known to have",
+        "experts, as this model_type is not known to have them",
         OFF,
         "experts_per_token ffn_config moe_intermediate_size moe_k moe_num_experts \
          n_routed_experts num_experts num_experts_per_tok num_experts_per_token num_local_experts",
     ),
     feature(
-        "multi-token prediction (MTP) layers",
+        "layers of multi-token prediction, MTP",
         OFF,
         "mtp_num_hidden_layers mtp_num_layers num_mtp_layers num_nextn_predict_layers",
     ),
@@ -222,7 +221,7 @@ const FEATURES: &[Feature] = &[
     feature(WINDOWS, Neutral::Layers, "layer_types"),
     feature(WINDOWS, Neutral::WindowPattern, "sliding_window_pattern"),
     feature(
-        "layers of a recurrent kind (Mamba, linear attention)",
+        "layers of a recurrent kind, as Mamba and linear attention",
         NULL,
         "attn_layer_offset attn_layer_period expand expert_layer_offset expert_layer_period \
          full_attention_interval hybrid_override_pattern layers_block_type linear_attn_config \
@@ -232,7 +231,7 @@ const FEATURES: &[Feature] = &[
          mamba_num_heads n_groups ssm_cfg ssm_state_size state_size",
     ),
     feature(
-        "weights in fewer than 16 bits (plans train in 16)",
+        "weights of fewer bits than the 16 that plans train in",
         NULL,
         "compression_config quantization quantization_config",
     ),
@@ -302,20 +301,20 @@ const HARMLESS: &[&str] = &[
     "output_attentions output_hidden_states output_router_logits output_scores return_dict \
      return_dict_in_generate",
     // Positions, where they are rotated in.
-    "model_max_length no_rope_layer_interval no_rope_layers original_max_position_embeddings \
-     partial_rotary_factor rotary_emb_base rotary_pct",
+    "initial_context_length model_max_length no_rope_layer_interval no_rope_layers original_max_position_embeddings \
+     partial_rotary_factor rotary_emb_base rotary_pct use_mrope",
     // Which layers have windows: `sliding_window` is what is refused.
     "max_window_layers use_sliding_window",
     // How weights begin.
     "initializer_factor initializer_range",
     // Activation functions: whether there is a gate follows from the model_type.
-    "activation_function hidden_act hidden_activation",
+    "activation_function hidden_act hidden_activation mlp_hidden_act",
     // Factors on activations.
     "attention_multiplier embedding_multiplier logits_scaling query_pre_attn_scalar \
      reorder_and_upcast_attn residual_multiplier scale_attn_by_inverse_layer_idx \
      scale_attn_weights",
     // How training goes.
-    "gradient_checkpointing predict_special_tokens n_special pretraining_tp",
+    "ep_size gradient_checkpointing predict_special_tokens n_special pretraining_tp",
     // The router: how it chooses, and its loss.
     "aux_loss_alpha n_group norm_topk_prob routed_scaling_factor router_aux_loss_coef \
      router_jitter_noise router_z_loss_coef scoring_func seq_aux topk_group topk_method",

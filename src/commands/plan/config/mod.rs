@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use self::document::Unique;
 use self::keys::{AttentionBias, Family};
+use crate::echo;
 use crate::error::Error;
 use crate::files;
 
@@ -30,26 +31,30 @@ pub struct Model {
 /// for.
 pub fn read(path: &Path, sequence: Option<u64>, attention: Attention) -> Result<Model, Error> {
     let text = files::read_text(path, MAX_FILE)?;
+    parse(&File { path, text: &text }, sequence, attention)
+}
+
+fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Model, Error> {
+    let File { path, text } = *file;
     // Nesting beyond 128 levels is refused by the parser.
-    let Unique(value) = serde_json::from_str(&text).map_err(|error| {
-        let place = place(&text, error.line(), error.column());
+    let Unique(value) = serde_json::from_str(text).map_err(|error| {
+        let place = place(text, error.line(), error.column());
         let wrong = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
             _ => format!("this is no JSON: {error}"),
         };
-        Error::scenario(path, &text, place, wrong)
+        Error::scenario(path, text, place, wrong)
     })?;
     let Value::Object(keys) = value else {
-        return Err(Error::scenario(path, &text, None, "a config is an object: { .. }".to_owned()));
+        return Err(Error::scenario(path, text, None, "a config is an object: { .. }".to_owned()));
     };
-    let file = File { path, text: &text };
-    let parts = parts::of(&file, keys)?;
+    let parts = parts::of(file, keys)?;
     let model_type = match parts.keys.get("model_type") {
         None | Some(Value::Null) => "",
         Some(Value::String(name)) => name,
         Some(other) => return Err(file.not("a name", "model_type", other)),
     };
-    let config = Config { file: &file, keys: &parts.keys, model_type };
+    let config = Config { file, keys: &parts.keys, model_type };
     let mut model = config.model(sequence, attention)?;
     model.assumed.extend(parts.left_out);
     Ok(model)
@@ -62,9 +67,9 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
     text.is_char_boundary(at).then_some(at..at)
 }
 
-/// A name of a stranger's file in a message: no longer than names are, nothing but visible letters.
+/// A name of a stranger's file in a message with many of them: no longer than names are.
 fn shown(name: &str) -> String {
-    name.chars().take(60).flat_map(char::escape_debug).collect()
+    echo::clip(&name.chars().take(40).collect::<String>())
 }
 
 /// Where errors point to.
@@ -81,11 +86,11 @@ impl File<'_> {
         let from = self.text.find("\"text_config\"").unwrap_or(0);
         let within = self.text[from..].find(&quoted).map(|at| at + from);
         let place = within.or_else(|| self.text.find(&quoted)).map(|at| at..at + quoted.len());
-        Error::scenario(self.path, self.text, place, message)
+        Error::scenario(self.path, self.text, place, message).about(key)
     }
 
     fn not(&self, wanted: &str, key: &str, given: &Value) -> Error {
-        let given: String = given.to_string().chars().take(40).collect();
+        let given = echo::clip(&given.to_string());
         self.wrong(key, format!("{key} is {given}: it must be {wanted}"))
     }
 }
@@ -161,7 +166,7 @@ impl Config<'_> {
         match activation {
             Value::String(name) if matches!(name.as_str(), "silu" | "swish" | "swiglu") => Ok(()),
             other => {
-                let given: String = other.to_string().chars().take(40).collect();
+                let given = echo::clip(&other.to_string());
                 let message = format!(
                     "{} is not known, and with hidden_act {given} it is not built like llama",
                     self.kind()
@@ -319,3 +324,6 @@ impl Config<'_> {
         self.file.wrong(key, message)
     }
 }
+
+#[cfg(test)]
+mod tests;

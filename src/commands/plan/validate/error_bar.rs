@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::rows;
-use super::sets::{self, SPEED, TIME};
+use super::sets;
 use crate::accuracy;
 use crate::error::Error;
 use crate::format;
@@ -28,6 +28,8 @@ pub struct SetErrors {
     pub fitted: usize,
     /// The mean size of the errors, as a share of what was measured.
     pub mean: f64,
+    /// The same over those that were left out of every fit, if any were.
+    pub held_out_mean: Option<f64>,
     /// The size that 95 % of the errors do not exceed: of fewer than 20 the largest.
     pub error: f64,
     /// The largest.
@@ -37,17 +39,20 @@ pub struct SetErrors {
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
 pub fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
     let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| [TIME, SPEED].contains(&row.quantity)) {
+    for row in rows.iter().filter(|row| sets::is_step(row.quantity)) {
         kinds.entry(&row.kind).or_default().push(row);
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
         let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+        let held_out = rows.iter().filter(|row| !row.fitted);
+        let held_out: Vec<f64> = held_out.map(|row| row.error).collect();
         SetErrors {
             set: set.to_owned(),
             kind: kind.to_owned(),
             rows: rows.len(),
             fitted: rows.iter().filter(|row| row.fitted).count(),
             mean: accuracy::mean_absolute(&errors),
+            held_out_mean: (!held_out.is_empty()).then(|| accuracy::mean_absolute(&held_out)),
             error: accuracy::not_exceeded_by_95_percent(&errors),
             max: errors.iter().copied().fold(0.0, f64::max),
         }
@@ -137,24 +142,20 @@ impl ErrorBar {
         Ok(bars)
     }
 
-    /// Where it comes from, in words.
+    /// Where it comes from, in words: lines of which all but the first are indented.
     pub fn source(&self) -> String {
-        let Self { machine, kind, error, rows, fitted, .. } = self;
-        let Some(error) = error else {
+        let Self { machine, kind, rows, fitted, .. } = self;
+        let Some(error) = self.error else {
             return format!("{machine}: nothing measured of this kind ({kind})");
         };
-        let sets = self.sets.iter().map(|set| format!("{}: {}", set.set, set.rows));
-        let of = match *rows {
-            0..20 => "the largest",
-            _ => "that of 95 %",
-        };
+        let [error, mean, max] =
+            [error, self.mean.unwrap_or_default(), self.max.unwrap_or_default()]
+                .map(format::percent);
+        let sets = self.sets.iter().map(|set| format!("\n  {} ({})", set.set, set.rows));
         format!(
-            "{machine}: +- {}, {of} of the errors on {rows} measured iterations of this kind \
-             ({kind}), {} in the mean, {} at most; constants were fitted to {fitted} of them ({})",
-            format::percent(*error),
-            format::percent(self.mean.unwrap_or_default()),
-            format::percent(self.max.unwrap_or_default()),
-            sets.collect::<Vec<_>>().join("; "),
+            "{machine}: +- {error} ({kind})\n  by {rows} measured iterations of this kind, {mean} off \
+             in the mean, {max} at most;\n  constants were fitted to {fitted} of them:{}",
+            sets.collect::<String>(),
         )
     }
 }

@@ -100,10 +100,20 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Error> {
     if options.json {
         print_json(out, &held)?;
     } else {
-        print(out, &held)?;
+        let known = held.iter().flat_map(|one| one.kinds.clone()).collect();
+        print(out, &held, &if options.paths.is_empty() { with_recorded(known)? } else { known })?;
     }
     let holds = held.iter().flat_map(|one| &one.bars).all(|bar| bar.holds);
     Ok(if options.check && !holds { Verdict::Missed } else { Verdict::Done })
+}
+
+/// `known` with what was recorded of sets that are not among them.
+fn with_recorded(mut known: Vec<SetErrors>) -> Result<Vec<SetErrors>, Error> {
+    let recorded = error_bar::recorded()?.into_iter();
+    let others = recorded.filter(|one| known.iter().all(|set| set.set != one.set));
+    let others: Vec<SetErrors> = others.collect();
+    known.extend(others);
+    Ok(known)
 }
 
 /// The files to read: those named, or those built in and what lies beside.
@@ -189,7 +199,7 @@ const WHOLE: usize = 64;
 /// How many of the worst are.
 const WORST: usize = 12;
 
-fn print(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
+fn print(out: &mut dyn Write, all: &[Held], kinds: &[SetErrors]) -> Result<(), Error> {
     for one in all {
         writeln!(out, "{}", one.set)?;
         let mut rows: Vec<&Row> = one.rows.iter().collect();
@@ -228,25 +238,26 @@ fn print(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
     });
     let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
     write!(out, "{}", format::table(&header, cells))?;
-    print_kinds(out, all)?;
+    print_kinds(out, kinds)?;
     writeln!(out, "\n{}", sets::WEAK)?;
     Ok(())
 }
 
-/// Prints how far plans of each kind may be off.
-fn print_kinds(out: &mut dyn Write, all: &[Held]) -> Result<(), Error> {
-    let sets: Vec<SetErrors> = all.iter().flat_map(|one| one.kinds.clone()).collect();
+/// Prints how far plans of each kind may be off, where `sets` are all that is known.
+fn print_kinds(out: &mut dyn Write, sets: &[SetErrors]) -> Result<(), Error> {
     let kinds: BTreeSet<&str> = sets.iter().map(|set| set.kind.as_str()).collect();
     writeln!(out, "\n{KINDS}")?;
     for kind in kinds {
-        let bar = ErrorBar::new("", kind, &sets);
+        let bar = ErrorBar::new("", kind, sets);
         writeln!(out, "{kind}: +- {}", format::percent(bar.error.unwrap_or_default()))?;
-        for SetErrors { set, rows, fitted, mean, error, max, .. } in &bar.sets {
-            let [mean, error, max] = [mean, error, max].map(|share| format::percent(*share));
+        for set in &bar.sets {
+            let [mean, error, max] = [set.mean, set.error, set.max].map(format::percent);
+            let held_out = set.held_out_mean.map_or_else(|| "-".to_owned(), format::percent);
+            let SetErrors { set, rows, fitted, .. } = set;
+            writeln!(out, "  {set}: {rows} rows, {fitted} fitted")?;
             writeln!(
                 out,
-                "  {set}: {rows} rows, {fitted} fitted; mean {mean}, 95 % within {error}, \
-                 largest {max}"
+                "    mean {mean}, of those not fitted {held_out}; 95 % within {error}, largest {max}"
             )?;
         }
     }

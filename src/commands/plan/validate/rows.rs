@@ -216,7 +216,7 @@ impl Run<'_> {
         let evaluation = ground.evaluate(costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
-        Ok(Predicted { finalist, kind: Kind::of(model, setup, &cluster) })
+        Ok(Predicted { finalist, kind: Kind::of(&ground, setup) })
     }
 }
 

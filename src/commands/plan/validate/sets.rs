@@ -46,6 +46,11 @@ pub(super) enum Set {
     MultiNode,
 }
 
+/// Whether `quantity` says how long an iteration takes.
+pub(super) fn is_step(quantity: &str) -> bool {
+    [TIME, SHARDED, SPEED].contains(&quantity)
+}
+
 /// How far predictions of a quantity may be off.
 pub(super) struct Limits {
     pub(super) quantity: &'static str,
@@ -63,6 +68,8 @@ impl Limits {
 }
 
 pub(super) const TIME: &str = "s per iteration";
+/// Of ZeRO-3, whose predictions are known to be far off.
+pub(super) const SHARDED: &str = "s per iteration, ZeRO 3";
 pub(super) const MFU: &str = "MFU %, measured time";
 pub(super) const HFU: &str = "HFU %, measured time";
 pub(super) const SPEED: &str = "samples/GPU/s";
@@ -97,7 +104,8 @@ impl Set {
             [limits(TIME, 0.05, Some(0.12)), points(MFU, 0.003), points(HFU, 0.003)];
         const ZERO_BUBBLE: [Limits; 2] =
             [limits(SPEED, 0.05, None), limits(MEMORY, 0.10, Some(0.10))];
-        const ZERO_3: [Limits; 1] = [limits(TIME, 0.50, Some(0.80))];
+        const ZERO_3: [Limits; 2] =
+            [limits(TIME, 0.05, Some(0.12)), limits(SHARDED, 0.60, Some(0.75))];
         const VOCABULARY: [Limits; 1] = [limits(TIME, 0.10, Some(0.20))];
         const SINGLE: [Limits; 1] = [limits(TIME, 0.10, None)];
         const MULTI: [Limits; 1] = [limits(TIME, 0.08, None)];

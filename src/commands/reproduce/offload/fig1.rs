@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Simulated, held, lines, measured, simulate, timed_as, wrong};
 use crate::commands::reproduce::Table;
-use crate::commands::reproduce::cell::Cell;
+use crate::commands::reproduce::cell::{Cell, Check};
 use crate::commands::reproduce::sources::Sources;
 use crate::error::Error;
 use crate::format;
@@ -48,15 +48,13 @@ pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Error> {
             published: point.k_printed,
             regenerated: Some(point.k_formula),
             ours: k,
-            matches: (k - point.k_formula).abs() <= 0.000_05,
+            check: Check::of((k - point.k_formula).abs() <= 0.000_05),
             corrected: None,
             digits: 2,
         });
         for (column, ours) in [("slowdown %, one stream", one), ("slowdown %, two streams", two)] {
-            cells.push(Cell {
-                digits: 1,
-                ..measured(&row, column, [point.slowdown_percent, ours], 0.1)
-            });
+            cells
+                .push(Cell { digits: 1, ..measured(&row, column, [point.slowdown_percent, ours]) });
         }
     }
     Ok(cells)
@@ -109,7 +107,7 @@ fn on_one_stream(schedule: &Schedule) -> Result<Schedule, Fault> {
 pub(super) fn text(cells: &[Cell]) -> String {
     let rows = cells.chunks(3).map(|three| {
         let [k, one, two] = three else { return Vec::new() };
-        let sign = if k.matches { '=' } else { '!' };
+        let sign = k.check.sign();
         let formula = k.regenerated.unwrap_or(k.published);
         vec![
             k.row.clone(),

@@ -5,7 +5,7 @@ use pipeline::{CopyTimes, Costs, Family, Fault, Footprints, Nanos, PassTimes, Pr
 
 use super::{exact, held, simulate, wrong};
 use crate::commands::reproduce::Table;
-use crate::commands::reproduce::cell::Cell;
+use crate::commands::reproduce::cell::{Cell, Check};
 use crate::error::Error;
 use crate::format;
 
@@ -99,7 +99,7 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
         published,
         regenerated: None,
         ours,
-        matches,
+        check: Check::of(matches),
         corrected: None,
         digits: 1,
     };
@@ -119,11 +119,10 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
 pub(super) fn text(cells: &[Cell]) -> String {
     let rows = cells.chunks(2).map(|pair| {
         let show = |cell: &Cell| {
-            let sign = match (cell.matches, cell.convention) {
-                (false, _) => '!',
-                (true, "less than") => '>',
-                (true, "about") => '~',
-                (true, _) => '=',
+            let sign = match (cell.check, cell.convention) {
+                (Check::Matched, "less than") => '>',
+                (Check::Matched, "about") => '~',
+                (check, _) => check.sign(),
             };
             format!("{} {sign} {}", cell.published, cell.ours)
         };

@@ -6,7 +6,7 @@
 mod profile;
 mod tables;
 
-use super::cell::Cell;
+use super::cell::{Cell, Check};
 use super::sources::Sources;
 use super::{Reproduced, Table};
 use crate::accuracy;
@@ -67,7 +67,7 @@ impl Column {
             published,
             regenerated: None,
             ours,
-            matches: accuracy::error(ours, published).abs() <= self.tolerance,
+            check: Check::of(accuracy::error(ours, published).abs() <= self.tolerance),
             corrected: None,
             digits,
         }
@@ -85,7 +85,7 @@ fn exact(row: String, column: &str, convention: &'static str, [published, ours]:
         regenerated: None,
         ours,
         #[allow(clippy::float_cmp)] // Both are whole.
-        matches: ours == published,
+        check: Check::of(ours == published),
         corrected: None,
         digits: 0,
     }

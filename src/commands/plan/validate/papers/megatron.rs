@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::super::Row;
 use super::super::rows::{Run, VOCABULARY, gpt, recipe, set_up, table};
-use super::super::sets::{HFU, MFU, TIME};
+use super::super::sets::{HFU, MFU, SHARDED, TIME};
 
 /// The length of sequences in Megatron-LM's papers.
 const SEQUENCE: u64 = 2048;
@@ -132,9 +132,9 @@ pub(in super::super) fn sharded(row: &Sharded, machine: &Machine) -> Result<Vec<
     let Sharded { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;
     let model = gpt(Attention::Core, hidden, heads, layers, VOCABULARY, SEQUENCE)?;
     let data = gpus / tp.max(1) / pp.max(1);
-    let zero = match row.scheme.as_str() {
-        "ZeRO-3" => Zero::Parameters,
-        "PTD" => Zero::None,
+    let (zero, quantity) = match row.scheme.as_str() {
+        "ZeRO-3" => (Zero::Parameters, SHARDED),
+        "PTD" => (Zero::None, TIME),
         other => return Err(format!("the scheme {other} is not in the table")),
     };
     let setup = set_up([data, tp, pp], row.microbatch_size, 1, Recompute::Full);
@@ -144,5 +144,5 @@ pub(in super::super) fn sharded(row: &Sharded, machine: &Machine) -> Result<Vec<
     let flops = model.hardware_flops(Recompute::Full) * number(global_batch) * number(SEQUENCE);
     let measured = flops / (row.tflops_per_gpu * 1e12 * number(gpus));
     let run = format!("{:.1}B on {gpus} {}", number(model.parameters()) / 1e9, row.scheme);
-    Ok(vec![predicted.row(&run, TIME, [predicted.seconds(), measured])])
+    Ok(vec![predicted.row(&run, quantity, [predicted.seconds(), measured])])
 }

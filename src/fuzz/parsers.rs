@@ -1,0 +1,216 @@
+//! Every reader of a file or a command line, by the name of what it reads.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Parser as _;
+use pipeline::Schedule;
+
+use super::mutate::Form;
+use crate::Cli;
+use crate::commands::fsdp::syntax::LengthsKey;
+use crate::commands::plan::{machines, question as plan_question};
+use crate::commands::sweep::merge;
+use crate::error::Error;
+use crate::hardware::clusters;
+use crate::keys::Keys;
+use crate::noise::tables;
+use crate::question::{self, Rule};
+use crate::scenario::Scenario;
+use crate::sweep::grid::Grid;
+use crate::sweep::journal::Journal;
+use crate::{messages, profiles, timelines};
+
+/// What a parser is given.
+pub(super) struct Given<'a> {
+    pub(super) bytes: &'a [u8],
+    /// A folder for this parser alone.
+    pub(super) folder: &'a Path,
+}
+
+impl Given<'_> {
+    /// The bytes as a file called `name`.
+    fn file(&self, name: &str) -> PathBuf {
+        let path = self.folder.join(name);
+        fs::write(&path, self.bytes).expect("the folder is there to be written to");
+        path
+    }
+
+    fn text(&self) -> Result<&str, String> {
+        std::str::from_utf8(self.bytes).map_err(|error| error.to_string())
+    }
+}
+
+/// A reader of what users write.
+pub(super) struct Parser {
+    pub(super) name: &'static str,
+    pub(super) form: Form,
+    /// Reads and checks; what is cheap is done with it, nothing that takes long is answered. Errors
+    /// are what a user would be shown.
+    pub(super) read: fn(&Given<'_>) -> Result<(), String>,
+}
+
+const fn text(name: &'static str, read: fn(&Given<'_>) -> Result<(), String>) -> Parser {
+    Parser { name, form: Form::Text, read }
+}
+
+const fn binary(name: &'static str, read: fn(&Given<'_>) -> Result<(), String>) -> Parser {
+    Parser { name, form: Form::Binary, read }
+}
+
+/// All of them.
+pub(super) const PARSERS: &[Parser] = &[
+    text("scenario", scenario),
+    text("sweep", sweep),
+    text("cluster", cluster),
+    text("machine", machine),
+    text("profile", profile),
+    text("plan", plan),
+    text("config", config),
+    text("schedule", schedule),
+    text("certificate", certificate),
+    binary("trace-parquet", trace),
+    text("trace-json", trace),
+    text("timeline", timeline),
+    binary("journal", journal),
+    text("shard", shard),
+    text("lengths", lengths),
+    text("slowdowns", slowdowns),
+    text("samples", samples),
+    text("command-line", command_line),
+];
+
+/// The most characters of an error: however long an input is, little of it is said back.
+const MOST_SHOWN: usize = 8_000;
+
+/// The error as the program prints it.
+#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it over.
+fn shown(error: Error) -> String {
+    let shown = messages::text(&error);
+    assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
+    let _ = error.json();
+    shown
+}
+
+/// A file of questions, and the first question that it asks.
+fn scenario(given: &Given<'_>) -> Result<(), String> {
+    let scenario = Scenario::read(&given.file("scenario.toml")).map_err(shown)?;
+    for setting in scenario.settings.iter().take(2) {
+        let selected = question::selected(&scenario, setting).map_err(shown)?;
+        // One of them: the bytes choose which.
+        if let Some(one) = selected.get(given.bytes.len() % selected.len().max(1)) {
+            let tried = question::try_out(&scenario, setting, &one.rule).map_err(shown);
+            // Not every schedule can do a question that asks for all of them.
+            if !one.by_all {
+                tried?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sweep(given: &Given<'_>) -> Result<(), String> {
+    let grid = Grid::read(&given.file("sweep.toml"), &Keys::default()).map_err(shown)?;
+    grid.question(grid.questions - 1).map(drop).map_err(shown)
+}
+
+fn cluster(given: &Given<'_>) -> Result<(), String> {
+    let path = given.file("cluster.toml");
+    clusters::named(&path.to_string_lossy(), 8).map(drop).map_err(shown)
+}
+
+fn machine(given: &Given<'_>) -> Result<(), String> {
+    machines::parse("machine", Path::new("machine.toml"), given.text()?).map(drop).map_err(shown)
+}
+
+fn profile(given: &Given<'_>) -> Result<(), String> {
+    profiles::parse(&given.file("profile.toml")).map(drop).map_err(shown)
+}
+
+fn plan(given: &Given<'_>) -> Result<(), String> {
+    plan_question::read(&given.file("plan.toml")).map(drop).map_err(shown)
+}
+
+/// A plan for the model of a `config.json`.
+fn config(given: &Given<'_>) -> Result<(), String> {
+    given.file("config.json");
+    let plan = given.folder.join("plan.toml");
+    let question = "model = \"config.json\"\ntokens = 1e9\nbatch = 64\nsequence = 2048\n\
+                    [[cluster]]\nmachine = \"h100\"\ndevices = [32]\n";
+    fs::write(&plan, question).expect("the folder is there to be written to");
+    plan_question::read(&plan).map(drop).map_err(shown)
+}
+
+/// An order somebody wrote down, which is written again as it was read.
+fn schedule(given: &Given<'_>) -> Result<(), String> {
+    let path = given.file("schedule.txt");
+    let Rule::Written(_, schedule) = Rule::named(&path.to_string_lossy()).map_err(shown)? else {
+        return Err("a file is no family".to_owned());
+    };
+    let again: Schedule = schedule.to_string().parse().expect("what is written can be read");
+    assert!(*schedule == again, "a schedule is not read back as it was written");
+    Ok(())
+}
+
+fn certificate(given: &Given<'_>) -> Result<(), String> {
+    certificate::verify(given.text()?).map(drop).map_err(|refusal| refusal.to_string())
+}
+
+/// A run, checked and timed anew.
+fn trace(given: &Given<'_>) -> Result<(), String> {
+    let trace = traces::read(given.bytes.to_vec()).map_err(|error| error.to_string())?;
+    let run = traces::Run::new(trace.operations).map_err(|error| error.to_string())?;
+    let times = traces::Times::measured(&run).with_launch_delays(&run);
+    let _ = (run.predict(&times), traces::Medians::of(&run));
+    Ok(())
+}
+
+fn timeline(given: &Given<'_>) -> Result<(), String> {
+    let recorded = timelines::read(&given.file("timeline.json")).map_err(shown)?;
+    let _ = recorded.chosen();
+    Ok(())
+}
+
+/// What a sweep that was killed left behind, read to its end.
+fn journal(given: &Given<'_>) -> Result<(), String> {
+    given.file("rows.csv.partial");
+    let out = given.folder.join("rows.csv");
+    let journal = Journal::open(&out, super::seeds::SWEEP).map_err(shown)?;
+    let mut rows = Vec::new();
+    journal
+        .reader()
+        .and_then(|mut reader| reader.read_to_end(&mut rows))
+        .map_err(|e| e.to_string())?;
+    match journal.rows {
+        0 => Err("it has no rows".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn shard(given: &Given<'_>) -> Result<(), String> {
+    let out = given.folder.join("merged.csv");
+    merge::merge(&[given.file("shard.csv")], &out).map(drop).map_err(shown)
+}
+
+fn lengths(given: &Given<'_>) -> Result<(), String> {
+    let path = given.file("lengths.txt");
+    LengthsKey::File(path.clone()).read().map_err(shown)?;
+    let lengths = LengthsKey::InOrder(path).read().map_err(shown)?;
+    let _ = lengths.draw(1, 3, 10);
+    Ok(())
+}
+
+fn slowdowns(given: &Given<'_>) -> Result<(), String> {
+    tables::Profiles::read(&given.file("slowdowns.csv")).map(drop).map_err(shown)
+}
+
+fn samples(given: &Given<'_>) -> Result<(), String> {
+    tables::samples(&given.file("samples.txt")).map(drop).map_err(shown)
+}
+
+/// The flags of a command, with blanks between them.
+fn command_line(given: &Given<'_>) -> Result<(), String> {
+    let words = given.text()?.split_whitespace();
+    Cli::try_parse_from(words).map(drop).map_err(|error| error.to_string())
+}

@@ -1,0 +1,137 @@
+//! How commands end before their time: a Ctrl-C that cuts an answer short prints what there is, says
+//! so, and exits with 130; what takes long is not silent meanwhile.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::cli::debubble;
+use crate::search::press_ctrl_c;
+
+fn spawn(line: &str) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    child.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child.spawn().unwrap()
+}
+
+/// What `line` comes to when Ctrl-C is pressed as soon as it listens; nothing where none can be.
+fn interrupted(line: &str) -> Option<Output> {
+    let mut child = spawn(line);
+    press_ctrl_c(&mut child).then(|| child.wait_with_output().unwrap())
+}
+
+/// The same as soon as it has said that it is under way.
+fn interrupted_under_way(line: &str) -> Option<Output> {
+    let mut child = spawn(line);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("progress") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    if !press_ctrl_c(&mut child) {
+        return None;
+    }
+    stderr.read_to_string(&mut said).unwrap();
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = said.into_bytes();
+    Some(output)
+}
+
+/// Checks that `output` was cut short and says so, and gives what it printed.
+fn cut_short(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted: "), "{stderr}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+const SMALL: &str = "--stages 4 --microbatches 8 --forward 10ms --backward 18ms --hop 1ms";
+
+#[test]
+fn simulate_says_how_far_it_is_and_prints_the_replicas_there_are() {
+    let line = format!(
+        "simulate {SMALL} --schedule 1f1b,zb-h1 --jitter pass=normal:0.1 --replicas 10000000"
+    );
+    let Some(output) = interrupted_under_way(&line) else { return };
+    let table = cut_short(&output);
+    assert!(table.contains("1f1b") && table.contains("replicas"), "{table}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = stderr.lines().find(|line| line.starts_with("progress: ")).unwrap();
+    assert!(line.contains(" of 20000000 replicas, "), "{line}");
+    // Replicas of ten million schedules take minutes: that is said first.
+    let first = stderr.find("this takes about").unwrap();
+    assert!(first < stderr.find("progress: ").unwrap(), "{stderr}");
+}
+
+#[test]
+fn as_json_too() {
+    let line = format!(
+        "simulate {SMALL} --schedule 1f1b --jitter pass=normal:0.1 --replicas 10000000 --json"
+    );
+    let Some(output) = interrupted(&line) else { return };
+    let json: Value = serde_json::from_str(&cut_short(&output)).unwrap();
+    assert_eq!(json["interrupted"], true);
+    let replicas = json["results"][0]["monte_carlo"]["replicas"].as_u64().unwrap();
+    assert!((1..10_000_000).contains(&replicas), "{replicas}");
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(line["note"].is_string() || line["progress"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_cut_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, out] = ["grid.toml", "rows.csv"].map(|name| folder.path().join(name));
+    let text = "schedule = \"zb-heuristic\"\nstages = 8\nforward = \"10ms\"\nbackward = \"20ms\"\n\
+                memory-limit = \"1p\"\n[sweep]\nmicrobatches = { from = 64, to = 2063, step = 1 }\n";
+    fs::write(&file, text).unwrap();
+    let line = format!("sweep {} --out {}", file.display(), out.display());
+    let Some(output) = interrupted(&line) else { return };
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(cut_short(&output).is_empty());
+    assert!(stderr.contains("of 2000 questions are in") && stderr.contains("goes on"), "{stderr}");
+    assert!(!out.exists() && folder.path().join("rows.csv.partial").exists());
+}
+
+#[test]
+fn fsdp_tells_what_the_minibatches_so_far_came_to() {
+    let line = "fsdp --devices 8 --minibatch-size 4 --minibatches 10000000 --json";
+    let Some(output) = interrupted(line) else { return };
+    let json: Value = serde_json::from_str(&cut_short(&output)).unwrap();
+    assert_eq!(json["interrupted"], true);
+    let rows = json["results"].as_array().unwrap();
+    let counts: Vec<_> = rows.iter().map(|row| row["minibatches"].as_u64().unwrap()).collect();
+    assert!(counts.iter().all(|count| *count == counts[0] && (1..10_000_000).contains(count)));
+}
+
+#[test]
+fn search_as_json_says_that_it_was_cut_short() {
+    let line = format!("search {SMALL} --memory-limit 0.8p --effort 1000000 --json");
+    let Some(output) = interrupted(&line) else { return };
+    let json: Value = serde_json::from_str(&cut_short(&output)).unwrap();
+    assert_eq!(json["interrupted"], true);
+    assert_eq!(json["results"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn calibrate_says_that_nothing_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("profile.toml");
+    let line = format!("calibrate --effort thorough --out {}", out.display());
+    let Some(output) = interrupted(&line) else { return };
+    assert!(cut_short(&output).is_empty());
+    assert!(!out.exists());
+}
+
+#[test]
+fn what_is_whole_ends_with_success() {
+    let output = debubble(format!("simulate {SMALL} --schedule 1f1b --json").split_whitespace());
+    assert_eq!(output.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json.get("interrupted").is_none());
+}

@@ -1,0 +1,55 @@
+//! Whoever asks for more than there is memory for is told so before it is taken: exit code 2, both
+//! figures and a cure, instead of a program that the system ends.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::cli::{refused, stdout};
+
+/// The program with `megabytes` of address space.
+fn limited(megabytes: u64, words: &str) -> Output {
+    let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes << 10);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_debubble")]);
+    shell.args(words.split_whitespace()).output().unwrap()
+}
+
+const TIMES: &str = "--forward 10ms --backward-input 10ms --backward-weight 8ms --hop 1ms";
+
+#[test]
+fn an_order_that_is_too_large_is_refused() {
+    let asked = format!("--schedule zb-h1 --stages 1024 --microbatches 8192 {TIMES}");
+    for command in ["simulate", "export"] {
+        let parts = ["zb-h1: an order of 25165824 passes takes about", " of memory, and ", "free"];
+        let output = limited(300, &format!("{command} {asked}"));
+        refused(&output, &parts);
+        refused(&output, &["--microbatches"]);
+    }
+    // What fits is answered under the same limit.
+    let small = asked.replace("8192", "64");
+    assert!(stdout(&limited(300, &format!("simulate {small}"))).contains("zb-h1"));
+}
+
+#[test]
+fn files_that_are_too_large_are_not_begun() {
+    let folder = TempDir::new().unwrap();
+    let asked = format!("simulate --schedule 1f1b --stages 128 --microbatches 2048 {TIMES}");
+    for flag in ["--html", "--trace", "--timeline"] {
+        let file = folder.path().join("file");
+        let output = limited(120, &format!("{asked} {flag} {}", file.display()));
+        refused(&output, &[&format!("{flag}: a file of 524288 passes takes about")]);
+        assert!(!file.exists());
+    }
+}
+
+#[test]
+fn a_schedule_file_that_is_too_large_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("long.txt");
+    fs::write(&file, "F0.0 ".repeat(6_000_000)).unwrap();
+    let asked =
+        format!("simulate --schedule {} --stages 1 --microbatches 1 {TIMES}", file.display());
+    refused(&limited(120, &asked), &["long.txt", " takes about ", " of memory, and "]);
+}
