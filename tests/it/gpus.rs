@@ -139,11 +139,9 @@ fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step(
     let numbers = |line: &String| -> Vec<i64> {
         line.split(' ').filter_map(|word| word.parse().ok()).collect()
     };
-    let streams: Vec<_> = streams.iter().map(numbers).collect();
-    assert!(
-        streams.iter().any(|stream| stream[1] > 2_000),
-        "too few to tell: {streams:?}"
-    );
+    // Those of stages: the reference is alone, and holds up nobody.
+    let streams: Vec<_> = streams.iter().map(numbers).filter(|stream| stream[0] >= 0).collect();
+    assert!(streams.iter().any(|stream| stream[1] > 2_000), "too few to tell: {streams:?}");
     assert!(streams.iter().all(|stream| stream[2] < 1_000), "{streams:?}");
 }
 
