@@ -37,6 +37,7 @@ mod plan_bars;
 mod plan_boundary;
 mod plan_model;
 mod plan_noise;
+mod plan_page;
 mod processes;
 mod removal;
 mod room;
