@@ -62,7 +62,7 @@ fn the_engine_says_how_far_it_is_from_replay() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("plan.toml");
     fs::write(&path, question(16, "1f1b", "jitter = 0.0")).unwrap();
-    let text = stdout(&command().arg("plan").arg(&path).output().unwrap());
+    let text = stdout(&command().arg("plan").arg(&path).arg("--details").output().unwrap());
     #[allow(clippy::cast_precision_loss)]
     let over = 100.0 * (engine as f64 / replay as f64 - 1.0);
     assert!(text.contains("over replay") && text.contains(&format!("{over:+.2} %")), "{text}");
