@@ -10,7 +10,9 @@ const MOST: usize = 80;
 /// The most characters of a message in all.
 const MOST_OF_MESSAGE: usize = 1500;
 /// The most characters of a line of a file that are shown.
-const MOST_OF_LINE: usize = 100;
+const MOST_OF_LINE: usize = 96;
+/// What is shown of a neighbour that is longer.
+const MOST_OF_NEIGHBOUR: usize = 12;
 
 /// `text` on one line; the middle is left out if it is long.
 pub fn clip(text: &str) -> String {
@@ -87,7 +89,7 @@ impl Excerpt {
         let column = text[first..start].chars().count();
         let above = text[..first].strip_suffix('\n').map(|above| {
             let begin = above.rfind('\n').map_or(0, |at| at + 1);
-            clip_to(&above[begin..], MOST_OF_LINE)
+            neighbour(&above[begin..])
         });
         let below = text[end..].strip_prefix('\n').and_then(|below| below.lines().next());
         let until = floor(text, place.end).clamp(start, end);
@@ -96,7 +98,7 @@ impl Excerpt {
         let label = lines.len() + label.start..lines.len() + label.end;
         lines += &shown;
         if let Some(below) = below {
-            lines += &format!("\n{}", clip_to(below, MOST_OF_LINE));
+            lines += &format!("\n{}", neighbour(below));
         }
         let before = line - usize::from(above.is_some());
         let excerpt =
@@ -128,6 +130,14 @@ impl SourceCode for Excerpt {
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// What is shown of a line beside that of the place: its beginning, if it is long.
+fn neighbour(line: &str) -> String {
+    match line.chars().nth(MOST_OF_LINE) {
+        None => line.replace(|c: char| c.is_control() && c != '\t', " "),
+        Some(_) => clip(&line.chars().take(MOST_OF_NEIGHBOUR).collect::<String>()) + "…",
+    }
 }
 
 /// What is shown of a line, and where `place` is in that.

@@ -4,6 +4,7 @@
 //! `{"note": ...}`, `{"progress": ...}`, `{"error": {...}}`.
 
 use std::env;
+use std::io::{Write, stderr};
 use std::sync::OnceLock;
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -25,9 +26,14 @@ pub fn are_json() -> bool {
 /// Says `text`, which is a `kind` of message.
 fn say(kind: &str, text: &str) {
     match are_json() {
-        true => eprintln!("{}", json!({ kind: text })),
-        false => eprintln!("{kind}: {text}"),
+        true => print(&format!("{}\n", json!({ kind: text }))),
+        false => print(&format!("{kind}: {text}\n")),
     }
+}
+
+/// Writes `text` to stderr as it is. Nobody needs to listen: the answer does not depend on it.
+pub fn print(text: &str) {
+    let _ = stderr().lock().write_all(text.as_bytes());
 }
 
 /// Says something that is neither answer nor error.
@@ -65,7 +71,7 @@ pub struct ErrorJson {
 impl ErrorJson {
     /// Says it.
     pub fn say(&self) {
-        eprintln!("{}", json!({ "error": self }));
+        print(&format!("{}\n", json!({ "error": self })));
     }
 }
 
@@ -73,7 +79,7 @@ impl ErrorJson {
 pub fn error(error: &Error) {
     match are_json() {
         true => error.json().say(),
-        false => eprint!("{}", text(error)),
+        false => print(&text(error)),
     }
 }
 

@@ -38,9 +38,9 @@ pub fn end(error: &Error) -> ExitCode {
     if messages::are_json() {
         json(error, &plain).say();
     } else if stderr().is_terminal() {
-        eprint!("{}", in_words(&error.render().ansi().to_string()));
+        messages::print(&in_words(&error.render().ansi().to_string()));
     } else {
-        eprint!("{plain}");
+        messages::print(&plain);
     }
     ExitCode::from(2)
 }

@@ -253,8 +253,8 @@ fn messages_name_the_cure() {
     );
     refused(&scenario("stages = 4.5"), &["a whole number, from 0 on", "`4.5`"]);
     refused(&scenario("stages = \"4\""), &["a whole number", "without quotes"]);
-    refused(&scenario("microbatchs = 8"), &["no key `microbatchs`", "mean `microbatches`?"]);
-    refused(&scenario("clustr = \"x\""), &["no key `clustr`", "mean `cluster`?"]);
+    refused(&scenario("microbatchs = 8"), &["no key `microbatchs`", "mean `microbatches`"]);
+    refused(&scenario("clustr = \"x\""), &["no key `clustr`", "mean `cluster`"]);
     refused(&scenario("forward = 10"), &["has no unit", "`10ms`"]);
     refused(&run("simulate absent.toml"), &["absent.toml", "there is no such file"]);
     refused(&run("plan"), &["name a PLAN.toml", "debubble plan scenarios/plan/gpt3.toml"]);

@@ -348,9 +348,9 @@ fn what_a_search_does_not_know_is_refused_or_said() {
         assert!(notes.contains(says), "{notes}");
     }
     let seeded = run(&format!("search {QUESTION} --effort 0 --seed 3"));
-    assert!(seeded.stderr.is_empty() && !stdout(&seeded).is_empty());
+    assert!(is_silent(&seeded) && !stdout(&seeded).is_empty());
     let named = run(&format!("simulate {QUESTION} --schedule zb-auto --memory-limit 1p --seed 3"));
-    assert!(named.stderr.is_empty() && !stdout(&named).is_empty());
+    assert!(is_silent(&named) && !stdout(&named).is_empty());
 }
 
 #[test]
@@ -372,6 +372,12 @@ fn settings_of_a_file_are_searched_one_by_one() {
     fs::write(&slow, format!("{keys}{settings}slowdown = \"stage:1=1.5\"\n")).unwrap();
     let refusal = run(&format!("search {}", slow.display()));
     refused(&refusal, &["slowdown cannot be taken into account", "slow.toml", "here"]);
+}
+
+/// Whether `output` says nothing on stderr but how far it is, on a machine that is busy.
+fn is_silent(output: &std::process::Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.lines().all(|line| line.starts_with("progress: "))
 }
 
 /// The signals of a mask in what Linux says of a process.

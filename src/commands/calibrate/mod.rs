@@ -36,16 +36,16 @@ const EXAMPLES: &str = "\
 Examples:
   The parts of a small GPT on a core of this machine, and its links:
     debubble calibrate --hidden 512 --heads 8 --seq 256 --microbatch-size 1 --vocabulary 4096 \\
-      --out scenarios/profiles/here.toml
+      --out here.toml
   A first look, in about 10 seconds:
     debubble calibrate --effort quick
   As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
-    debubble calibrate --workers 2 --pin --out scenarios/profiles/here.toml
+    debubble calibrate --workers 2 --pin --out here.toml
   One of 8 equal parts of a GPU while the others compute, as stages that share it meet it:
     debubble calibrate --device cuda --partition 8 --workers 8 --hidden 4096 --heads 32 --seq 1024 \\
-      --microbatch-size 3 --vocabulary 50304 --out scenarios/profiles/gpu.toml
+      --microbatch-size 3 --vocabulary 50304 --out gpu.toml
   What follows for a model of 16 layers of that shape over 4 stages:
-    debubble simulate --profile scenarios/profiles/here.toml --layers 16 \\
+    debubble simulate --profile here.toml --layers 16 \\
       --schedule 1f1b,zb-h1 --stages 4 --microbatches 16
 
 Each time is the median of repeats, taken until its 95 % confidence interval is narrow enough, with
@@ -254,7 +254,7 @@ impl Calibrate {
         if let Some(path) = &self.out {
             files::write(path, outcome.profile.to_toml())?;
         } else {
-            super::note("the profile is not kept: give --out scenarios/profiles/NAME.toml");
+            super::note("the profile is not kept: give --out NAME.toml");
         }
         if self.json { report::json(out, &outcome) } else { report::tables(out, &outcome) }
     }

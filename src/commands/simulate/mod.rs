@@ -21,6 +21,7 @@ use crate::explain::{Explanation, pictures};
 use crate::files;
 use crate::help;
 use crate::interrupt;
+use crate::messages;
 use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::timelines::{self, Recorded};
@@ -282,7 +283,9 @@ impl Simulate {
     ) -> Result<(), Error> {
         match terminal::gantt(timeline, COLUMNS) {
             // JSON on stdout must stay JSON.
-            Some(drawing) if self.json => eprintln!("{}\n{drawing}", title(outcome)),
+            Some(drawing) if self.json => {
+                messages::print(&format!("{}\n{drawing}\n", title(outcome)));
+            }
             Some(drawing) => writeln!(out, "\n{}\n{drawing}", title(outcome))?,
             None if self.gantt == Draw::Always => {
                 note(&format!("{} is too large for the terminal: use --svg", title(outcome)));
