@@ -193,7 +193,7 @@ fn constants_of_ones_own_have_their_own_error() {
     let machine = folder.path().join("own.toml");
     fs::write(&machine, typed).unwrap();
     let text = refusal(&SMALL.replace("a100-80g", machine.to_str().unwrap()));
-    assert!(text.contains("unknown field `error`"), "{text}");
+    assert!(text.contains("there is no key `error`"), "{text}");
 }
 
 /// The errors on measurements that are not part of the project are recorded; where those lie beside
