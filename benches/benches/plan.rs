@@ -145,7 +145,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         .copied()
         .filter(|setup| {
             let costed = ground.cost(setup).ok();
-            costed.is_some_and(|costed| ground.evaluate(costed, &mut Replay::new()).is_ok())
+            costed.is_some_and(|costed| ground.evaluate(&costed, &mut Replay::new()).is_ok())
         })
         .collect();
     let mut group = criterion.benchmark_group("GPT-3 on 512 devices, one core");
@@ -159,7 +159,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         bencher.iter(|| {
             let step = |setup: &Setup| {
                 let costed = ground.cost(setup).expect("it divides");
-                ground.evaluate_in(costed, &mut replay, &orders).expect("it fits").step
+                ground.evaluate_in(&costed, &mut replay, &orders).expect("it fits").step
             };
             fitting.iter().map(step).min()
         });

@@ -169,7 +169,7 @@ impl<'a> Ground<'a> {
     ///
     /// # Errors
     /// That the schedule cannot do it, or a device does not hold it.
-    pub fn evaluate(&self, costed: Costed, replay: &mut Replay) -> Result<Evaluation, Rejected> {
+    pub fn evaluate(&self, costed: &Costed, replay: &mut Replay) -> Result<Evaluation, Rejected> {
         self.evaluate_in(costed, replay, &Orders::default())
     }
 
@@ -179,7 +179,7 @@ impl<'a> Ground<'a> {
     /// The same.
     pub fn evaluate_in(
         &self,
-        costed: Costed,
+        costed: &Costed,
         replay: &mut Replay,
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
@@ -192,7 +192,7 @@ impl<'a> Ground<'a> {
     /// first: at least one.
     pub(crate) fn evaluate_all(
         &self,
-        costed: Costed,
+        costed: &Costed,
         replay: &mut Replay,
         orders: &Orders,
     ) -> Result<Vec<Evaluation>, Rejected> {
@@ -201,7 +201,7 @@ impl<'a> Ground<'a> {
             return Ok(vec![one(None)?]);
         }
         let mut all = Vec::new();
-        for limit in limits::ample(&costed) {
+        for limit in limits::ample(costed) {
             let Ok(evaluation) = one(Some(limit)) else { break };
             let binds = evaluation.is_bound();
             all.push(evaluation);
@@ -212,7 +212,7 @@ impl<'a> Ground<'a> {
         }
         if all.is_empty() {
             costed.lacks(limits::LEAST)?;
-            let mut scarce = limits::scarce(&costed).map(|limit| one(Some(limit)));
+            let mut scarce = limits::scarce(costed).map(|limit| one(Some(limit)));
             let mut last = scarce.next();
             while let Some(Err(_)) = last {
                 match scarce.next() {

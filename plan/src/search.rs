@@ -219,7 +219,7 @@ impl<'a> Search<'a> {
         let Self { ground, setups, watch, .. } = *self;
         let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
             let costed = ground.cost(&setups[at]);
-            (at, costed.and_then(|costed| ground.evaluate_all(costed, replay, watch.orders)))
+            (at, costed.and_then(|costed| ground.evaluate_all(&costed, replay, watch.orders)))
         };
         let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
         for (at, evaluated) in all {

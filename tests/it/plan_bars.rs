@@ -110,7 +110,7 @@ fn kinds_do_not_lend_each_other_their_bars() {
             false,
         ),
         (
-            flash.replace("heads = 16", "heads = 16\nexperts = 8\ntop-k = 2"),
+            flash.replace("heads = 16", "heads = 16\nffn = 8192\nexperts = 8\ntop-k = 2"),
             "ZeRO 0-1, experts, one node",
             false,
         ),
@@ -193,7 +193,7 @@ fn constants_of_ones_own_have_their_own_error() {
     let machine = folder.path().join("own.toml");
     fs::write(&machine, typed).unwrap();
     let text = refusal(&SMALL.replace("a100-80g", machine.to_str().unwrap()));
-    assert!(text.contains("unknown field `error`"), "{text}");
+    assert!(text.contains("there is no key `error`"), "{text}");
 }
 
 /// The errors on measurements that are not part of the project are recorded; where those lie beside
@@ -272,7 +272,7 @@ fn what_an_answer_leaves_out_stands_under_it() {
     let searching = |more: &str| one.replace("[noise]", &format!("[search]\n{more}\n[noise]"));
     let says = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     let with_experts = |size: u64| {
-        let sizes = "heads = 16\nexperts = 8\ntop-k = 2";
+        let sizes = "heads = 16\nffn = 8192\nexperts = 8\ntop-k = 2";
         searching(&format!("tensor = [1]\nexpert = [{size}]")).replace("heads = 16", sizes)
     };
     let experts = with_experts(4);

@@ -32,7 +32,7 @@ fn slow_devices_get_fewer_layers_and_an_even_split_waits_for_them() {
     let step = |setup: &Setup| {
         let costed = ground.cost(setup).unwrap();
         let layers = costed.layers.clone();
-        (ground.evaluate(costed, &mut Replay::new()).unwrap().step, layers)
+        (ground.evaluate(&costed, &mut Replay::new()).unwrap().step, layers)
     };
     let (fast, layers) = step(&balanced);
     assert!(layers[0] < layers[2], "{layers:?}");
@@ -53,7 +53,7 @@ fn measured_times_go_before_formulas() {
     let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
     let step = |setup: &Setup| {
         let costed = ground.cost(setup).unwrap();
-        number(ground.evaluate(costed, &mut Replay::new()).unwrap().step.0) / 1e9
+        number(ground.evaluate(&costed, &mut Replay::new()).unwrap().step.0) / 1e9
     };
     // Two replicas of one microbatch: 4 layers of 3 s, ends of 1.5 s; computed again, 4 s more.
     assert!((step(&setup([2, 1, 1])) - 13.5).abs() < 0.1);

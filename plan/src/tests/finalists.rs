@@ -21,7 +21,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
     let recipe = recipe(16);
     let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
     let costed = ground.cost(&setup([4, 1, 2])).unwrap();
-    let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+    let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
     let finalist = ground.finalist(evaluation).unwrap();
     let straggler = Straggler { probability: 0.01, factor: 1.5 };
     let slowdown = vec![SlowDevice { device: 5, factor: 1.1 }];
@@ -75,7 +75,7 @@ fn without_transfers_the_engine_agrees_with_replay() {
     // ZB-V and its like are ordered by times, in which replay counts transfers.
     for (family, chunks) in [(Family::OneFOneB, 1), (Family::Interleaved, 3), (Family::ZbH1, 1)] {
         let costed = ground.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
-        let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
         let finalist = ground.finalist(evaluation).unwrap();
         // A byte of 10^15 a second: 34 ns for each transfer.
         assert!(finalist.over_replay().abs() < 1e-5, "{family:?} {}", finalist.over_replay());
@@ -98,7 +98,7 @@ fn copies_to_the_host_save_memory_and_take_their_time() {
             let bytes = costed.footprints.of(chunk).until_backward;
             assert_eq!(times.out.0, (bytes.0 * 2).div_ceil(30));
         }
-        let finalist = ground.evaluate(costed, &mut Replay::new()).unwrap();
+        let finalist = ground.evaluate(&costed, &mut Replay::new()).unwrap();
         let finalist = ground.finalist(finalist).unwrap();
         finalist.evaluation.fullest().1.activations.0
     };

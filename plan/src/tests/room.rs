@@ -106,7 +106,7 @@ fn families_that_take_a_limit_are_tried_under_several() {
             let chunks = if family == Family::ZbHeuristic { 1 } else { 2 };
             let setup = Setup { family, chunks, microbatch: 4, ..setup([1, 1, 8]) };
             let costed = ground.cost(&setup).unwrap();
-            let evaluation = ground.evaluate(costed, &mut Replay::new()).unwrap();
+            let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
             (evaluation.fullest().1.sum(), evaluation.step, evaluation.costed.limit)
         };
         let all = [16, 22, 30, 80, 640].map(held);
@@ -129,7 +129,7 @@ fn the_best_runs_are_the_best_of_all_runs() {
     let (space, orders) = (small_space(), Orders::default());
     let run = |setup: &Setup| {
         let costed = ground.cost(setup).ok()?;
-        let all = ground.evaluate_all(costed, &mut Replay::new(), &orders).ok()?;
+        let all = ground.evaluate_all(&costed, &mut Replay::new(), &orders).ok()?;
         ground.settle(all, &orders).ok().map(|run| run.step)
     };
     let mut steps: Vec<_> = space.setups(&cluster).unwrap().iter().filter_map(run).collect();

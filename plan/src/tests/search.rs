@@ -24,7 +24,7 @@ fn the_bound_hides_nothing() {
     let mut all: Vec<_> = setups
         .iter()
         .filter_map(|setup| ground.cost(setup).ok())
-        .filter_map(|costed| ground.evaluate(costed, &mut Replay::new()).ok())
+        .filter_map(|costed| ground.evaluate(&costed, &mut Replay::new()).ok())
         .map(|evaluation| evaluation.step)
         .collect();
     all.sort_unstable();
@@ -153,7 +153,7 @@ proptest! {
         let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
         let evaluated = ground.cost(&setup).and_then(|costed| {
             let least = ground.least(&costed);
-            Ok((least, ground.evaluate(costed, &mut Replay::new())?))
+            Ok((least, ground.evaluate(&costed, &mut Replay::new())?))
         });
         match evaluated {
             Ok((least, evaluation)) => {

@@ -213,7 +213,7 @@ impl Run<'_> {
         let cluster = Cluster { parts: vec![(machine, setup.devices())] };
         let ground = Ground { model, recipe, cluster: &cluster };
         let costed = ground.cost(setup).map_err(|error| error.to_string())?;
-        let evaluation = ground.evaluate(costed, &mut Replay::new());
+        let evaluation = ground.evaluate(&costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
         Ok(Predicted { finalist, kind: Kind::of(&ground, setup) })
