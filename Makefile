@@ -90,14 +90,15 @@ exact: cargo
 
 check: lint test
 
-FUZZ = --features nccl --locked --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
+FUZZ = --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
 
 fuzz: cargo
-	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz $(FUZZ)
+	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz --features nccl --locked $(FUZZ)
 
-# Six seconds for each of the parsers, two at a time.
+# Six seconds for each of the parsers, two at a time, with what the tests have built.
 fuzz-minute: cargo
-	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet $(FUZZ)
+	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet --workspace --exclude benches \
+	  --exclude exact --features nccl --locked $(FUZZ)
 
 bench: build
 	cargo bench --package benches --locked

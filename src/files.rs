@@ -14,6 +14,25 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
     String::from_utf8(read_bytes(path, limit)?).map_err(not_text)
 }
 
+/// The most values of a TOML file.
+const MAX_VALUES: u64 = 1 << 20;
+/// Bytes that each of them takes while the file is parsed, measured and rounded up.
+const OF_A_VALUE: u64 = 256;
+
+/// Reads a TOML file of at most `limit` bytes, of which a value may take only three: parsed, they would
+/// take a hundred times as much.
+pub fn read_toml(path: &Path, limit: u64) -> Result<String, Error> {
+    let text = read_text(path, limit)?;
+    let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
+    let values = text.as_bytes().iter().filter(|byte| begins(byte)).count() as u64;
+    if values > MAX_VALUES {
+        let cause = format!("it has some {values} values and lines: at most {MAX_VALUES}");
+        return Err(Error::Read { path: path.to_owned(), cause });
+    }
+    memory::demand(&echo::path(path), values * OF_A_VALUE, "give the process more memory")?;
+    Ok(text)
+}
+
 /// What a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
@@ -31,7 +50,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let limit = if metadata.is_file() { limit } else { limit.min(MAX_STREAM) };
     if metadata.len() <= limit {
         let cure = "give the process more memory";
-        memory::demand(&path.display().to_string(), metadata.len(), cure)?;
+        memory::demand(&echo::path(path), metadata.len(), cure)?;
     }
     let mut bytes = Vec::new();
     let read =

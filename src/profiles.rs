@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<Arc<Profile>, Error> {
 
 /// Reads the profile in that file.
 pub fn parse(path: &Path) -> Result<Profile, Error> {
-    let text = files::read_text(path, MAX_PROFILE)?;
+    let text = files::read_toml(path, MAX_PROFILE)?;
     Profile::parse(&text).map_err(|error| {
         Error::scenario(path, &text, error.place, error.message).with_help(error.cure)
     })

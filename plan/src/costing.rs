@@ -61,15 +61,7 @@ impl Costing<'_> {
         let sends = self.sends(&stages);
         let costs = self.costs(&passes, &shares, &stages, &sends);
         let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
-        let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
-        let footprints = Footprints::new(layers.iter().map(footprint).collect());
-        let footprints = match self.has_shards() {
-            true => footprints.with_shards(vec![
-                memory::shard(model, cut, self.shape.stages());
-                self.shape.stages()
-            ]),
-            false => footprints,
-        };
+        let footprints = self.footprints(&layers);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
         let ordering = match self.setup.copies() {
@@ -98,6 +90,18 @@ impl Costing<'_> {
             sends,
             ends,
         })
+    }
+
+    /// What a microbatch holds in each chunk, which has so many `layers`, and in each shard.
+    fn footprints(&self, layers: &[u64]) -> Footprints {
+        let Ground { model, recipe, .. } = self.ground;
+        let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
+        let one = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
+        let footprints = Footprints::new(layers.iter().map(one).collect());
+        match self.has_shards() {
+            true => footprints.with_shards(vec![memory::shard(model, cut, stages); stages]),
+            false => footprints,
+        }
     }
 
     /// What each chunk does besides layers.

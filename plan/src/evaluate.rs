@@ -183,7 +183,10 @@ impl<'a> Ground<'a> {
         replay: &mut Replay,
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
-        let mut all = self.evaluate_all(costed, replay, orders)?;
+        if !limits::are_tried(costed.setup.family) {
+            return self.evaluate_one(costed, replay, orders);
+        }
+        let mut all = self.evaluate_all(&costed, replay, orders)?;
         let taken = limits::worth(all.iter().map(|one| one.step)).unwrap_or_default();
         Ok(all.swap_remove(taken))
     }
@@ -192,7 +195,7 @@ impl<'a> Ground<'a> {
     /// first: at least one.
     pub(crate) fn evaluate_all(
         &self,
-        costed: Costed,
+        costed: &Costed,
         replay: &mut Replay,
         orders: &Orders,
     ) -> Result<Vec<Evaluation>, Rejected> {
@@ -201,7 +204,7 @@ impl<'a> Ground<'a> {
             return Ok(vec![one(None)?]);
         }
         let mut all = Vec::new();
-        for limit in limits::ample(&costed) {
+        for limit in limits::ample(costed) {
             let Ok(evaluation) = one(Some(limit)) else { break };
             let binds = evaluation.is_bound();
             all.push(evaluation);
@@ -212,7 +215,7 @@ impl<'a> Ground<'a> {
         }
         if all.is_empty() {
             costed.lacks(limits::LEAST)?;
-            let mut scarce = limits::scarce(&costed).map(|limit| one(Some(limit)));
+            let mut scarce = limits::scarce(costed).map(|limit| one(Some(limit)));
             let mut last = scarce.next();
             while let Some(Err(_)) = last {
                 match scarce.next() {

@@ -82,7 +82,7 @@ impl From<&Verified> for Found {
 impl Verify {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
-        let text = files::read_text(&self.file, MAX_BYTES as u64)?;
+        let text = files::read_toml(&self.file, MAX_BYTES as u64)?;
         let verified = match certificate::verify(&text) {
             Err(refusal) if refusal.is_unreadable() => {
                 let cause = refusal.to_string();

@@ -48,6 +48,11 @@ pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
         }
         "profile" => vec![profile().to_toml().into_bytes()],
         "plan" => files("scenarios/plan", ".toml"),
+        // Those that are planned; what is refused at a key is not read any further.
+        "config" => {
+            let planned = ["llama-3-8b.json", "mixtral-8x7b.json", "qwen3-30b-a3b.json"];
+            planned.into_iter().flat_map(|name| files("tests/configs", name)).collect()
+        }
         "schedule" => files("tests/golden", ".txt"),
         "certificate" => files("tests/golden", ".cert"),
         "trace-parquet" => parquet_files(),

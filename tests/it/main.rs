@@ -38,6 +38,7 @@ mod plan_boundary;
 mod plan_memory;
 mod plan_model;
 mod plan_noise;
+mod plan_page;
 mod processes;
 mod removal;
 mod room;

@@ -53,3 +53,20 @@ fn a_schedule_file_that_is_too_large_is_refused() {
         format!("simulate --schedule {} --stages 1 --microbatches 1 {TIMES}", file.display());
     refused(&limited(120, &asked), &["long.txt", " takes about ", " of memory, and "]);
 }
+
+/// Three bytes can be a value of TOML, for which its parser takes two hundred.
+#[test]
+fn a_file_of_millions_of_values_is_refused_before_it_is_parsed() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("lists.toml");
+    fs::write(&file, format!("a = [{}]\n", "[],".repeat(2_000_000))).unwrap();
+    let path = file.display();
+    for asked in [
+        format!("simulate {path}"),
+        format!("sweep {path} --out {path}.csv"),
+        format!("simulate --profile {path} --layers 2 --stages 2 --microbatches 2 --schedule 1f1b"),
+        format!("verify {path}"),
+    ] {
+        refused(&limited(200, &asked), &["lists.toml", "values and lines: at most 1048576"]);
+    }
+}

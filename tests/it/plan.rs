@@ -256,7 +256,7 @@ fn configs_of_hugging_face_are_read_as_they_are() {
         let path = folder.path().join("plan.toml");
         fs::write(&path, question).unwrap();
         let out = command().arg("plan").arg(&path).arg("--json").output().unwrap();
-        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned(), out.stdout)
+        (out.status.code(), crate::cli::said(&out), out.stdout)
     };
     let question = "model = \"config.json\"\ntokens = 1e9\nbatch = 64\nplans = 1\n\
                     [[cluster]]\nmachine = \"h100\"\ndevices = [32]\n[noise]\nreplicas = 5\n";
@@ -330,7 +330,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     for (from, to, message) in [
         ("tokens = 1e9", "tokens = 0", "tokens is 0"),
         ("tokens = 1e9", "tokens = nan", "tokens is NaN"),
-        ("tokens = 1e9", "tokens = \"1e9\"", "expected f64"),
+        ("tokens = 1e9", "tokens = \"1e9\"", "a number is needed here"),
         ("batch = 64", "batch = 0", "batch is 0"),
         ("plans = 2", "price = \"free\"", "price is `free`"),
         ("plans = 2", "deadline-days = -1", "deadline-days is -1"),
@@ -350,7 +350,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("layers = 24", "layers = 0", "layers is 0"),
         ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
         ("layers = 24", "layers = 10000\nffn = 16777216\nexperts = 60000\ntop-k = 1", "2^56"),
-        ("vocabulary = 50304", "vocab = 1", "unknown field"),
+        ("vocabulary = 50304", "vocab = 1", "no key `vocab`"),
         ("replicas = 20", "replicas = 0", "replicas is 0"),
         ("replicas = 20", "jitter = -1.0", "jitter is -1"),
         ("[noise]", "[search]\nschedule = [\"1f1b2\"]\n[noise]", "schedule has `1f1b2`"),
@@ -461,7 +461,7 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(!page.contains("<img") && !page.contains("<script"));
     assert!(page.contains("&lt;img"));
     assert!(page.contains("<svg") && page.contains("--num-layers 24"));
-    assert!(page.contains("<b>The plan to take</b>: 8 a100-80g, "));
+    assert!(page.contains("<b>The plan to take</b>: plan 1, 8 a100-80g, "));
     assert!(page.contains("scenario.toml") && page.contains("devices-per-node = "));
     let page = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));

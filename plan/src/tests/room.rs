@@ -129,7 +129,7 @@ fn the_best_runs_are_the_best_of_all_runs() {
     let (space, orders) = (small_space(), Orders::default());
     let run = |setup: &Setup| {
         let costed = ground.cost(setup).ok()?;
-        let all = ground.evaluate_all(costed, &mut Replay::new(), &orders).ok()?;
+        let all = ground.evaluate_all(&costed, &mut Replay::new(), &orders).ok()?;
         ground.settle(all, &orders).ok().map(|run| run.step)
     };
     let mut steps: Vec<_> = space.setups(&cluster).unwrap().iter().filter_map(run).collect();
