@@ -92,17 +92,16 @@ impl Costing<'_> {
         })
     }
 
-    /// What a microbatch holds in each chunk, and on the shard of the vocabulary of each stage.
+    /// What a microbatch holds in each chunk, which has so many `layers`, and in each shard.
     fn footprints(&self, layers: &[u64]) -> Footprints {
         let Ground { model, recipe, .. } = self.ground;
-        let cut = self.setup.cut(recipe);
-        let footprint = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
-        let footprints = Footprints::new(layers.iter().map(footprint).collect());
-        if !self.has_shards() {
-            return footprints;
+        let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
+        let one = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
+        let footprints = Footprints::new(layers.iter().map(one).collect());
+        match self.has_shards() {
+            true => footprints.with_shards(vec![memory::shard(model, cut, stages); stages]),
+            false => footprints,
         }
-        let stages = self.shape.stages();
-        footprints.with_shards(vec![memory::shard(model, cut, stages); stages])
     }
 
     /// What each chunk does besides layers.

@@ -183,7 +183,10 @@ impl<'a> Ground<'a> {
         replay: &mut Replay,
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
-        let mut all = self.evaluate_all(costed, replay, orders)?;
+        if !limits::are_tried(costed.setup.family) {
+            return self.evaluate_one(costed, replay, orders);
+        }
+        let mut all = self.evaluate_all(&costed, replay, orders)?;
         let taken = limits::worth(all.iter().map(|one| one.step)).unwrap_or_default();
         Ok(all.swap_remove(taken))
     }

@@ -9,7 +9,7 @@ use sim::Replay;
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
     Attention, Cluster, Ground, Machine, Orders, Recipe, Recompute, Rejected, Setup, Sizes, Space,
-    Split, Transformer, Watch, Zero, number, search, search_with,
+    Split, Transformer, Unfit, Watch, Zero, number, search, search_with,
 };
 
 /// The search leaves nothing better out: the best of it is the best of all, simulated one by one.
@@ -189,8 +189,7 @@ fn copies_to_the_host_are_not_computed_again() {
         let setups = Space { families, ..space() }.setups(&cluster).unwrap();
         let found = search(&ground, &setups, setups.len(), &|_| {});
         let tried = found.best.iter().filter(|one| one.costed.setup.copies()).count();
-        let mut reasons = found.left_out.iter();
-        (tried, reasons.find(|(reason, _)| reason.contains("copies to the host")).map(|one| *one.1))
+        (tried, found.left_out.get(&Unfit::Needless.to_string()).copied())
     };
     let (alone, none) = needless(vec![Family::PoH]);
     assert!(alone > 0 && none.is_none(), "{alone} {none:?}");
