@@ -83,9 +83,13 @@ pub fn print(
     Ok(())
 }
 
-/// Writes `text` in lines of at most [`COLUMNS`], each but the first indented.
+/// Writes each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
 fn paragraph(out: &mut dyn Write, text: &str) -> Result<(), Error> {
-    Ok(writeln!(out, "{}", format::wrapped(text, COLUMNS, "  "))?)
+    for line in text.lines() {
+        let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
+        writeln!(out, "{}", format::wrapped(line, COLUMNS, &lead))?;
+    }
+    Ok(())
 }
 
 /// The name of a cluster, with its devices.
