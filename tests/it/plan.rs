@@ -338,7 +338,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("heads = 16", "heads = 0", "cannot be cut"),
         ("heads = 16", "heads = 15", "cannot be cut into 15 heads"),
         ("heads = 16", "heads = 16\nhead-size = 0", "head-size is 0"),
-        ("heads = 16", "heads = 16\nhead-size = -1", "expected u64"),
+        ("heads = 16", "heads = 16\nhead-size = -1", "a whole number, from 0 on"),
         ("heads = 16", "heads = 16\nhead-size = 99999999", "head-size is 99999999"),
         ("heads = 16", "heads = 16\npositions = 1023", "only 1023 learned positions"),
         ("heads = 16", "heads = 16\ngated = true", "ffn is missing: MLPs with a gate"),
