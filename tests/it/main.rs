@@ -35,6 +35,7 @@ mod pipeoffload;
 mod plan;
 mod plan_bars;
 mod plan_boundary;
+mod plan_memory;
 mod plan_model;
 mod plan_noise;
 mod plan_page;

@@ -171,7 +171,7 @@ fn plans_are_ranked_fit_and_add_up() {
     assert_eq!(plans.len(), 4);
     for plan in plans {
         let number = |key: &str| plan[key].as_f64().unwrap();
-        assert!(number("peak_bytes") <= 80e9);
+        assert!(number("peak_bytes") <= number("device_bytes"));
         let parts = ["parameter", "gradient", "optimizer", "activation", "buffer"];
         let parts: f64 = parts.iter().map(|part| number(&format!("{part}_bytes"))).sum();
         assert_eq!(parts, number("peak_bytes"));
@@ -188,8 +188,10 @@ fn plans_are_ranked_fit_and_add_up() {
     }
     assert!(plans.chunks(2).all(|two| two[0]["step_ns"].as_u64() <= two[1]["step_ns"].as_u64()));
     let winner = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+    // Of what it costs, it is no farther from the cheapest than its error bar.
     let dollars = |plan: &Value| plan["dollars"].as_f64().unwrap();
-    assert!(plans.iter().all(|plan| dollars(&plans[winner]) <= dollars(plan)));
+    let bar = 1.0 + plans[winner]["error"].as_f64().unwrap_or(0.05);
+    assert!(plans.iter().all(|plan| dollars(&plans[winner]) <= bar * dollars(plan)));
     for searched in answer["searched"].as_array().unwrap() {
         let left_out = searched["left_out"].as_object().unwrap().values();
         let left_out: u64 = left_out.map(|count| count.as_u64().unwrap()).sum();
@@ -384,7 +386,7 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
     for (from, to, message) in [
         ("on-demand = 2.2", "on-demand = 0.0", "on-demand is 0"),
         ("on-demand = 2.2", "on-demand = nan", "on-demand is NaN"),
-        ("memory = \"80GB\"", "memory = \"80 parsec\"", "unknown unit"),
+        ("memory = \"79.15GiB\"", "memory = \"80 parsec\"", "unknown unit"),
         ("bandwidth = \"2039GB/s\"", "bandwidth = \"2039GB\"", "not a bandwidth"),
         ("peak-tflops = 312.0", "peak-tflops = -1.0", "peak-tflops is -1"),
         ("matmul = 0.7878", "matmul = 2.0", "matmul is 2"),

@@ -162,7 +162,7 @@ impl ErrorBar {
         Ok(bars)
     }
 
-    /// Where it comes from, in words: lines of which all but the first are indented.
+    /// Where it comes from, in words.
     pub fn source(&self) -> String {
         let Self { machine, kind, rows, fitted, .. } = self;
         let Some(error) = self.error else {
@@ -171,14 +171,14 @@ impl ErrorBar {
         let [error, mean, max] =
             [error, self.mean.unwrap_or_default(), self.max.unwrap_or_default()]
                 .map(format::percent);
-        let sets = self.sets.iter().map(|set| format!("\n  {} ({})", set.set, set.rows));
+        let sets = self.sets.iter().map(|set| format!("{} ({})", set.set, set.rows));
         format!(
-            "{machine}: +- {error} ({kind})\n  by {rows} measured iterations of this kind, {mean} off \
-             in the mean, {max} at most:\n  they took {:.2} to {:.2} times as long as predicted; \
-             constants were fitted to {fitted} of them:{}",
+            "{machine}: +- {error} ({kind}), by {rows} measured iterations of this kind, {mean} off in \
+             the mean, {max} at most: they took {:.2} to {:.2} times as long as predicted; constants \
+             were fitted to {fitted} of them: {}",
             self.shortest.unwrap_or_default(),
             self.longest.unwrap_or_default(),
-            sets.collect::<String>(),
+            sets.collect::<Vec<_>>().join("; "),
         )
     }
 }

@@ -271,6 +271,6 @@ fn print_kinds(out: &mut dyn Write, sets: &[SetErrors]) -> Result<(), Error> {
 }
 
 const KINDS: &str = "\
-What stands behind the step of a plan as +- is the error of measured iterations of its kind: the size
+The error that stands beside the step of a plan is that of measured iterations of its kind: the size
 that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
 kind that is not here nothing is measured, and plans say so.";
