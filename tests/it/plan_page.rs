@@ -17,8 +17,7 @@ fn printed(question: &str, flags: &[&str]) -> (TempDir, String) {
     let mut ask = command();
     let out = ask.current_dir(folder.path()).arg("plan").arg(&path).args(flags).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let text = stdout(&out);
-    (folder, text)
+    (folder, stdout(&out))
 }
 
 fn is_within_100(text: &str) {
@@ -31,6 +30,12 @@ fn is_within_100(text: &str) {
 fn rows(text: &str) -> Vec<&str> {
     let rows = text.lines().skip_while(|line| !line.starts_with("plan  set-up"));
     rows.take_while(|line| !line.is_empty()).collect()
+}
+
+/// Whether a row of the table is the first line of a plan: a mark or a blank, then its number.
+fn is_plan(row: &str) -> bool {
+    let number = row.strip_prefix(['>', ' ']);
+    number.is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_digit()))
 }
 
 /// A machine with a long name, prices and times that take many digits.
@@ -65,7 +70,7 @@ fn answers_fit_100_columns() {
             let rows = rows(&text);
             // Numbers end where their columns' names do.
             let end = rows[0].find("dollars").unwrap() + "dollars".len();
-            let plans: Vec<&&str> = rows[1..].iter().filter(|row| row.contains(" %")).collect();
+            let plans: Vec<&&str> = rows[1..].iter().filter(|row| is_plan(row)).collect();
             assert!(!plans.is_empty(), "{text}");
             for row in plans.iter().filter(|row| row.len() >= end) {
                 let (before, behind) = row.split_at(end);
@@ -104,7 +109,7 @@ fn the_table_is_short_and_the_rest_is_in_the_details() {
         (1, 1, 1),
         "{short}"
     );
-    assert!(short.lines().count() < 50, "{short}");
+    assert!(short.lines().count() < 60, "{short}");
     assert!(!short.contains("P95"), "{short}");
 }
 
@@ -134,8 +139,10 @@ fn gpu_hours_and_split_are_told_to_programs() {
 
 #[test]
 fn a_framework_keeps_to_what_it_runs() {
+    let narrow = SMALL.replace("[8, 16]", "8")
+        + "[search]\npipeline = 4\ntensor = 1\nzero = 1\nmicrobatch = 4\nrecompute = \"none\"\n";
     let with = |framework: &str| {
-        SMALL.replace("plans = 2", &format!("plans = 50\nframework = \"{framework}\""))
+        narrow.replace("plans = 2", &format!("plans = 50\nframework = \"{framework}\""))
     };
     let schedules = |answer: &Value, runs: &str| {
         let plans = answer["plans"].as_array().unwrap();
@@ -151,7 +158,7 @@ fn a_framework_keeps_to_what_it_runs() {
         "{titan:?}"
     );
     let any = json(&with("any"));
-    assert_eq!(any, json(&SMALL.replace("plans = 2", "plans = 50")));
+    assert_eq!(any, json(&narrow.replace("plans = 2", "plans = 50")));
     let neither =
         |plan: &&Value| plan["runs_in_torchtitan"] == false && plan["runs_in_megatron"] == false;
     let neither: Vec<String> = (1..)
@@ -162,9 +169,11 @@ fn a_framework_keeps_to_what_it_runs() {
     assert!(!neither.is_empty());
     let (_folder, text) = printed(&with("any"), &[]);
     assert_eq!(rows(&text).iter().filter(|row| row.contains('[')).count(), neither.len(), "{text}");
-    assert!(text.contains("run in neither Megatron-LM nor torchtitan"), "{text}");
+    // It may go on in the next line.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains("run in neither Megatron-LM nor torchtitan"), "{text}");
     let (_folder, text) = printed(&with("megatron"), &[]);
-    assert!(text.contains("run in Megatron-LM") && !text.contains("neither"), "{text}");
+    assert!(text.contains("in Megatron-LM") && !text.contains("neither"), "{text}");
 }
 
 #[test]
@@ -298,7 +307,7 @@ fn points_of_one_cluster_have_labels_of_their_own_and_bars() {
         assert!(picture.contains(&format!("{number}: d")), "{number}: {picture}");
     }
     assert!(picture.contains("8 a100-80g"), "the cluster is named once");
-    assert_eq!(picture.matches("8 a100-80g").count(), 1);
+    assert_eq!(picture.matches("\n8 a100-80g\n").count(), 1);
     assert!(picture.contains("error bar"), "{picture}");
     let (folder, _) = printed(SMALL, &["--svg", "two.svg"]);
     let picture = fs::read_to_string(folder.path().join("two.svg")).unwrap();

@@ -429,7 +429,8 @@ pub const DEFINITIONS: [&str; 6] = [
      of its kind, none where nothing is measured of this kind",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
      at the best interval and failures",
-    "MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is recomputed",
+    "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; \
+     HFU: with what is recomputed",
     "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
      transfers with the passes",
     "P50, P95: of the step under the question's noise, of the slowest data-parallel replica",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use pipeline::Nanos;
+use pipeline::{Bytes, Nanos};
 
 use super::answer::{Answer, Plan, seconds};
 use super::assumptions;
@@ -83,9 +83,13 @@ pub fn print(
     Ok(())
 }
 
-/// Writes `text` in lines of at most [`COLUMNS`], each but the first indented.
+/// Writes each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
 fn paragraph(out: &mut dyn Write, text: &str) -> Result<(), Error> {
-    Ok(writeln!(out, "{}", format::wrapped(text, COLUMNS, "  "))?)
+    for line in text.lines() {
+        let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
+        writeln!(out, "{}", format::wrapped(line, COLUMNS, &lead))?;
+    }
+    Ok(())
 }
 
 /// The name of a cluster, with its devices.
@@ -119,7 +123,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
         "days",
         "GPU-hours",
         "dollars",
-        "memory",
+        "GiB",
         "MFU",
     ];
     Sheet { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
@@ -128,7 +132,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
 /// What may be used of the devices that `plan` runs on: the least and the most.
 fn room(plan: &Plan) -> [String; 2] {
     let sizes = &plan.finalist.costed().capacities;
-    let of = |size: Option<&pipeline::Bytes>| format::size(size.copied().unwrap_or_default());
+    let of = |size: Option<&Bytes>| format::size(size.copied().unwrap_or_default());
     [of(sizes.iter().min()), of(sizes.iter().max())]
 }
 
@@ -145,9 +149,15 @@ fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<Stri
         tables::days(plan.days),
         tables::amount(plan.gpu_hours),
         tables::amount(plan.dollars),
-        format::size(held.sum()),
-        format!("{:.1} %", 100.0 * plan.mfu),
+        gibibytes(held.sum()),
+        format!("{:.0} %", 100.0 * plan.mfu),
     ]
+}
+
+/// A size in GiB, with more digits where it is small.
+fn gibibytes(size: Bytes) -> String {
+    let gib = plan::number(size.0) / f64::from(1 << 30);
+    if gib < 1.0 { format!("{gib:.3}") } else { format!("{gib:.1}") }
 }
 
 /// A time in four digits.
