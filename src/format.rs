@@ -74,6 +74,39 @@ pub fn grouped(value: f64) -> String {
     format!("{sign}{parted}")
 }
 
+/// `text` in lines of at most `columns`, each but the first after `indent`; blanks at its beginning
+/// stay, and units with their numbers.
+pub fn wrapped(text: &str, columns: usize, indent: &str) -> String {
+    let lead = text.len() - text.trim_start().len();
+    let (mut lines, mut line) = (String::new(), text[..lead].to_owned());
+    for word in with_units(text) {
+        let is_empty = line.trim_start().is_empty();
+        let space = usize::from(!is_empty);
+        if !is_empty && line.chars().count() + space + word.chars().count() > columns {
+            lines += &(line + "\n");
+            line = indent.to_owned() + &word;
+        } else {
+            line = line + &" "[..space] + &word;
+        }
+    }
+    lines + &line
+}
+
+/// The words of `text`; short ones behind a digit, as units are, belong to the word before.
+fn with_units(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if word.len() <= 2 && last.ends_with(|one: char| one.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// A difference in percent with two decimals, its sign always written.
 pub fn signed_percent(rate: f64) -> String {
     format!("{:+.2} %", 100.0 * rate)
@@ -82,6 +115,14 @@ pub fn signed_percent(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_text_goes_on_in_indented_lines() {
+        assert_eq!(wrapped("one two three", 8, "  "), "one two\n  three");
+        assert_eq!(wrapped("  one two three", 9, "    "), "  one two\n    three");
+        assert_eq!(wrapped("every 2588 s", 10, ""), "every\n2588 s");
+        assert_eq!(wrapped("unbreakable", 4, " "), "unbreakable");
+    }
 
     #[test]
     fn thousands_are_parted() {

@@ -26,6 +26,7 @@ mod messages;
 mod nearest;
 mod noise;
 mod outcome;
+mod places;
 mod profiles;
 mod progress;
 mod question;

@@ -18,13 +18,11 @@ use crate::files;
 use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::kinds::{self, Kind};
+use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
 const MAX_SCENARIO: u64 = 16 << 20;
-
-/// Where the keys of one table stand in the file.
-type Places = BTreeMap<String, Range<usize>>;
 
 /// One question of a scenario.
 #[derive(Clone, Debug)]
@@ -109,7 +107,7 @@ impl Scenario {
             keys: Keys::default(),
             published: BTreeMap::new(),
             regenerated: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: Places::default(),
         };
         Self {
             title: None,
@@ -157,7 +155,7 @@ impl Scenario {
         let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
         let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
-        let shared_places = places(&table);
+        let shared_places = Places::of(table.get_ref());
         let shared = keys(table).map_err(fail)?;
         let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
         let only = &mut scenario.settings[0];
@@ -198,7 +196,7 @@ impl Scenario {
     #[must_use]
     pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Error {
         let error = match key.and_then(|key| setting.places.get(key)) {
-            Some(place) => self.error_at(place.clone(), message),
+            Some(place) => self.error_at(place, message),
             None => Error::question(match (&setting.name, key) {
                 (Some(name), _) => format!("{}: {message}", crate::echo::clip(name)),
                 (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
@@ -214,11 +212,9 @@ impl Scenario {
 
 fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
     let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
-    let mut places = places(&table);
+    let mut places = Places::of(table.get_ref());
     let keys = keys(table)?;
-    for (key, place) in &shared.places {
-        places.entry(key.clone()).or_insert_with(|| place.clone());
-    }
+    places.add_missing(&shared.places);
     Ok(Setting {
         name: head.name,
         keys: keys.over(shared.keys.clone()),
@@ -272,15 +268,10 @@ fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de
     T::deserialize(Deserializer::from(table))
 }
 
-fn places(table: &Spanned<DeTable<'_>>) -> Places {
-    let entries = table.get_ref().iter();
-    entries.map(|(key, value)| (key.get_ref().to_string(), value.span())).collect()
-}
-
 impl Setting {
     /// Whether the file says `key` for this setting.
     pub fn says(&self, key: &str) -> bool {
-        self.places.contains_key(key)
+        self.places.has(key)
     }
 
     /// A copy with `keys` over its own, without what only tables of a paper need.
@@ -290,7 +281,7 @@ impl Setting {
             keys,
             published: BTreeMap::new(),
             regenerated: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: Places::default(),
         }
     }
 

@@ -61,6 +61,10 @@ on_gpu="cuda::tests::gpu cuda::tests::model cuda::tests::operations"
 gpu_tests() { DEBUBBLE_NEEDS_GPU=1 "$TESTS" "$@" --test-threads 1 --nocapture; }
 
 queried() {
+  if ! command -v nvidia-smi >/dev/null; then
+    echo "left out: there is no nvidia-smi"
+    return
+  fi
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit --format=csv
 }
 

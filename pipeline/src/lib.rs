@@ -38,7 +38,7 @@ pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
-pub use family::{About, Choice, Chunks, Family, LeftOut, LimitUse, Semantics};
+pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};

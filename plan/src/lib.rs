@@ -38,7 +38,9 @@ pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
 pub use orders::Orders;
-pub use search::{Found, STOPPED, Watch, run_with, search, search_with};
+pub use search::{
+    Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
+};
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use space::{MAX_SETUPS, Space};
 pub use weather::{

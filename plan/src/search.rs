@@ -31,11 +31,13 @@ pub struct Found {
 }
 
 /// Why a set-up is left out although it may be possible.
-const NO_BETTER: &str = "slower than the best, even without avoidable bubbles";
+pub const PRUNED: &str = "pruned: its lower bound is slower than the best plan";
+/// Why a set-up is left out that no device holds.
+pub const NO_MEMORY: &str = "more memory than a device has";
 /// Why a set-up is left out that nobody waits for any more.
 pub const STOPPED: &str = "not looked at before the search was ended";
 /// Why a set-up is left out that replay has room for: values on their way take memory too.
-const NOT_RUN: &str = "more memory than a device has, on shared wires";
+pub const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
 /// Who waits for a search, and what several searches share.
 #[derive(Clone, Copy)]
@@ -159,7 +161,7 @@ impl<'a> Search<'a> {
         while !rest.is_empty() {
             let stopped = (self.watch.stop)();
             let hopeful = if stopped { 0 } else { self.hopeful(rest) };
-            let reason = if stopped && self.hopeful(rest) > 0 { STOPPED } else { NO_BETTER };
+            let reason = if stopped && self.hopeful(rest) > 0 { STOPPED } else { PRUNED };
             let hopeless = (rest.len() - hopeful) as u64;
             self.found.leave_out_all(reason, hopeless);
             let round;
@@ -292,7 +294,7 @@ impl Found {
             Rejected::Schedule(_) => {
                 format!("{} cannot do the shape or the memory", setup.family.name())
             }
-            Rejected::Memory(_) => "more memory than a device has".to_owned(),
+            Rejected::Memory(_) => NO_MEMORY.to_owned(),
         };
         self.leave_out_all(&reason, 1);
         if let Rejected::Memory(overflow) = rejected {

@@ -214,7 +214,7 @@ pub enum Unfit {
     #[error("a schedule that copies to the host, on devices whose link to it is not known")]
     Host,
     /// A set-up that copies to the host without need, beside others that do not copy.
-    #[error("copies to the host, of activations that are computed again")]
+    #[error("offload: not needed, activations are recomputed")]
     Needless,
     /// More passes than are simulated for a plan.
     #[error("more than {} passes", crate::evaluate::MAX_PASSES)]

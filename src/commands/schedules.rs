@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
-use pipeline::{About, Choice, Chunks, Family, LeftOut, LimitUse};
+use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
 use serde::Serialize;
 
 use super::print_json;
 use crate::error::Error;
+use crate::format;
 use crate::question::SEARCHED;
 
 /// List the schedules: name, source, needs, bubble and memory
@@ -43,13 +44,16 @@ struct Entry {
     /// What else may be chosen, by which key.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice: Option<String>,
+    /// Which training frameworks run its order.
+    runs_in: String,
     /// What should be known of these figures.
     #[serde(skip_serializing_if = "str::is_empty")]
     note: &'static str,
 }
 
-impl From<&About> for Entry {
-    fn from(about: &About) -> Self {
+impl From<Family> for Entry {
+    fn from(family: Family) -> Self {
+        let about = family.about();
         let chunks = match about.chunks {
             Chunks::Exactly(chunks) => format!("{chunks}"),
             Chunks::Any { default } => format!("any, {default} unless told"),
@@ -70,9 +74,31 @@ impl From<&About> for Entry {
             }
             Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
         };
-        let About { name, source, needs, bubble, memory, note, .. } = *about;
-        Self { name, source, needs, chunks, memory_limit, bubble, memory, choice, note }
+        Self {
+            name: about.name,
+            source: about.source,
+            needs: about.needs,
+            chunks,
+            memory_limit,
+            bubble: about.bubble,
+            memory: about.memory,
+            choice,
+            runs_in: runs_in(family),
+            note: about.note,
+        }
     }
+}
+
+/// The frameworks that run `family`, and how.
+fn runs_in(family: Family) -> String {
+    let torch = match family.in_torch() {
+        InTorch::Class(name) => format!("torchtitan ({name})"),
+        InTorch::Order => "torchtitan (as a CSV file)".to_owned(),
+        InTorch::No(lacks) => {
+            return format!("neither Megatron-LM nor torchtitan, whose orders have no {lacks}");
+        }
+    };
+    if family.in_megatron() { format!("Megatron-LM, {torch}") } else { torch }
 }
 
 /// The order that is searched, which is no family.
@@ -86,6 +112,7 @@ fn searched() -> Entry {
         bubble: "no more than that of any schedule above with its chunks that fits the limit",
         memory: "up to the limit",
         choice: Some("--seed, 0 unless told".to_owned()),
+        runs_in: "torchtitan (as a CSV file)".to_owned(),
         note: "how far any order can be from it: `debubble search`",
     }
 }
@@ -93,7 +120,7 @@ fn searched() -> Entry {
 impl Schedules {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let families = Family::ALL.into_iter().map(|family| Entry::from(family.about()));
+        let families = Family::ALL.into_iter().map(Entry::from);
         let schedules: Vec<Entry> = families.chain([searched()]).collect();
         if self.json {
             let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
@@ -110,6 +137,7 @@ impl Schedules {
                 ("memory", entry.memory),
                 ("limit", &entry.memory_limit),
                 ("choice", entry.choice.as_deref().unwrap_or_default()),
+                ("runs in", &entry.runs_in),
                 ("note", entry.note),
             ];
             for (what, text) in lines.into_iter().filter(|(_, text)| !text.is_empty()) {
@@ -131,18 +159,9 @@ impl Schedules {
     }
 }
 
-/// `text` in lines of at most 90 columns, each but the first indented like what stands before it.
+/// `text` in lines of at most 100 columns, each but the first indented like what stands before it.
 fn wrapped(text: &str) -> String {
-    const COLUMNS: usize = 90;
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        if let Some(line) = lines.last_mut().filter(|line| line.len() + word.len() < COLUMNS) {
-            let space = if line.is_empty() { "" } else { " " };
-            line.push_str(space);
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines.join("\n          ")
+    let indent = " ".repeat(10);
+    let whole = format::wrapped(&format!("{indent}{text}"), 100, &indent);
+    whole.trim_start().to_owned()
 }

@@ -69,9 +69,8 @@ struct HostDocument {
 pub fn named(name: &str, stages: usize) -> Result<Cluster, Error> {
     let path = Path::new(name);
     let content = CLUSTERS.text(name, path)?;
-    let document: Document = toml::from_str(&content).map_err(|error| {
-        Error::scenario(path, &content, error.span(), error.message().to_owned())
-    })?;
+    let document: Document =
+        toml::from_str(&content).map_err(|error| Error::toml(path, &content, &error, &[]))?;
     let impossible = |error| Error::question(format!("cluster {name}: {error}"));
     let spec = spec(&document, stages)
         .map_err(|message| Error::question(format!("cluster {name}: {message}")))?;

@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
+use crate::hardware::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::scenario;
 
@@ -143,7 +144,8 @@ impl Reader<'_> {
                 return Err(self.fail(place, format!("{} is {label} twice", key.get_ref())));
             }
             let keys = scenario::single(key.clone(), item);
-            let mut keys = keys.map_err(|error| self.fail(place, error.message()))?;
+            let mut keys = keys
+                .map_err(|error| Error::toml(self.file, self.text, &error, HardwareKeys::NAMES))?;
             keys.files_in(self.file.parent().unwrap_or(Path::new("")));
             values.push((label, keys));
         }

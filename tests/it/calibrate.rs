@@ -68,7 +68,7 @@ fn result(profile: &Path, rest: &str) -> Value {
 #[test]
 fn a_measured_profile_predicts_stages() {
     let folder = folder();
-    let path = folder.path().join("deep/here.toml");
+    let path = folder.path().join("here.toml");
     let line = format!(
         "calibrate {SHAPE} --effort quick --max-time 1s --links queue,copy,queue --remark test --pin \
          --workers 2 --json --out {}",

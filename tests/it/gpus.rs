@@ -116,8 +116,8 @@ impl OnStandIn {
 fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step() {
     let Some(libraries) = libraries() else { return };
     let line = format!(
-        "execute --device cuda --stages 2 --microbatches 40 --layers 4 {TINY} --element f32 \
-         --schedule 1f1b,zb-h1 --warm-up 1 --steps 1 --check=device"
+        "execute --device cuda --stages 2 --microbatches 24 --layers 2 {TINY} --element f32 \
+         --schedule zb-h1 --warm-up 1 --steps 1 --check=device"
     );
     let mut run = OnStandIn::new(&libraries, &line);
     let ran = run.results();
@@ -130,7 +130,7 @@ fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step(
             "{measured}"
         );
     }
-    assert_eq!(run.told("retain "), ["0"], "two schedules and a reference, one context");
+    assert_eq!(run.told("retain "), ["0"], "a run and a reference, one context");
     assert!(run.told("release").is_empty());
     // The driver has begun with a queue for every stream, though nobody said so.
     assert!(!run.told("init ").is_empty() && run.told("init ").iter().all(|queues| queues == "32"));
@@ -139,11 +139,9 @@ fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step(
     let numbers = |line: &String| -> Vec<i64> {
         line.split(' ').filter_map(|word| word.parse().ok()).collect()
     };
-    let streams: Vec<_> = streams.iter().map(numbers).collect();
-    assert!(
-        streams.iter().any(|stream| stream[1] > 3_000),
-        "a stream held a thousand: {streams:?}"
-    );
+    // Those of stages: the reference is alone, and holds up nobody.
+    let streams: Vec<_> = streams.iter().map(numbers).filter(|stream| stream[0] >= 0).collect();
+    assert!(streams.iter().any(|stream| stream[1] > 2_000), "too few to tell: {streams:?}");
     assert!(streams.iter().all(|stream| stream[2] < 1_000), "{streams:?}");
 }
 

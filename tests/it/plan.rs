@@ -171,7 +171,7 @@ fn plans_are_ranked_fit_and_add_up() {
     assert_eq!(plans.len(), 4);
     for plan in plans {
         let number = |key: &str| plan[key].as_f64().unwrap();
-        assert!(number("peak_bytes") <= 80e9);
+        assert!(number("peak_bytes") <= number("device_bytes"));
         let parts = ["parameter", "gradient", "optimizer", "activation", "buffer"];
         let parts: f64 = parts.iter().map(|part| number(&format!("{part}_bytes"))).sum();
         assert_eq!(parts, number("peak_bytes"));
@@ -188,8 +188,10 @@ fn plans_are_ranked_fit_and_add_up() {
     }
     assert!(plans.chunks(2).all(|two| two[0]["step_ns"].as_u64() <= two[1]["step_ns"].as_u64()));
     let winner = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+    // Of what it costs, it is no farther from the cheapest than its error bar.
     let dollars = |plan: &Value| plan["dollars"].as_f64().unwrap();
-    assert!(plans.iter().all(|plan| dollars(&plans[winner]) <= dollars(plan)));
+    let bar = 1.0 + plans[winner]["error"].as_f64().unwrap_or(0.05);
+    assert!(plans.iter().all(|plan| dollars(&plans[winner]) <= bar * dollars(plan)));
     for searched in answer["searched"].as_array().unwrap() {
         let left_out = searched["left_out"].as_object().unwrap().values();
         let left_out: u64 = left_out.map(|count| count.as_u64().unwrap()).sum();
@@ -254,7 +256,7 @@ fn configs_of_hugging_face_are_read_as_they_are() {
         let path = folder.path().join("plan.toml");
         fs::write(&path, question).unwrap();
         let out = command().arg("plan").arg(&path).arg("--json").output().unwrap();
-        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned(), out.stdout)
+        (out.status.code(), crate::cli::said(&out), out.stdout)
     };
     let question = "model = \"config.json\"\ntokens = 1e9\nbatch = 64\nplans = 1\n\
                     [[cluster]]\nmachine = \"h100\"\ndevices = [32]\n[noise]\nreplicas = 5\n";
@@ -328,7 +330,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
     for (from, to, message) in [
         ("tokens = 1e9", "tokens = 0", "tokens is 0"),
         ("tokens = 1e9", "tokens = nan", "tokens is NaN"),
-        ("tokens = 1e9", "tokens = \"1e9\"", "expected f64"),
+        ("tokens = 1e9", "tokens = \"1e9\"", "a number is needed here"),
         ("batch = 64", "batch = 0", "batch is 0"),
         ("plans = 2", "price = \"free\"", "price is `free`"),
         ("plans = 2", "deadline-days = -1", "deadline-days is -1"),
@@ -338,7 +340,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("heads = 16", "heads = 0", "cannot be cut"),
         ("heads = 16", "heads = 15", "cannot be cut into 15 heads"),
         ("heads = 16", "heads = 16\nhead-size = 0", "head-size is 0"),
-        ("heads = 16", "heads = 16\nhead-size = -1", "expected u64"),
+        ("heads = 16", "heads = 16\nhead-size = -1", "a whole number, from 0 on"),
         ("heads = 16", "heads = 16\nhead-size = 99999999", "head-size is 99999999"),
         ("heads = 16", "heads = 16\npositions = 1023", "only 1023 learned positions"),
         ("heads = 16", "heads = 16\ngated = true", "ffn is missing: MLPs with a gate"),
@@ -348,7 +350,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("layers = 24", "layers = 0", "layers is 0"),
         ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
         ("layers = 24", "layers = 10000\nffn = 16777216\nexperts = 60000\ntop-k = 1", "2^56"),
-        ("vocabulary = 50304", "vocab = 1", "unknown field"),
+        ("vocabulary = 50304", "vocab = 1", "no key `vocab`"),
         ("replicas = 20", "replicas = 0", "replicas is 0"),
         ("replicas = 20", "jitter = -1.0", "jitter is -1"),
         ("[noise]", "[search]\nschedule = [\"1f1b2\"]\n[noise]", "schedule has `1f1b2`"),
@@ -384,7 +386,7 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
     for (from, to, message) in [
         ("on-demand = 2.2", "on-demand = 0.0", "on-demand is 0"),
         ("on-demand = 2.2", "on-demand = nan", "on-demand is NaN"),
-        ("memory = \"80GB\"", "memory = \"80 parsec\"", "unknown unit"),
+        ("memory = \"79.15GiB\"", "memory = \"80 parsec\"", "unknown unit"),
         ("bandwidth = \"2039GB/s\"", "bandwidth = \"2039GB\"", "not a bandwidth"),
         ("peak-tflops = 312.0", "peak-tflops = -1.0", "peak-tflops is -1"),
         ("matmul = 0.7878", "matmul = 2.0", "matmul is 2"),
@@ -459,7 +461,7 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(!page.contains("<img") && !page.contains("<script"));
     assert!(page.contains("&lt;img"));
     assert!(page.contains("<svg") && page.contains("--num-layers 24"));
-    assert!(page.contains("<b>The plan to take</b>: 8 a100-80g, "));
+    assert!(page.contains("<b>The plan to take</b>: plan 1, 8 a100-80g, "));
     assert!(page.contains("scenario.toml") && page.contains("devices-per-node = "));
     let page = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));

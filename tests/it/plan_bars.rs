@@ -139,7 +139,10 @@ fn the_bar_of_zero_3_is_its_honest_error() {
     let plan = &answer["plans"][0];
     assert_eq!(plan["kind"], "A100 80GB, core attention, ZeRO 3, dense, many nodes");
     assert!(number(plan, "error") > 0.5, "{plan}");
-    assert_eq!(number(&answer["errors"][0], "rows"), 3.0);
+    let bar = &answer["errors"][0];
+    assert_eq!(number(bar, "rows"), 3.0);
+    // Predictions are low: measured / predicted of an error of -71 % is above 3.
+    assert!(number(bar, "shortest") > 1.4 && number(bar, "longest") > 3.0, "{bar}");
 }
 
 #[test]
@@ -152,9 +155,14 @@ fn kinds_nobody_measured_say_so_everywhere() {
     ask.arg("plan").arg(&path).arg("--html").arg(&page).arg("--csv").arg(&csv);
     let out = stdout(&ask.output().unwrap());
     let said = "h100: nothing measured of this kind (H100 80GB, flash attention";
-    assert!(out.contains(said) && out.contains("+-?"), "{out}");
+    // Lines wrap.
+    let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(out.contains(said) && out.contains(" none "), "{out}");
     let page = fs::read_to_string(&page).unwrap();
-    assert!(page.contains(said) && page.contains("+-?"));
+    assert!(page.contains(said) && page.contains(">none<"));
+    // Its picture too.
+    let picture = page.split("</svg>").next().unwrap();
+    assert!(picture.contains("time against money: nothing measured of this kind"));
     // No number in either.
     assert!(!out.contains("+- ") && !page.contains("+- "), "{out}");
     let rows = fs::read_to_string(&csv).unwrap();
@@ -204,15 +212,15 @@ fn recorded_errors_are_those_that_are_found() {
         for kind in set["kinds"].as_array().unwrap() {
             let words = ["set", "kind"].map(|key| kind[key].as_str().unwrap().to_owned());
             let counts = ["rows", "fitted"].map(|key| kind[key].to_string());
-            let shares = ["mean", "held_out_mean", "error", "max"]
+            let shares = ["mean", "held_out_mean", "error", "max", "shortest", "longest"]
                 .map(|key| format!("{:.4}", number(kind, key)));
             found.push([&words[..], &counts[..], &shares[..]].concat());
         }
     }
     let alike = |(one, other): (&String, &String)| match (one.parse::<f64>(), other.parse::<f64>())
     {
-        // Half a percentage point is no other answer.
-        (Ok(one), Ok(other)) => (one - other).abs() < 0.005,
+        // A percentage point is no other answer.
+        (Ok(one), Ok(other)) => (one - other).abs() < 0.01,
         _ => one == other,
     };
     let mut all = recorded.iter().flatten().zip(found.iter().flatten());
@@ -288,8 +296,9 @@ fn what_an_answer_leaves_out_stands_under_it() {
     fs::write(&path, &experts).unwrap();
     let out = command().arg("plan").arg(&path).arg("--html").arg(&page).output().unwrap();
     let page = fs::read_to_string(&page).unwrap();
+    let out = stdout(&out).split_whitespace().collect::<Vec<_>>().join(" ");
     for line in shared {
-        assert!(stdout(&out).contains(&line) && page.contains(&line), "{line}");
+        assert!(out.contains(&line) && page.contains(&line), "{line}");
         assert!(line.len() <= 98, "{line}");
     }
 }

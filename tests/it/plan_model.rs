@@ -147,7 +147,7 @@ fn config_of(row: &Facts) -> Value {
             "activation_function": "gelu_new", "tie_word_embeddings": is("tied"),
         });
     }
-    let mut keys = json!({
+    let keys = json!({
         "hidden_size": hidden, "num_attention_heads": own("heads"),
         "num_key_value_heads": own("kv_heads"), "num_hidden_layers": own("layers"),
         "intermediate_size": own("ffn").or(own("moe_ffn")), "vocab_size": own("vocab"),
@@ -155,6 +155,13 @@ fn config_of(row: &Facts) -> Value {
         "rms_norm_eps": 1e-5, "rope_theta": 1e4, "max_position_embeddings": 8192,
         "torch_dtype": "bfloat16", "initializer_range": 0.02, "attention_dropout": 0.0,
     });
+    with(keys, keys_of_kind(row))
+}
+
+/// Those of its keys that other kinds of models do not have, or have with other values.
+fn keys_of_kind(row: &Facts) -> Value {
+    let own = |key: &str| row[key].parse::<u64>().ok();
+    let (name, is) = (row["name"].as_str(), |key: &str| row[key] == "yes");
     let latent = json!({
         "n_routed_experts": own("experts"), "num_experts_per_tok": own("experts_per_token"),
         "n_shared_experts": own("shared_experts"), "moe_intermediate_size": own("moe_ffn"),
@@ -164,7 +171,7 @@ fn config_of(row: &Facts) -> Value {
         "v_head_dim": own("v_head_dim"), "num_nextn_predict_layers": own("mtp_layers"),
         "head_dim": null, "moe_layer_freq": 1, "scoring_func": "sigmoid", "n_group": 1,
     });
-    let more = if name.starts_with("deepseek-v2") {
+    if name.starts_with("deepseek-v2") {
         with(latent, json!({ "model_type": "deepseek_v2" }))
     } else if name.starts_with("kimi") {
         with(latent, json!({ "model_type": "kimi_k2" }))
@@ -205,9 +212,7 @@ fn config_of(row: &Facts) -> Value {
     } else {
         assert!(name.starts_with("llama"), "{name}: a model without a config");
         json!({ "model_type": "llama", "attention_bias": is("bias"), "mlp_bias": is("bias") })
-    };
-    keys = with(keys, more);
-    keys
+    }
 }
 
 /// `keys` with those of `more` in their place.

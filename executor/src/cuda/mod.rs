@@ -2,18 +2,20 @@
 //! are first used) and products by cuBLASLt, for tensors of bf16 or f32.
 //!
 //! Nothing of CUDA is needed to build this: the driver and the libraries are loaded when they are
-//! used, and [`devices`] says which is missing and what to do.
+//! used, from the folders of the system or from the wheels of a Python environment, and [`devices`]
+//! says which is missing, where was searched and what to do.
 //!
-//! One [`Cuda`] serves one stage. It enqueues all it does on a stream of its own and never waits for
-//! it, but to return numbers to the host. A tensor goes to another stage with an event: on the same
+//! One [`Cuda`] serves one stage. It enqueues all it does on a stream of its own and waits for it only
+//! to return numbers to the host, or where the host has begun several passes that are not done. A tensor goes to another stage with an event: on the same
 //! GPU as it is, on another GPU of the process by a copy beside the kernels, to another process by
 //! NCCL (feature `nccl`). [`split`] gives every stage of one GPU multiprocessors of its own, so that
 //! a bubble of one stage leaves its part of the GPU idle.
 //!
 //! What has been checked, and where: the kernels and the host's arithmetic by tests on a processor,
-//! every thread of every launch; that the kernels compile, by NVRTC. The calls into the driver,
-//! cuBLASLt and NCCL have been compiled, and have not run on a GPU. The tests that need one say that
-//! they are skipped where there is none.
+//! every thread of every launch; that the kernels compile, by NVRTC. The calls into the driver and
+//! cuBLASLt run in tests against libraries that stand in for them, and have not run on a GPU; those
+//! into NCCL have been compiled. The tests that need a GPU say that they are skipped where there is
+//! none, and fail there if `DEBUBBLE_NEEDS_GPU=1`.
 
 mod ahead;
 mod call;

@@ -3,6 +3,7 @@
 mod chimera;
 mod controllable;
 mod dualpipe;
+mod frameworks;
 mod gis;
 mod gpipe;
 mod hanayo;
@@ -21,6 +22,7 @@ mod zb_h2;
 mod zb_heuristic;
 mod zb_v;
 
+pub use frameworks::InTorch;
 pub use left_out::LeftOut;
 
 use crate::fault::Fault;

@@ -1,17 +1,22 @@
 //! What a question comes to: plans with their time, money and error bars.
 
+use std::collections::BTreeMap;
+
 use pipeline::{Bytes, Nanos};
 use plan::{
     Cluster, Failures, Finalist, Found, Ground, Kind, Machine, Orders, Overflow, Setup, Watch,
     number, percentiles_with,
 };
+use serde::Serialize;
 
-use super::question::{Paid, Question};
+use super::question::{Framework, Paid, Question};
 use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::front::{Candidate, standings};
 use crate::{interrupt, progress};
 
+/// The most devices of a cluster that is proposed.
+const LARGEST: u64 = 1 << 16;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// The least share of time that failures must leave: below, days and dollars say nothing.
@@ -40,6 +45,8 @@ pub struct Plan {
     pub checkpoint_interval: f64,
     /// Days for all tokens, with failures.
     pub days: f64,
+    /// Hours of all devices together for all tokens, with failures.
+    pub gpu_hours: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
     /// Of what kind its step is.
@@ -64,6 +71,17 @@ impl Searched {
         *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
         self.found.simulated -= 1;
     }
+}
+
+/// Why set-ups of `searched` were left out, and how many for each reason.
+fn reasons(searched: &[Searched]) -> String {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (reason, count) in searched.iter().flat_map(|one| &one.found.left_out) {
+        *all.entry(reason).or_default() += count;
+    }
+    let all: Vec<String> =
+        all.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
+    all.join("; ")
 }
 
 /// The answer to a question.
@@ -109,7 +127,7 @@ impl Question {
     /// If no cluster has a plan, or none meets the deadline.
     pub fn answer(&self, orders: &Orders) -> Result<Answer, Error> {
         let setups = self.clusters.iter().map(|cluster| {
-            self.space.setups(cluster).ok_or_else(|| {
+            self.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
                 Error::question(message).with_help("name fewer values in [search]")
             })
@@ -222,6 +240,7 @@ impl Question {
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
+            gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
             error: bars.iter().find(own).and_then(|bar| bar.error),
             kind,
@@ -268,58 +287,71 @@ impl Question {
             .iter()
             .filter_map(|one| one.found.nearest.as_ref())
             .min_by_key(|(_, lacks)| lacks.needs.0 - lacks.has.0);
+        let reasons = reasons(searched);
         let Some((setup, lacks)) = nearest else {
-            let reasons: Vec<String> = searched
-                .iter()
-                .flat_map(|one| &one.found.left_out)
-                .map(|(reason, count)| format!("{count} x {reason}"))
-                .collect();
-            let all = match reasons.is_empty() {
-                true => "no product of tensor, pipeline and context divides the devices".to_owned(),
-                false => reasons.join("; "),
+            let all = match (reasons.is_empty(), self.framework) {
+                (false, _) => reasons,
+                (true, Framework::Any) => {
+                    "no product of tensor, pipeline and context divides the devices".to_owned()
+                }
+                (true, framework) => format!(
+                    "no product of tensor, pipeline and context divides the devices, or {} does not \
+                     run those that do",
+                    framework.title()
+                ),
             };
             let message = format!("no set-up can be run on these clusters: {all}");
             return Error::question(message).with_help("name more values in [search]");
         };
         let message = format!(
-            "the model fits on none of these clusters: the nearest set-up (d {} t {} p {} b {}, \
-             recompute {}) needs {} on stage {}, of {}",
-            setup.data,
-            setup.tensor,
-            setup.pipeline,
-            setup.microbatch,
-            setup.recompute.name(),
+            "the model fits on none of these clusters: the nearest set-up ({}, {}) needs {} on stage \
+             {}, of {}",
+            setup.family.name(),
+            super::tables::setup(setup),
             crate::format::size(lacks.needs),
             lacks.stage,
             crate::format::size(lacks.has),
         );
         let cure = match self.smallest() {
-            Some((devices, name)) => {
-                format!("the smallest cluster that would hold it: {devices} devices of {name}")
+            Some(cluster) => {
+                let (devices, name) = (cluster.devices(), cluster.name());
+                let is_smaller = |one: &Cluster| one.devices() >= devices && one.name() == name;
+                let others = match self.clusters.iter().any(is_smaller) {
+                    true => format!("; what became of the set-ups on more devices: {reasons}"),
+                    false => String::new(),
+                };
+                format!(
+                    "the smallest cluster that would hold it: {devices} devices of {name} (doubled \
+                     from one, under the same [search]){others}"
+                )
             }
-            None => "no cluster of these machines up to 65536 devices would hold it".to_owned(),
+            None => format!(
+                "under this [search], no cluster of these machines up to {LARGEST} devices would hold \
+                 it: name more values of tensor, pipeline or recompute there"
+            ),
         };
         Error::question(message).with_help(cure)
     }
 
-    /// The fewest devices, doubled from one node, of any of the machines that hold the model.
-    fn smallest(&self) -> Option<(u64, String)> {
+    /// The fewest devices, doubled from one, of any of the machines on which this question has a plan.
+    fn smallest(&self) -> Option<Cluster> {
         let machines = machines(&self.clusters);
         let orders = Orders::default();
-        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders: &orders };
-        let doubled = (0..17).map(|exponent| 1u64 << exponent);
+        let doubled = std::iter::successors(Some(1), |devices| Some(2 * devices));
         doubled
+            .take_while(|&devices| devices <= LARGEST)
             .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
-            .find_map(|(devices, machine)| {
-                let cluster = Cluster { parts: vec![(machine.clone(), devices)] };
-                let mut space = self.space.clone();
-                space.pipeline = (1..=self.model.layers.min(devices))
-                    .filter(|stages| devices.is_multiple_of(*stages))
-                    .collect();
-                let setups = space.setups(&cluster)?;
-                let found = plan::search_with(&self.ground(&cluster), &setups, 1, watch);
-                (!found.best.is_empty()).then(|| (devices, machine.name.clone()))
-            })
+            .map(|(devices, machine)| Cluster { parts: vec![(machine.clone(), devices)] })
+            .find(|cluster| self.holds(cluster, &orders))
+    }
+
+    /// Whether some set-up runs on `cluster`.
+    fn holds(&self, cluster: &Cluster, orders: &Orders) -> bool {
+        let Some(setups) = self.setups(cluster) else { return false };
+        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
+        let ground = self.ground(cluster);
+        let (_, best) = plan::run_with(&ground, &setups, 1, watch);
+        !best.is_empty()
     }
 
     fn check_deadline(&self, plans: &[Plan]) -> Result<(), Error> {
@@ -330,7 +362,7 @@ impl Question {
         let message = format!(
             "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
-            in_days(fastest.days),
+            super::tables::days(fastest.days),
             cluster.devices(),
             cluster.name(),
             fastest.dollars,
@@ -381,17 +413,13 @@ fn mark_front(plans: &mut [Plan]) {
     }
 }
 
-/// A number of days, with more digits where it is less than one.
-fn in_days(days: f64) -> String {
-    if days < 1.0 { format!("{days:.4}") } else { format!("{days:.1}") }
-}
-
 /// A time in seconds.
 pub fn seconds(time: Nanos) -> f64 {
     number(time.0) / 1e9
 }
 
 /// Where the time of a step goes, on the stage that works longest.
+#[derive(Serialize)]
 pub struct Part {
     /// What it is.
     pub name: &'static str,
@@ -411,6 +439,11 @@ impl Plan {
         let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
         let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
         left.min().unwrap_or_default()
+    }
+
+    /// Whether `framework` runs it.
+    pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
+        framework.runs(&self.finalist.costed().setup, question.recipe.batch)
     }
 
     /// The parts of the step; they add up to it.
@@ -436,20 +469,20 @@ impl Plan {
             Part { name: "attention", seconds: layer.attention * times },
             Part { name: "elementwise kernels", seconds: layer.elementwise * times },
             Part {
-                name: "collectives of tensor, context, experts",
+                name: "collectives of tensor, context and expert parallelism",
                 seconds: layer.collectives * times,
             },
             Part { name: "head and loss", seconds: head },
         ];
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
-        parts.push(Part {
-            name: "launches of the host, and waits for parameters",
-            seconds: launches,
-        });
+        parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
         parts.push(Part { name: "transfers between stages", seconds: sending });
         parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
-        parts.push(Part { name: "gradients, tied embedding", seconds: seconds(costed.exchange) });
+        parts.push(Part {
+            name: "gradient exchange and tied embedding",
+            seconds: seconds(costed.exchange),
+        });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
         parts
     }

@@ -9,6 +9,10 @@ use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
 use super::question::Question;
+use super::torch::TorchOrder;
+
+/// The order of the plan, beside the configuration of torchtitan that names it.
+pub const SCHEDULE_CSV: &str = "schedule.csv";
 
 /// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
 pub fn scenario(question: &Question, plan: &Plan) -> String {
@@ -256,18 +260,6 @@ fn megatron_schedule(plan: &Plan) -> String {
     text
 }
 
-/// The name of a schedule in torch.distributed.pipelining, if it has it.
-const fn torch_name(family: Family) -> Option<&'static str> {
-    match family {
-        Family::GPipe => Some("GPipe"),
-        Family::OneFOneB => Some("1F1B"),
-        Family::Interleaved => Some("Interleaved1F1B"),
-        Family::ZbV => Some("ZBVZeroBubble"),
-        Family::DualPipeV => Some("DualPipeV"),
-        _ => None,
-    }
-}
-
 /// A configuration of torchtitan, whose schedules are those of torch.distributed.pipelining.
 pub fn torchtitan(question: &Question, plan: &Plan) -> String {
     let costed = plan.finalist.costed();
@@ -282,13 +274,21 @@ pub fn torchtitan(question: &Question, plan: &Plan) -> String {
         Recompute::Full => "full",
     };
     let local = question.recipe.batch / own.data.max(1);
-    let schedule = match torch_name(own.family) {
-        Some(name) => format!("pipeline_parallel_schedule = \"{name}\""),
-        None => format!(
-            "# {}: write its order with `debubble export` and name the file here\n\
-             pipeline_parallel_schedule_csv = \"schedule.csv\"",
-            own.family.name()
+    let schedule = match TorchOrder::of(plan) {
+        TorchOrder::Class(name) => format!("pipeline_parallel_schedule = \"{name}\""),
+        TorchOrder::File { class, .. } => format!(
+            "pipeline_parallel_schedule = \"{class}\" # where chunks lie; the order is in the file\n\
+             pipeline_parallel_schedule_csv = \"{SCHEDULE_CSV}\""
         ),
+        TorchOrder::No(lacks) => {
+            format!("# {}: not in torchtitan, whose orders have no {lacks}", own.family.name())
+        }
+    };
+    // FSDP keeps parameters whole while a pipeline runs, as stages 1 and 2 of ZeRO do.
+    let reshard = match own.zero {
+        Zero::None => "",
+        Zero::Optimizer | Zero::Gradients => "fsdp_reshard_after_forward = \"never\"\n",
+        Zero::Parameters => "fsdp_reshard_after_forward = \"always\"\n",
     };
     let starts: Vec<String> = costed
         .layers
@@ -305,7 +305,7 @@ pub fn torchtitan(question: &Question, plan: &Plan) -> String {
          # chunks begin at layers: {starts}\n\
          [training]\nlocal_batch_size = {local}\nglobal_batch_size = {batch}\nseq_len = {sequence}\n\n\
          [parallelism]\ndata_parallel_replicate_degree = {replicate}\n\
-         data_parallel_shard_degree = {shard}\ntensor_parallel_degree = {tensor}\n\
+         data_parallel_shard_degree = {shard}\n{reshard}tensor_parallel_degree = {tensor}\n\
          context_parallel_degree = {context}\nexpert_parallel_degree = {expert}\n\
          pipeline_parallel_degree = {stages}\n\
          pipeline_parallel_microbatch_size = {microbatch}\n{schedule}\n\n\

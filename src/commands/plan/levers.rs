@@ -40,7 +40,7 @@ pub fn levers(question: &Question, plan: &Plan, orders: &Orders) -> Vec<Lever> {
     for (name, change) in changes {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
-        let Some(setups) = question.space.setups(&changed) else { continue };
+        let Some(setups) = question.setups(&changed) else { continue };
         let ground = question.ground(&changed);
         let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
         let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);

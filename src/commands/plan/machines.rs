@@ -126,9 +126,8 @@ pub fn of_device(device: &str) -> Result<Machine, Error> {
 
 /// The machine that `content` describes.
 pub fn parse(name: &str, path: &Path, content: &str) -> Result<Machine, Error> {
-    let document: Document = toml::from_str(content).map_err(|error| {
-        Error::scenario(path, content, error.span(), error.message().to_owned())
-    })?;
+    let document: Document =
+        toml::from_str(content).map_err(|error| Error::toml(path, content, &error, &[]))?;
     let wrong = |(key, message): (&str, String)| {
         let place = content.find(key).map(|at| at..at + key.len());
         Error::scenario(path, content, place, format!("machine {name}: {message}"))

@@ -9,7 +9,10 @@ mod levers;
 pub(crate) mod machines;
 pub(crate) mod question;
 mod report;
+mod sheet;
 mod tables;
+mod text;
+mod torch;
 mod validate;
 
 use std::io::Write;
@@ -19,9 +22,10 @@ use clap::Args;
 use plan::Orders;
 use serde::Serialize;
 
-use self::answer::Answer;
+use self::answer::{Answer, Part};
 use self::levers::Lever;
 use self::question::Question;
+use self::torch::TorchOrder;
 use self::validate::Options;
 use self::validate::error_bar::ErrorBar;
 use super::{OUTPUT, Verdict, note, print_json};
@@ -42,11 +46,15 @@ clusters; see scenarios/plan/. Machines are data files (scenarios/machines/): a1
 built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
 not fit are left out with the reason, the rest is replayed as long as it could beat the best. The
 plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
-stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline.
+stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline or, of those that
+its error bar does not tell from it, the one with most room. A plan may use what frameworks see of a
+device, less its reserve and the error of predicted memory; [search] memory-cap allows less.
 
---export FOLDER writes megatron.sh, torchtitan.toml, scenario.toml and cluster.toml of the plan to
-take, and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives
-the same step.";
+`framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
+
+--export FOLDER writes megatron.sh, torchtitan.toml (with schedule.csv where the order is no class of
+torch), scenario.toml and cluster.toml of the plan to take, and its order where the schedule depends
+on times; `debubble simulate FOLDER/scenario.toml` gives the same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -64,6 +72,10 @@ pub struct Plan {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
+    /// Print also each plan's time under noise and memory, the time breakdown of the plan to take,
+    /// what each change would save, and why set-ups were left out
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["validate", "json"])]
+    details: bool,
     /// Write the plans, or the rows of --validate, as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::output)]
@@ -92,6 +104,8 @@ struct Json<'a> {
     plans: Vec<tables::Row>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
+    /// Where a step of the plan to take goes, on the stage that works longest.
+    time_breakdown: Vec<Part>,
     levers: Vec<LeverJson<'a>>,
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
@@ -146,7 +160,7 @@ impl Plan {
         if self.json {
             print_json(out, &json(&question, &answer, &levers))?;
         } else {
-            tables::print(out, &question, &answer, &levers)?;
+            text::print(out, &question, &answer, &levers, self.details)?;
         }
         Ok(Verdict::Done)
     }
@@ -171,6 +185,9 @@ impl Plan {
             }
             files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
             files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
+            if let TorchOrder::File { csv, .. } = TorchOrder::of(winner) {
+                files::write(&folder.join(export::SCHEDULE_CSV), csv)?;
+            }
         }
         Ok(())
     }
@@ -189,6 +206,7 @@ fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> 
         interrupted: interrupt::cut_short().then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
+        time_breakdown: winner.map_or_else(Vec::new, answer::Plan::parts),
         levers: levers
             .iter()
             .map(|lever| LeverJson {

@@ -6,39 +6,70 @@ use super::question::Question;
 use super::validate::error_bar::ErrorBar;
 use super::{assumptions, export, tables};
 use crate::draw::plot::Scale;
-use crate::draw::plot::scatter::{self, Mark, Panel, Scatter};
+use crate::draw::plot::scatter::{self, Details, Mark, Panel, Scatter};
 use crate::error::Error;
 use crate::front::Standing;
 
-/// Days against dollars: a point for each plan, named by its cluster.
+/// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
+/// each schedule where there is one cluster.
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Error> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<Mark>> = Vec::new();
+    let mut details = Details::default();
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
     let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
-    for plan in &answer.plans {
+    let is_one = answer.plans.iter().all(|plan| plan.cluster == answer.plans[0].cluster);
+    for (number, plan) in (1..).zip(&answer.plans) {
         let cluster = &question.clusters[plan.cluster];
-        let name = format!("{} {}", cluster.devices(), cluster.name());
+        let setup = &plan.finalist.costed().setup;
+        let machines = format!("{} {}", cluster.devices(), cluster.name());
+        let schedule = setup.family.name().to_owned();
+        let (name, label) = match is_one {
+            true => (schedule, format!("{number}: {}", tables::setup(setup))),
+            false => (machines, format!("{number}: {schedule}")),
+        };
         let at = series.iter().position(|one| *one == name).unwrap_or_else(|| {
             series.push(name);
             points.push(Vec::new());
+            details.labels.push(Vec::new());
+            details.errors.push(Vec::new());
             series.len() - 1
         });
         let standing = if plan.on_front { Standing::OnFront } else { Standing::Beaten };
         points[at].push(Mark { x: plan.days, y: plan.dollars / unit.0, standing });
+        details.labels[at].push(label);
+        details.errors[at].push(plan.error);
     }
-    Ok(scatter::svg(&Scatter {
+    let one = match (is_one, answer.plans.first()) {
+        (true, Some(plan)) => {
+            let cluster = &question.clusters[plan.cluster];
+            format!("{} {}", cluster.devices(), cluster.name())
+        }
+        _ => "time against money".to_owned(),
+    };
+    let scatter = Scatter {
         title: question.title.clone(),
         x_label: "days for all tokens".to_owned(),
         y_label: format!("dollars for all tokens{}", unit.1),
         scale: Scale::Amounts,
         series,
         columns: 1,
-        named: true,
+        named: false,
         not_compared: String::new(),
-        panels: vec![Panel { title: "time against money".to_owned(), series: points, limit: None }],
-    })?)
+        panels: vec![Panel { title: one + unmeasured(answer), series: points, limit: None }],
+    };
+    Ok(scatter::svg_with(&scatter, &details)?)
+}
+
+/// Whether there are plans whose steps may be off by nobody knows how much, for the picture's title.
+fn unmeasured(answer: &Answer) -> &'static str {
+    let unknown = answer.plans.iter().filter(|plan| plan.error.is_none()).count();
+    match unknown {
+        0 => "",
+        _ if unknown == answer.plans.len() => ": nothing measured of this kind",
+        _ => ": of some, nothing measured of this kind",
+    }
 }
 
 /// What stands before the tables. Nothing is loaded, and no script runs.
@@ -60,7 +91,7 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let mut page = HEAD.to_owned() + &svg(question, answer)?;
     let winner = question.winner(&answer.plans);
     if let Some(winner) = winner {
-        let taken = escape(&tables::taken(question, winner));
+        let taken = escape(&tables::taken(question, answer, winner).join(": "));
         let why = tables::roomier(question, &answer.plans, winner);
         let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
         page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
@@ -68,9 +99,10 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     for line in tables::model(question) {
         page += &format!("<p>{}</p>\n", escape(&line));
     }
-    let plans = || answer.plans.iter();
-    page += &table("Plans", &tables::HEADER, plans().map(|plan| tables::line(question, plan)));
-    let memory = plans().map(|plan| tables::memory(question, plan));
+    let plans = || (1..).zip(&answer.plans);
+    let lines = plans().map(|(number, plan)| tables::line(question, number, plan));
+    page += &table("Plans", &tables::HEADER, lines);
+    let memory = plans().map(|(number, plan)| tables::memory(number, plan));
     page += &table("Memory of the fullest device", &tables::MEMORY, memory);
     if let Some(winner) = winner {
         page += &winner_of(question, winner, levers);
@@ -78,21 +110,24 @@ pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<St
     let reasons = tables::reasons(question, answer).into_iter();
     let header = ["machines", "what became of set-ups", "how many"];
     page += &table("The search", &header, reasons);
-    let bars: Vec<String> = answer.bars.iter().map(ErrorBar::source).collect();
     let left_out = assumptions::of(question, answer).into_iter();
     let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
-    page += &format!("<pre>{}\n", escape(&bars.join("\n")));
-    page += &format!("{}\n", escape(&tables::room(question)));
-    page += &format!("{}</pre>\n</body>\n</html>\n", escape(tables::DEFINITIONS));
+    let mut notes = tables::frameworks(question, answer);
+    notes.extend(answer.bars.iter().map(ErrorBar::source));
+    notes.push(tables::room(question));
+    notes.push(tables::legend(answer));
+    notes.extend(tables::DEFINITIONS.map(str::to_owned));
+    for note in notes {
+        page += &format!("<p>{}</p>\n", escape(&note));
+    }
+    page += "</body>\n</html>\n";
     Ok(page)
 }
 
 fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
-    let header = ["where its time goes, on the busiest stage", "a step", "share"];
-    let mut text = table("The plan to take", &header, tables::parts(winner).into_iter());
-    let header = ["what would be worth most", "step", "dollars saved"];
-    text += &table("Levers", &header, tables::worth(levers).into_iter());
+    let mut text = table("The plan to take", &tables::PARTS, tables::parts(winner).into_iter());
+    text += &table("Levers", &tables::WORTH, tables::worth(levers).into_iter());
     for (title, file) in [
         ("Megatron-LM", export::megatron(question, winner)),
         ("torchtitan", export::torchtitan(question, winner)),

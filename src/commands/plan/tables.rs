@@ -1,19 +1,16 @@
 //! The answer in words and numbers.
 
-use std::io::Write;
-
-use pipeline::Nanos;
-use plan::{Room, Setup, Split, StageMemory};
+use pipeline::{Nanos, Vocabulary};
+use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
 use super::answer::{Answer, Plan, seconds, told_apart};
-use super::assumptions;
 use super::levers::Lever;
-use super::question::Question;
+use super::question::{Framework, Question};
 use crate::error::Error;
 use crate::format;
 
-/// A set-up in a few letters: the sizes of its groups, ZeRO, microbatch, recomputation.
+/// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {
     let mut text = format!("d{} t{} p{}", setup.data, setup.tensor, setup.pipeline);
     for (letter, size) in [("c", setup.context), ("e", setup.expert), ("v", setup.chunks)] {
@@ -21,14 +18,47 @@ pub fn setup(setup: &Setup) -> String {
             text += &format!(" {letter}{size}");
         }
     }
-    text += &format!(" b{} z{} {}", setup.microbatch, setup.zero.stage(), setup.recompute.name());
+    text += &format!(" b{} z{}", setup.microbatch, setup.zero.stage());
+    if setup.recompute != Recompute::None {
+        text += &format!(" {}", setup.recompute.name());
+    }
     if setup.split == Split::Even && setup.pipeline > 1 {
         text += " even";
     }
-    if setup.vocabulary_parallel {
+    if shares_vocabulary(setup) {
         text += " vocabulary";
     }
     text
+}
+
+/// Whether all stages share the vocabulary without the name of the schedule saying so.
+fn shares_vocabulary(setup: &Setup) -> bool {
+    setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole
+}
+
+/// Which set-ups have a letter or word, and what it stands for.
+type Word = (fn(&Setup) -> bool, &'static str);
+
+/// What the letters and words of [`setup`] stand for, as far as plans have them.
+pub fn legend(answer: &Answer) -> String {
+    let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
+    let words: [Word; 12] = [
+        (|_| true, "d data-parallel replicas"),
+        (|_| true, "t tensor-parallel devices"),
+        (|_| true, "p pipeline stages"),
+        (|one| one.context > 1, "c context-parallel devices"),
+        (|one| one.expert > 1, "e expert-parallel devices"),
+        (|one| one.chunks > 1, "v chunks per stage"),
+        (|_| true, "b sequences per microbatch"),
+        (|_| true, "z stage of ZeRO"),
+        (|one| one.recompute == Recompute::Selective, "selective: attention is recomputed"),
+        (|one| one.recompute == Recompute::Full, "full: all activations are recomputed"),
+        (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
+        (shares_vocabulary, "vocabulary: embedding and head on all stages"),
+    ];
+    let any = |has: fn(&Setup) -> bool| setups().any(has);
+    let own = words.into_iter().filter(|(has, _)| any(*has)).map(|(_, word)| word);
+    format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
 }
 
 /// One plan for machines, and a line of the CSV.
@@ -82,6 +112,14 @@ pub struct Row {
     on_front: bool,
     /// The limit that the order was made under, where the schedule takes one.
     memory_limit: Option<String>,
+    /// Hours of all devices together.
+    gpu_hours: f64,
+    /// How layers are dealt to chunks: balanced or even.
+    split: &'static str,
+    /// Whether Megatron-LM runs the set-up.
+    runs_in_megatron: bool,
+    /// Whether torchtitan does.
+    runs_in_torchtitan: bool,
 }
 
 impl Row {
@@ -133,6 +171,13 @@ impl Row {
             dollars: plan.dollars,
             dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
             on_front: plan.on_front,
+            gpu_hours: plan.gpu_hours,
+            split: match own.split {
+                Split::Even => "even",
+                Split::Balanced => "balanced",
+            },
+            runs_in_megatron: plan.runs_in(Framework::Megatron, question),
+            runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
         }
     }
 }
@@ -159,17 +204,14 @@ pub fn model(question: &Question) -> Vec<String> {
     std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
 }
 
-/// How far the step of `plan` may be off.
-fn bar(plan: &Plan) -> String {
-    plan.error.map_or_else(|| "+-?".to_owned(), |error| format!("+-{:.0} %", 100.0 * error))
-}
-
-/// What the columns of the table of plans are.
-pub const HEADER: [&str; 14] = [
+/// What the columns of the whole table of plans are.
+pub const HEADER: [&str; 17] = [
+    "plan",
     "machines",
     "set-up",
     "schedule",
     "step",
+    "error",
     "over replay",
     "P50",
     "P95",
@@ -178,21 +220,23 @@ pub const HEADER: [&str; 14] = [
     "HFU",
     "bubble",
     "days",
+    "GPU-hours",
     "dollars",
     "$/M tokens",
 ];
 
-/// A line of the table of plans.
-pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
+/// A line of the whole table of plans.
+pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
     let cluster = &question.clusters[plan.cluster];
     let costed = plan.finalist.costed();
-    let step = format!("{} {}", format::time(plan.finalist.step), bar(plan));
     let front = if plan.on_front { " *" } else { "" };
     vec![
-        format!("{} {}{front}", cluster.devices(), cluster.name()),
+        format!("{number}{front}"),
+        format!("{} {}", cluster.devices(), cluster.name()),
         setup(&costed.setup),
-        costed.setup.family.name().to_owned(),
-        step,
+        schedule(question, plan),
+        format::time(plan.finalist.step),
+        error(plan),
         format::signed_percent(plan.finalist.over_replay()),
         time_or_none(plan.percentiles.map(|[median, _]| median)),
         time_or_none(plan.percentiles.map(|[_, p95]| p95)),
@@ -200,56 +244,77 @@ pub fn line(question: &Question, plan: &Plan) -> Vec<String> {
         format::percent(plan.mfu),
         format::percent(plan.hfu),
         format::percent(plan.finalist.bubble_rate()),
-        format!("{:.1}", plan.days),
-        format::grouped(plan.dollars),
+        days(plan.days),
+        amount(plan.gpu_hours),
+        amount(plan.dollars),
         format!("{:.4}", plan.dollars / question.tokens * 1e6),
     ]
 }
 
+/// The schedule of `plan`, in brackets if no framework runs it.
+pub fn schedule(question: &Question, plan: &Plan) -> String {
+    let name = plan.finalist.costed().setup.family.name();
+    let runs = Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question));
+    if runs { name.to_owned() } else { format!("[{name}]") }
+}
+
+/// How far the step of `plan` may be off, or that nothing of its kind was measured.
+pub fn error(plan: &Plan) -> String {
+    plan.error.map_or_else(|| "none".to_owned(), |error| format!("{:.0} %", 100.0 * error))
+}
+
+/// A number of days, with more digits where it is less than ten.
+pub fn days(days: f64) -> String {
+    match days {
+        ..1.0 => format!("{days:.4}"),
+        ..10.0 => format!("{days:.2}"),
+        ..1e5 => format!("{days:.1}"),
+        _ => amount(days),
+    }
+}
+
+/// A number without decimals, as a power of ten where it is very large.
+pub fn amount(value: f64) -> String {
+    if value < 1e10 { format::grouped(value) } else { format!("{value:.2e}") }
+}
+
 /// What the columns of the table of memory are.
-pub const MEMORY: [&str; 9] = [
-    "machines",
-    "set-up",
-    "parameters",
-    "gradients",
-    "optimizer",
-    "activations",
-    "buffers",
-    "peak",
-    "may use",
-];
+pub const MEMORY: [&str; 8] =
+    ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "may use"];
 
 /// A line of the table of memory: the fullest device.
-pub fn memory(question: &Question, plan: &Plan) -> Vec<String> {
-    let cluster = &question.clusters[plan.cluster];
+pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
     let (_, held) = plan.finalist.evaluation.fullest();
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
     let [may, _] = plan.memory();
-    let mut line = vec![
-        format!("{} {}", cluster.devices(), cluster.name()),
-        setup(&plan.finalist.costed().setup),
-    ];
     let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
-    line.extend(sizes.map(format::size));
-    line
+    std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
 }
 
-/// The plan to take, in words.
-pub fn taken(question: &Question, winner: &Plan) -> String {
+/// The plan to take, in words: which it is, and what comes of it.
+pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2] {
     let cluster = &question.clusters[winner.cluster];
     let own = &winner.finalist.costed().setup;
-    format!(
-        "{} {}, {} {}: {:.1} days, {} dollars; {:.2} % of the time is useful, with a checkpoint \
-         every {:.0} s",
-        cluster.devices(),
-        cluster.name(),
-        own.family.name(),
-        setup(own),
-        winner.days,
-        format::grouped(winner.dollars),
-        100.0 * winner.goodput,
-        winner.checkpoint_interval,
-    )
+    let number = answer.plans.iter().position(|plan| std::ptr::eq(plan, winner));
+    [
+        format!(
+            "plan {}, {} {}, {} {}",
+            number.map_or(0, |number| number + 1),
+            cluster.devices(),
+            cluster.name(),
+            own.family.name(),
+            setup(own),
+        ),
+        format!(
+            "{} days, {} GPU-hours, {} dollars; {:.2} % of the time is useful, with a checkpoint \
+             every {:.0} s",
+            days(winner.days),
+            amount(winner.gpu_hours),
+            amount(winner.dollars),
+            100.0 * winner.goodput,
+            winner.checkpoint_interval,
+        ),
+    ]
 }
 
 /// Why the plan to take is not the cheapest, if it is not.
@@ -282,7 +347,7 @@ pub fn room(question: &Question) -> String {
     )
 }
 
-/// Where the winner's time goes, largest first.
+/// Where the winner's time goes, largest first: name, seconds and share.
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -294,14 +359,19 @@ pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     parts.into_iter().map(line).collect()
 }
 
-/// What changes would be worth to the winner.
+/// What the columns of [`parts`] are.
+pub const PARTS: [&str; 3] =
+    ["time breakdown of the recommended plan, busiest stage", "a step", "share"];
+
+/// What each change would save of the winner: name, step and dollars.
 pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
-    let line = |lever: &Lever| {
-        let saved = format::grouped(lever.saved);
-        vec![lever.name.to_owned(), format::time(lever.step), saved]
-    };
+    let line =
+        |lever: &Lever| vec![lever.name.to_owned(), format::time(lever.step), amount(lever.saved)];
     levers.iter().map(line).collect()
 }
+
+/// What the columns of [`worth`] are.
+pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars saved"];
 
 /// Why set-ups are not among the plans: a line for each reason of each cluster.
 pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
@@ -318,55 +388,52 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the words of the tables mean.
-pub const DEFINITIONS: &str = "\
-set-up: d replicas, t devices to a product, p stages, c to a sequence, e to the experts, v chunks to a
-stage, b sequences to a microbatch, z stage of ZeRO; what is computed again; where the layers are dealt
-evenly, even; where the vocabulary is on all stages, vocabulary.
-MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is computed again.
-step: of the event engine, whose transfers share wires; +-: the error on measured iterations of the same
-kind, +-? where nothing is measured of this kind; over replay: how much longer that is than by
-replay, which searched the set-ups and counts transfers with the passes.
-P50, P95: of the engine under the question's noise, the slowest replica.
-days and dollars: the P50 step for all tokens, with checkpoints at the best interval and failures.
-*: on the Pareto front of days and dollars. Prices are assumptions of the machines' files.";
-
-/// Prints the answer.
-pub fn print(
-    out: &mut dyn Write,
-    question: &Question,
-    answer: &Answer,
-    levers: &[Lever],
-) -> Result<(), Error> {
-    writeln!(out, "{}\n", model(question).join("\n"))?;
-    let plans = &answer.plans;
-    let lines = plans.iter().map(|plan| line(question, plan));
-    writeln!(out, "{}", format::table(&HEADER, lines))?;
-    let lines = plans.iter().map(|plan| memory(question, plan));
-    writeln!(out, "{}", format::table(&MEMORY, lines))?;
-    let rows = reasons(question, answer);
-    writeln!(out, "{}", format::table(&["machines", "what became of set-ups", "how many"], rows))?;
-    if let Some(winner) = question.winner(plans) {
-        writeln!(out, "the plan to take: {}", taken(question, winner))?;
-        if let Some(why) = roomier(question, plans, winner) {
-            writeln!(out, "{why}")?;
+/// In which frameworks the plans run: a line for each answer that some have, with their numbers.
+pub fn frameworks(question: &Question, answer: &Answer) -> Vec<String> {
+    let runs = |plan: &Plan| Framework::REAL.map(|framework| plan.runs_in(framework, question));
+    let said = [
+        ([true, true], "run in Megatron-LM and in torchtitan"),
+        ([true, false], "run in Megatron-LM, not in torchtitan"),
+        ([false, true], "run in torchtitan, not in Megatron-LM"),
+        ([false, false], "run in neither Megatron-LM nor torchtitan: in brackets"),
+    ];
+    let line = |(which, words): ([bool; 2], &str)| {
+        let own = (1..).zip(&answer.plans).filter(|(_, plan)| runs(plan) == which);
+        let numbers: Vec<usize> = own.map(|(number, _)| number).collect();
+        match numbers.len() {
+            0 => None,
+            all if all == answer.plans.len() => Some(format!("all plans {words}")),
+            1 => Some(format!("plan {} {}", numbers[0], words.replacen("run", "runs", 1))),
+            _ => Some(format!("plans {} {words}", ranges(&numbers))),
         }
-        let header = ["where its time goes, on the busiest stage", "a step", "share"];
-        writeln!(out, "\n{}", format::table(&header, parts(winner)))?;
-        let header = ["what would be worth most", "step", "dollars saved"];
-        writeln!(out, "{}", format::table(&header, worth(levers)))?;
-    }
-    for bar in &answer.bars {
-        writeln!(out, "{}", bar.source())?;
-    }
-    writeln!(out, "{}", room(question))?;
-    writeln!(out, "what these answers leave out:")?;
-    for line in assumptions::of(question, answer) {
-        writeln!(out, "- {line}")?;
-    }
-    writeln!(out, "{DEFINITIONS}")?;
-    Ok(())
+    };
+    said.into_iter().filter_map(line).collect()
 }
+
+/// Ascending numbers in words: `1, 4-6`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| *next == one + 1);
+    let one = |run: &[usize]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(usize::to_string).collect(),
+    };
+    runs.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What the words of the tables mean.
+pub const DEFINITIONS: [&str; 6] = [
+    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
+     deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \
+     the machines' files",
+    "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
+     of its kind, none where nothing is measured of this kind",
+    "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
+     at the best interval and failures",
+    "MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; HFU: with what is recomputed",
+    "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
+     transfers with the passes",
+    "P50, P95: of the step under the question's noise, of the slowest data-parallel replica",
+];
 
 /// All plans as CSV.
 pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Error> {

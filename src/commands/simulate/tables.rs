@@ -205,8 +205,8 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
 fn fits(outcome: &Outcome, limits: &Limits) -> String {
     let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
     let told = &outcome.case.told_limits[..];
-    match told {
-        [limit] => format!("no: limit {limit}"),
+    match (limits.same(), told) {
+        (Some(_), [limit, ..]) => format!("no: limit {limit}"),
         _ => match told.get(stage) {
             Some(limit) => format!("no: limit {limit} on stage {stage}"),
             None => format!("no: limit {} on stage {stage}", limits.of(stage)),

@@ -20,6 +20,8 @@ pub(crate) use idle::{Idle, Key};
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
+/// The part of the script that reads numbers.
+const READER: &str = include_str!("read.js");
 
 /// The most bytes of a page.
 pub(crate) const MOST_BYTES: u64 = 20_000_000;
@@ -113,7 +115,7 @@ fn written(data: &Data) -> Result<String, DrawError> {
     let json = json.replace('<', "\\u003c");
     let (head, rest) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let (middle, tail) = rest.split_once("@SCRIPT@").unwrap_or((rest, ""));
-    Ok([head, &json, middle, SCRIPT, tail].concat())
+    Ok([head, &json, middle, READER, SCRIPT, tail].concat())
 }
 
 /// Why the axis ends where it does, in words, and the end of the last step.

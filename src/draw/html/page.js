@@ -1,4 +1,3 @@
-"use strict";
 // A span is [start, end, wait, by, travel, kind, chunk, microbatch, (the same of a second pass)],
 // a transfer [from, to, made, end, gradient, chunk, microbatch]; all times are nanoseconds. Both come
 // as texts of numbers, which are read when they are first drawn.
@@ -20,88 +19,6 @@ function bytes(count) {
   const units = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
   const unit = units.find(([size]) => count >= size);
   return unit ? (count / unit[0]).toFixed(2) + " " + unit[1] : count + " B";
-}
-
-// Reads the numbers of a text one by one, as pack.rs writes them.
-const DIGITS = new Map([..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"]
-  .map((digit, worth) => [digit, worth]));
-class Numbers {
-  constructor(text) { this.text = text; this.at = 0; }
-  more() { return this.at < this.text.length; }
-  natural() {
-    let number = 0, scale = 1;
-    for (;;) {
-      const digit = DIGITS.get(this.text[this.at++]);
-      number += (digit % 32) * scale;
-      if (digit < 32) return number;
-      scale *= 32;
-    }
-  }
-  signed() {
-    const twice = this.natural();
-    return twice % 2 ? -(twice + 1) / 2 : twice / 2;
-  }
-}
-
-function readSpans(text, stage) {
-  const from = new Numbers(text), spans = [], lengths = {}, last = {};
-  let end = 0, travels = 0;
-  const pass = (kind) => {
-    const before = last[kind] || (last[kind] = [0, 0]);
-    before[0] += from.signed();
-    before[1] += from.signed();
-    return [kind, before[0], before[1]];
-  };
-  while (from.more()) {
-    const start = end + from.signed(), change = from.signed(), what = from.natural();
-    const kind = what % 6, wait = Math.floor(what / 6) % 9, pair = what >= 54;
-    lengths[kind] = (lengths[kind] || 0) + change;
-    end = start + lengths[kind];
-    const by = [2, 3, 4, 8].includes(wait) ? stage + from.signed() : 0;
-    const carried = [2, 4, 8].includes(wait);
-    if (carried) travels += from.signed();
-    const span = [start, end, wait, by, carried ? travels : 0, ...pass(kind)];
-    if (pair) span.push(...pass(from.natural()));
-    spans.push(span);
-  }
-  return spans;
-}
-
-function readTransfers([stage, to, text]) {
-  const from = new Numbers(text), sent = [], microbatches = [0, 0];
-  let made = 0, length = 0, what = 0;
-  while (from.more()) {
-    made += from.signed();
-    length += from.signed();
-    what += from.signed();
-    const gradient = what % 2;
-    microbatches[gradient] += from.signed();
-    sent.push([stage, to, made, made + length, gradient, Math.floor(what / 2), microbatches[gradient]]);
-  }
-  return sent;
-}
-
-function readCurve(text) {
-  const from = new Numbers(text), points = [];
-  let time = 0, held = 0;
-  while (from.more()) {
-    time += from.signed();
-    held += from.signed();
-    points.push([time, held]);
-  }
-  return points;
-}
-
-// By gap: before which slot, then nanoseconds by cause.
-function readGaps(text) {
-  const from = new Numbers(text), gaps = [];
-  let at = 0;
-  while (from.more()) {
-    at += from.signed();
-    const causes = from.natural();
-    gaps.push([at, ...data.causes.map((_, cause) => (causes >> cause) & 1 ? from.signed() : 0)]);
-  }
-  return gaps;
 }
 
 // Gives `row` the list `name`, which is read when it is first asked for.

@@ -42,6 +42,8 @@ pub(super) fn draw_line(area: &Area<'_>, index: usize, points: &[Point]) -> Resu
     Ok(area.draw(&DashedPathElement::new(points, dash, gap, style))?)
 }
 
+/// The shape of a marker in a legend that stands for every series: a square.
+const SAMPLE: usize = 2;
 /// What strikes a marker out, or stands around it.
 const STRUCK: RGBColor = RGBColor(0x55, 0x55, 0x55);
 
@@ -63,7 +65,7 @@ pub(super) fn draw_standing(
 
 /// What [`draw_standing`] makes of `standing`, whatever the series.
 pub(super) fn draw_sample(area: &Area<'_>, standing: Standing, at: Point) -> Result<(), DrawError> {
-    draw_stood(area, (0, INK), standing, at)
+    draw_stood(area, (SAMPLE, INK), standing, at)
 }
 
 fn draw_stood(

@@ -59,6 +59,45 @@ pub(crate) struct Panel {
     pub limit: Option<f64>,
 }
 
+/// What is drawn with single points of the one panel of a [`Scatter`]; by series and point.
+#[derive(Default)]
+pub(crate) struct Details {
+    /// What stands beside each point, in a larger panel.
+    pub labels: Vec<Vec<String>>,
+    /// By what share of its x and y at once a point may be off; `None` where nobody knows.
+    pub errors: Vec<Vec<Option<f64>>>,
+}
+
+impl Details {
+    /// The label of a point, if it has one.
+    fn label(&self, series: usize, point: usize) -> Option<&String> {
+        self.labels.get(series)?.get(point)
+    }
+
+    fn has_errors(&self) -> bool {
+        self.errors.iter().flatten().any(Option::is_some)
+    }
+
+    /// Whether some points have an error and others none.
+    fn lacks_errors(&self) -> bool {
+        self.has_errors() && self.errors.iter().flatten().any(Option::is_none)
+    }
+
+    /// The ends of the bars of `panel`: both coordinates grow and shrink together.
+    fn bars(&self, panel: &Panel) -> Vec<[(f64, f64); 2]> {
+        let points = panel.series.iter().zip(&self.errors).flat_map(|(own, errors)| {
+            own.iter().zip(errors).filter_map(|(mark, error)| Some((mark, (*error)?)))
+        });
+        let ends = |(mark, error): (&Mark, f64)| {
+            [1.0 - error, 1.0 + error].map(|factor| (mark.x * factor, mark.y * factor))
+        };
+        points.map(ends).collect()
+    }
+}
+
+/// What the legend calls the bar of a point, and its absence.
+const BAR: &str = "error bar: both change together";
+const NO_BAR: &str = "without a bar: nothing measured of this kind";
 /// What the legend calls the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
 /// What the legend calls the largest x that is allowed.
@@ -66,6 +105,7 @@ const LIMIT: &str = "memory limit";
 /// What the legend calls points that something beats.
 const BEATEN: &str = "off the front";
 const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
+const BAR_COLOUR: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
 /// An entry of the legend.
 enum Key {
@@ -73,6 +113,8 @@ enum Key {
     Front,
     Limit,
     Standing(Standing),
+    Bar,
+    NoBar,
 }
 
 /// Draws `scatter`.
@@ -80,6 +122,14 @@ enum Key {
 /// # Errors
 /// If there is no point in it, or one is not finite.
 pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
+    svg_with(scatter, &Details::default())
+}
+
+/// The same with `details` of the points.
+///
+/// # Errors
+/// The same.
+pub(crate) fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
     for panel in &scatter.panels {
         for (name, points) in scatter.series.iter().zip(&panel.series) {
             check_finite(name, points.iter().flat_map(|mark| [mark.x, mark.y]))?;
@@ -88,14 +138,16 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let columns = scatter.columns.clamp(1, drawn.len().max(1));
     let rows = drawn.len().div_ceil(columns);
-    let (keys, legend): (Vec<Key>, Vec<String>) = legend(scatter, &drawn).into_iter().unzip();
+    let (keys, legend): (Vec<Key>, Vec<String>) =
+        legend(scatter, &drawn, details).into_iter().unzip();
     // Titles and the longest entry of the legend have room, also over a single panel.
     let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
-    let size = if scatter.named { panels::LARGE } else { panels::SMALL };
+    let is_large = scatter.named || !details.labels.is_empty();
+    let size = if is_large { panels::LARGE } else { panels::SMALL };
     let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
     let head = 2 * LINE + legend_height(&legend, width);
     let axes: Vec<Horizontal> =
-        drawn.iter().map(|panel| panel.horizontal()).collect::<Result<_, _>>()?;
+        drawn.iter().map(|panel| panel.horizontal(details)).collect::<Result<_, _>>()?;
     if axes.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
@@ -107,11 +159,13 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
             Key::Limit => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
             Key::Series(series) => marks::draw_marker(area, series, (x + SAMPLE / 2, y)),
             Key::Standing(standing) => marks::draw_sample(area, standing, (x + SAMPLE / 2, y)),
+            Key::Bar => draw_bar(area, [(x + 4, y + 6), (x + SAMPLE - 4, y - 6)]),
+            Key::NoBar => Ok(()),
         })?;
         let cells = panels::split(area, head, (rows, columns));
         let mut spots = Vec::new();
         for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
-            spots.extend(draw_panel(cell, scatter, panel, x)?);
+            spots.extend(draw_panel(cell, (scatter, details), panel, x)?);
         }
         panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)?;
         Ok(spots)
@@ -119,7 +173,7 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
 }
 
 /// The series, unless their names stand at the points, and what lines and other marks mean.
-fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
+fn legend(scatter: &Scatter, drawn: &[&Panel], details: &Details) -> Vec<(Key, String)> {
     let has =
         |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
     let series = scatter.series.iter().enumerate().filter(|_| !scatter.named);
@@ -135,6 +189,8 @@ fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
             Key::Standing(Standing::NotCompared),
             scatter.not_compared.as_str(),
         ),
+        (details.has_errors(), Key::Bar, BAR),
+        (details.lacks_errors(), Key::NoBar, NO_BAR),
     ];
     let others = others.into_iter().filter(|(there, ..)| *there);
     series.chain(others.map(|(_, key, text)| (key, text.to_owned()))).collect()
@@ -142,6 +198,13 @@ fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
 
 fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
     Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
+}
+
+/// A line with a cap at each of its `ends`.
+fn draw_bar(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
+    canvas::line(area, ends, BAR_COLOUR, 1)?;
+    ends.into_iter()
+        .try_for_each(|(x, y)| canvas::line(area, [(x - 3, y), (x + 3, y)], BAR_COLOUR, 1))
 }
 
 impl Scatter {
@@ -175,8 +238,9 @@ impl Panel {
         self.marks().next().is_none()
     }
 
-    fn horizontal(&self) -> Result<Horizontal, DrawError> {
-        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit))
+    fn horizontal(&self, details: &Details) -> Result<Horizontal, DrawError> {
+        let bars = details.bars(self).into_iter().flatten().map(|end| end.0);
+        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit).chain(bars))
     }
 
     /// The points of the front by ascending x, each once.
@@ -192,11 +256,13 @@ impl Panel {
 /// Draws one panel, and says what its points are.
 fn draw_panel(
     cell: &Area<'_>,
-    scatter: &Scatter,
+    (scatter, details): (&Scatter, &Details),
     panel: &Panel,
     x: &Horizontal,
 ) -> Result<Vec<Spot>, DrawError> {
-    let y = scatter.scale.range(panel.marks().map(|mark| mark.y))?;
+    let bars = details.bars(panel);
+    let heights = bars.iter().flatten().map(|end| end.1);
+    let y = scatter.scale.range(panel.marks().map(|mark| mark.y).chain(heights))?;
     let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
     let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
     let [left, right] = x.ends();
@@ -207,6 +273,9 @@ fn draw_panel(
     if let Some(limit) = panel.limit {
         let at = panels::place(&axes, cell, &(limit, y.start)).0;
         draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
+    }
+    for bar in bars {
+        draw_bar(cell, bar.map(|end| panels::place(&axes, cell, &end)))?;
     }
     // Where many lie on the same pixels, one is drawn; the best above all others.
     let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
@@ -223,12 +292,11 @@ fn draw_panel(
             }
         }
     }
-    let names = if scatter.named { &scatter.series[..] } else { &[] };
-    let named = names.iter().zip(&panel.series).flat_map(|(name, marks)| {
-        marks.iter().map(|mark| Named {
-            at: at(mark),
-            name: name.clone(),
-            bold: mark.standing.is_on_front(),
+    let named = panel.series.iter().enumerate().flat_map(|(series, marks)| {
+        let name = scatter.series.get(series).filter(|_| scatter.named);
+        marks.iter().enumerate().filter_map(move |(point, mark)| {
+            let name = details.label(series, point).or(name)?;
+            Some(Named { at: at(mark), name: name.clone(), bold: mark.standing.is_on_front() })
         })
     });
     names::draw(cell, named.collect(), bounds, &steps)?;
@@ -326,8 +394,8 @@ mod tests {
         let points = vec![(1.0, 0.2), (1.0, 0.2), (2.0, 0.3), (2.0, 0.1)];
         let drawn = svg(&scatter(vec![vec![points, vec![(2.0, 0.3)]]])).unwrap();
         check_svg(&drawn);
-        // Two of the front, one beaten, the legend's of the series and that of beaten points.
-        assert_eq!(drawn.matches("<circle").count(), 5);
+        // Two of the front, one beaten, and the legend.
+        assert_eq!(drawn.matches("<circle").count(), 4);
         assert_eq!(drawn.matches("#0072B2").count(), 3);
         let last = drawn.rfind("<circle").unwrap();
         assert!(drawn[last..].contains("#0072B2"));
@@ -366,8 +434,27 @@ mod tests {
         for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT, BEATEN] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        // One marker each, none of the series in the legend.
-        assert_eq!(drawn.matches("<circle").count(), 2);
+        // One marker each, and none in the legend.
+        assert_eq!(drawn.matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn points_have_labels_and_bars_of_their_own() {
+        let one = scatter(vec![vec![vec![(1.0, 0.2), (2.0, 0.1)], vec![(3.0, 0.3)]]]);
+        let labels = vec![vec!["first".to_owned(), "second".to_owned()], vec!["third".to_owned()]];
+        let plain = svg(&one).unwrap();
+        assert!(!plain.contains(BAR));
+        let mut details = Details { labels, errors: vec![vec![Some(0.1), Some(0.2)], vec![None]] };
+        let drawn = svg_with(&one, &details).unwrap();
+        check_svg(&drawn);
+        for text in ["first", "second", "third", BAR, NO_BAR] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        // Two bars with their caps, and the sample of the legend.
+        assert_eq!(drawn.matches("#777777").count(), 3 * 3);
+        details.errors[1][0] = Some(0.5);
+        let drawn = svg_with(&one, &details).unwrap();
+        assert!(!drawn.contains(NO_BAR) && drawn.matches("#777777").count() == 3 * 4);
     }
 
     #[test]

@@ -67,7 +67,7 @@ static void launch(bool reversed) {
   Index block = {small(), small(), small()};
   arguments.resize(number());
   for (Argument &argument : arguments) argument = {number(), number()};
-  run_grid(grid, block, reversed, one_thread);
+  run_grid(grid, block, reversed, false, one_thread);
 }
 
 int main() {

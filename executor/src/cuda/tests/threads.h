@@ -39,6 +39,8 @@ static thread_local Fibre *running;
 static thread_local ucontext_t scheduler;
 static thread_local unsigned threads;
 static thread_local bool moved;
+// Whether a thread of the launch going on has met a barrier or a shuffle.
+static thread_local bool met;
 
 struct Barrier {
   unsigned arrived = 0, round = 0;
@@ -47,6 +49,8 @@ static thread_local Barrier block_barrier, warp_barriers[32];
 static thread_local char slots[32][32][8];
 
 static void wait_at(Barrier &barrier, unsigned all) {
+  if (!running) fail("a barrier in a kernel that had none before");
+  met = true;
   unsigned round = barrier.round;
   if (++barrier.arrived == all) {
     barrier.arrived = 0;
@@ -62,6 +66,7 @@ static void __syncthreads() { wait_at(block_barrier, threads); }
 template <typename N>
 static N __shfl_xor_sync(unsigned mask, N value, int distance) {
   if (mask != 0xffffffffu) fail("a shuffle without all lanes");
+  if (!running) fail("a shuffle in a kernel that had none before");
   unsigned warp = running->number / 32, lane = running->number % 32;
   memcpy(slots[warp][lane], &value, sizeof value);
   wait_at(warp_barriers[warp], 32);
@@ -136,12 +141,27 @@ static void run_block(bool reversed) {
   if (block_barrier.arrived) fail(name + ": a barrier left by some threads only");
 }
 
-static void run_grid(Index grid, Index block, bool reversed, void (*thread)()) {
+// Threads one after the other, without fibres: for kernels that meet no barrier.
+static void run_freely(Index grid, Index block) {
+  running = nullptr;
+  for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+    for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+      for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
+        for (unsigned i = 0; i < threads; i++) {
+          threadIdx = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+          every_thread();
+        }
+}
+
+// Runs `thread` for every thread; `free`: no fibres are needed.
+static void run_grid(Index grid, Index block, bool reversed, bool free, void (*thread)()) {
   gridDim = grid;
   blockDim = block;
   every_thread = thread;
   threads = block.x * block.y * block.z;
   if (threads == 0 || threads > 1024 || threads % 32) fail("blocks must be whole warps");
+  met = false;
+  if (free) return run_freely(grid, block);
   if (fibres.size() < threads) fibres.resize(threads);
   for (unsigned z = 0; z < grid.z; z++)
     for (unsigned y = 0; y < grid.y; y++)

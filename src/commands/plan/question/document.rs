@@ -1,12 +1,13 @@
 //! The tables of a question, as TOML spells them.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use pipeline::Bytes;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::keys::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
@@ -23,6 +24,7 @@ pub(super) struct Document {
     pub(super) batch: u64,
     pub(super) deadline_days: Option<f64>,
     pub(super) price: Option<String>,
+    pub(super) framework: Option<String>,
     pub(super) plans: Option<u64>,
     pub(super) cluster: Vec<ClusterDocument>,
     #[serde(default)]
@@ -87,6 +89,7 @@ pub(super) struct SizesDocument {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct ClusterDocument {
     pub(super) machine: Option<String>,
+    #[serde(default, deserialize_with = "one_or_many")]
     pub(super) devices: Option<Vec<u64>>,
     pub(super) parts: Option<Vec<PartDocument>>,
     /// What `debubble calibrate` measured of the model on the machine.
@@ -101,18 +104,29 @@ pub(super) struct PartDocument {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct SearchDocument {
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) tensor: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) pipeline: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) context: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) expert: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) zero: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) microbatch: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) chunks: Option<Vec<u64>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) schedule: Option<Vec<String>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) recompute: Option<Vec<String>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) split: Option<Vec<String>>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(super) vocabulary_parallel: Option<Vec<bool>>,
     /// The most that a plan may hold of a device.
     #[serde(default, deserialize_with = "text")]
@@ -144,4 +158,56 @@ pub(super) struct NoiseDocument {
     pub(super) slowdown: Option<Vec<Slowdown>>,
     pub(super) replicas: Option<u64>,
     pub(super) seed: Option<u64>,
+}
+
+/// Reads a list; a single value is a list of one.
+fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    deserializer.deserialize_any(OneOrMany(PhantomData)).map(Some)
+}
+
+struct OneOrMany<T>(PhantomData<T>);
+
+impl<T> OneOrMany<T> {
+    fn one<'de, V, E>(value: V) -> Result<Vec<T>, E>
+    where
+        T: Deserialize<'de>,
+        V: IntoDeserializer<'de, E>,
+        E: serde::de::Error,
+    {
+        T::deserialize(value.into_deserializer()).map(|one| vec![one])
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMany<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or a list of values")
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Vec<T>, E> {
+        Self::one(value)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Vec<T>, E> {
+        Self::one(value)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Vec<T>, E> {
+        Self::one(value)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Vec<T>, E> {
+        Self::one(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Vec<T>, E> {
+        Self::one(value)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Vec<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items))
+    }
 }

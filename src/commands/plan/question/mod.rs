@@ -1,21 +1,28 @@
 //! `PLAN.toml`: what a planner is asked.
 
 mod document;
+mod framework;
+mod search;
 mod unrest;
 
 use std::path::Path;
 
-use pipeline::{Bytes, Choice, Family, Semantics};
+use pipeline::Bytes;
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Recompute, Room, Sizes,
-    Space, Split, Transformer, Unrest, Zero,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Room, Sizes, Transformer,
+    Unrest,
 };
 
-use self::document::{Document, ModelDocument, SizesDocument, TrainingDocument};
+use self::document::{
+    ClusterDocument, Document, ModelDocument, PartDocument, SizesDocument, TrainingDocument,
+};
+pub use self::framework::Framework;
+use self::search::Search;
 use super::{config, machines, validate};
 use crate::error::Error;
 use crate::files;
 use crate::kinds::{self, Kind};
+use crate::places::Places;
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;
@@ -23,10 +30,6 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_DEVICES: u64 = 1 << 20;
 /// The most clusters of a question.
 const MAX_CLUSTERS: usize = 256;
-/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory,
-/// of the link to the host and of the head against bubble.
-const SCHEDULES: [&str; 8] =
-    ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
 
 /// Which price of a machine is paid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +51,8 @@ pub struct Question {
     /// How many plans of each cluster are told.
     pub plans: usize,
     pub clusters: Vec<Cluster>,
-    pub space: Space,
+    search: Search,
+    pub framework: Framework,
     pub recipe: Recipe,
     pub unrest: Unrest,
 }
@@ -89,7 +93,8 @@ impl Reader<'_> {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
         }
         let clusters = self.clusters(&model)?;
-        let space = self.space(&model, &clusters)?;
+        let framework = self.framework()?;
+        let search = self.search(&model, framework)?;
         let unrest = self.unrest(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
@@ -98,7 +103,8 @@ impl Reader<'_> {
             paid: self.paid(&clusters)?,
             plans: usize::try_from(plans).unwrap_or(1),
             clusters,
-            space,
+            search,
+            framework,
             recipe: self.recipe()?,
             unrest,
             model,
@@ -106,20 +112,21 @@ impl Reader<'_> {
         })
     }
 
-    /// An error at the line of `key`.
+    /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Error {
-        let mut start = 0;
-        let mut place = None;
-        for line in self.text.split_inclusive('\n') {
-            let indent = line.len() - line.trim_start().len();
-            let rest = line.trim_start().strip_prefix(key);
-            if rest.is_some_and(|rest| rest.trim_start().starts_with(['=', ']'])) {
-                place = Some(start + indent..start + indent + key.len());
-                break;
+        let place = Places::of_text(self.text).find(key);
+        Error::scenario(self.path, self.text, place, message).about(key)
+    }
+
+    /// `error`, at the value of `key` unless it has a place of its own.
+    fn at(&self, key: &str, error: Error) -> Error {
+        match error {
+            Error::Question { message, help, .. } => {
+                let error = self.wrong(key, message);
+                help.into_iter().fold(error, Error::with_help)
             }
-            start += line.len();
+            placed => placed,
         }
-        Error::scenario(self.path, self.text, place, message)
     }
 
     fn folder(&self) -> &Path {
@@ -215,44 +222,71 @@ impl Reader<'_> {
 
     fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Error> {
         let mut all = Vec::new();
-        for one in &self.document.cluster {
-            let message = "a cluster has a machine and a list of devices, or parts";
-            match (&one.machine, &one.devices, &one.parts) {
-                (Some(machine), Some(devices), None) => {
-                    let mut machine = machines::named(machine, self.folder())?;
-                    if let Some(profile) = &one.profile {
-                        let path = self.folder().join(profile);
-                        machine.measured = Some(machines::measured(&path, model)?);
-                    }
-                    for &devices in devices {
-                        all.push(self.cluster(vec![(machine.clone(), devices)])?);
-                    }
-                }
-                (None, None, Some(parts)) if one.profile.is_none() => {
-                    let parts = parts.iter().map(|part| {
-                        Ok((machines::named(&part.machine, self.folder())?, part.devices))
-                    });
-                    all.push(self.cluster(parts.collect::<Result<_, Error>>()?)?);
-                }
-                _ => return Err(self.wrong("[[cluster", message.to_owned())),
-            }
+        for (number, one) in self.document.cluster.iter().enumerate() {
+            all.extend(self.cluster(&format!("cluster.{number}"), one, model)?);
         }
         if all.is_empty() || all.len() > MAX_CLUSTERS {
             let message = format!("{} clusters: from 1 to {MAX_CLUSTERS}", all.len());
-            return Err(self.wrong("[[cluster", message));
+            return Err(self.wrong("cluster", message));
         }
         Ok(all)
     }
 
-    fn cluster(&self, parts: Vec<(plan::Machine, u64)>) -> Result<Cluster, Error> {
-        match parts.iter().find(|(_, devices)| !(1..=MAX_DEVICES).contains(devices)) {
-            None if !parts.is_empty() => Ok(Cluster { parts }),
-            None => Err(self.wrong("parts", "parts is empty".to_owned())),
-            Some((_, devices)) => {
-                let message = format!("{devices} devices: from 1 to {MAX_DEVICES}");
-                Err(self.wrong("devices", message))
+    /// The clusters of the table `one` at `path`.
+    fn cluster(
+        &self,
+        path: &str,
+        one: &ClusterDocument,
+        model: &Transformer,
+    ) -> Result<Vec<Cluster>, Error> {
+        match (&one.machine, &one.devices, &one.parts) {
+            (Some(name), Some(devices), None) => {
+                let key = format!("{path}.machine");
+                let named = machines::named(name, self.folder());
+                let mut machine = named.map_err(|error| self.at(&key, error))?;
+                if let Some(profile) = &one.profile {
+                    let file = self.folder().join(profile);
+                    let measured = machines::measured(&file, model);
+                    let placed = |error| self.at(&format!("{path}.profile"), error);
+                    machine.measured = Some(measured.map_err(placed)?);
+                }
+                let key = format!("{path}.devices");
+                let of = |&devices: &u64| {
+                    self.check_devices(&key, devices)?;
+                    Ok(Cluster { parts: vec![(machine.clone(), devices)] })
+                };
+                devices.iter().map(of).collect()
+            }
+            (None, None, Some(parts)) if one.profile.is_none() => {
+                Ok(vec![self.mixed(&format!("{path}.parts"), parts)?])
+            }
+            _ => {
+                let message = "a cluster has a machine and its devices, or parts".to_owned();
+                Err(self.wrong(path, message))
             }
         }
+    }
+
+    /// A cluster of several kinds of machines, those of the list `parts` at `path`.
+    fn mixed(&self, path: &str, parts: &[PartDocument]) -> Result<Cluster, Error> {
+        if parts.is_empty() {
+            return Err(self.wrong(path, "parts is empty".to_owned()));
+        }
+        let parts = parts.iter().enumerate().map(|(number, part)| {
+            let named = machines::named(&part.machine, self.folder());
+            let key = format!("{path}.{number}.machine");
+            let machine = named.map_err(|error| self.at(&key, error))?;
+            self.check_devices(&format!("{path}.{number}.devices"), part.devices)?;
+            Ok((machine, part.devices))
+        });
+        Ok(Cluster { parts: parts.collect::<Result<_, Error>>()? })
+    }
+
+    fn check_devices(&self, key: &str, devices: u64) -> Result<(), Error> {
+        if (1..=MAX_DEVICES).contains(&devices) {
+            return Ok(());
+        }
+        Err(self.wrong(key, format!("{devices} devices: from 1 to {MAX_DEVICES}")))
     }
 
     fn paid(&self, clusters: &[Cluster]) -> Result<Paid, Error> {
@@ -331,127 +365,4 @@ impl Reader<'_> {
             self.wrong("boundary", message)
         })
     }
-
-    fn space(&self, model: &Transformer, clusters: &[Cluster]) -> Result<Space, Error> {
-        let search = &self.document.search;
-        let node = clusters.iter().flat_map(|cluster| &cluster.parts).map(|(kind, _)| kind.node);
-        let node = node.max().unwrap_or(1);
-        let most = clusters.iter().map(Cluster::devices).max().unwrap_or(1);
-        let space = Space {
-            tensor: self.sizes_of("tensor", &search.tensor, || powers(node))?,
-            pipeline: self.sizes_of("pipeline", &search.pipeline, || {
-                divisors_of_all(clusters, model.layers.min(most).min(128))
-            })?,
-            context: self.sizes_of("context", &search.context, || vec![1])?,
-            expert: self.sizes_of("expert", &search.expert, || match model.experts {
-                Some(experts) => powers(experts.count.min(64)),
-                None => vec![1],
-            })?,
-            zero: self.zeros()?,
-            microbatch: self.sizes_of("microbatch", &search.microbatch, || powers(8))?,
-            chunks: self.sizes_of("chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
-            families: self.families()?,
-            recompute: self.recomputes(model.attention)?,
-            split: self.named("split", &search.split, &[Split::Balanced], |name| match name {
-                "even" => Ok(Split::Even),
-                "balanced" => Ok(Split::Balanced),
-                _ => Err("even or balanced"),
-            })?,
-            vocabulary_parallel: search.vocabulary_parallel.clone().unwrap_or_else(|| vec![false]),
-        };
-        if space.vocabulary_parallel.is_empty() {
-            return Err(self.wrong("vocabulary-parallel", "vocabulary-parallel is empty".into()));
-        }
-        Ok(space)
-    }
-
-    fn recomputes(&self, attention: Attention) -> Result<Vec<Recompute>, Error> {
-        // Attention in tiles holds no scores: there is nothing to select.
-        let default: &[Recompute] = match attention {
-            Attention::Flash => &[Recompute::None, Recompute::Full],
-            Attention::Core => &Recompute::ALL,
-        };
-        self.named("recompute", &self.document.search.recompute, default, |name| {
-            Recompute::named(name).ok_or("none, selective or full")
-        })
-    }
-
-    fn sizes_of(
-        &self,
-        key: &str,
-        given: &Option<Vec<u64>>,
-        default: impl FnOnce() -> Vec<u64>,
-    ) -> Result<Vec<u64>, Error> {
-        let Some(given) = given else { return Ok(default()) };
-        match given.iter().find(|size| !(1..=MAX_DEVICES).contains(*size)) {
-            Some(size) => {
-                Err(self.wrong(key, format!("{key} has {size}: from 1 to {MAX_DEVICES}")))
-            }
-            None if given.is_empty() => Err(self.wrong(key, format!("{key} is empty"))),
-            None => Ok(given.clone()),
-        }
-    }
-
-    fn zeros(&self) -> Result<Vec<Zero>, Error> {
-        let Some(given) = &self.document.search.zero else {
-            return Ok(vec![Zero::Optimizer, Zero::Parameters]);
-        };
-        let zeros = given.iter().map(|&stage| {
-            Zero::numbered(stage)
-                .ok_or_else(|| self.wrong("zero", format!("zero has {stage}: stages are 0 to 3")))
-        });
-        let zeros: Vec<Zero> = zeros.collect::<Result<_, _>>()?;
-        if zeros.is_empty() {
-            return Err(self.wrong("zero", "zero is empty".to_owned()));
-        }
-        Ok(zeros)
-    }
-
-    fn families(&self) -> Result<Vec<Family>, Error> {
-        let default = SCHEDULES.iter().filter_map(|name| Family::named(name)).collect::<Vec<_>>();
-        // The one that stands for all where there is one stage comes with whatever is asked.
-        let mut all = self.named("schedule", &self.document.search.schedule, &default, |name| {
-            let family = Family::named(name).ok_or("a schedule of `debubble schedules`")?;
-            let about = family.about();
-            let segments = matches!(about.choice, Choice::Segments { .. });
-            if segments || about.semantics == Semantics::Asynchronous {
-                return Err("one that flushes and leaves microbatches whole");
-            }
-            Ok(family)
-        })?;
-        if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
-            all.push(Family::OneFOneB);
-        }
-        Ok(all)
-    }
-
-    fn named<T: Copy>(
-        &self,
-        key: &str,
-        given: &Option<Vec<String>>,
-        default: &[T],
-        read: impl Fn(&str) -> Result<T, &'static str>,
-    ) -> Result<Vec<T>, Error> {
-        let Some(given) = given else { return Ok(default.to_vec()) };
-        let all = given.iter().map(|name| {
-            read(name)
-                .map_err(|known| self.wrong(key, format!("{key} has `{name}`: write {known}")))
-        });
-        let all: Vec<T> = all.collect::<Result<_, _>>()?;
-        if all.is_empty() {
-            return Err(self.wrong(key, format!("{key} is empty")));
-        }
-        Ok(all)
-    }
-}
-
-/// Powers of two up to `most`.
-fn powers(most: u64) -> Vec<u64> {
-    (0..32).map(|exponent| 1 << exponent).take_while(|&power| power <= most).collect()
-}
-
-/// Numbers up to `most` that divide the devices of some cluster.
-fn divisors_of_all(clusters: &[Cluster], most: u64) -> Vec<u64> {
-    let divides = |stages: &u64| clusters.iter().any(|one| one.devices().is_multiple_of(*stages));
-    (1..=most).filter(divides).collect()
 }

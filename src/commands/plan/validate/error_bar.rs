@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::rows;
-use super::sets;
+use super::sets::{self, SPEED};
 use crate::accuracy;
 use crate::error::Error;
 use crate::format;
@@ -34,6 +34,10 @@ pub struct SetErrors {
     pub error: f64,
     /// The largest.
     pub max: f64,
+    /// How many times as long as predicted the steps took, at the least.
+    pub shortest: f64,
+    /// And at the most.
+    pub longest: f64,
 }
 
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
@@ -55,9 +59,19 @@ pub fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
             held_out_mean: (!held_out.is_empty()).then(|| accuracy::mean_absolute(&held_out)),
             error: accuracy::not_exceeded_by_95_percent(&errors),
             max: errors.iter().copied().fold(0.0, f64::max),
+            shortest: rows.iter().map(|row| times_as_long(row)).fold(f64::MAX, f64::min),
+            longest: rows.iter().map(|row| times_as_long(row)).fold(0.0, f64::max),
         }
     };
     kinds.into_iter().map(errors_of).collect()
+}
+
+/// How many times as long as predicted the step of `row` took: what an error of a half leaves open.
+fn times_as_long(row: &Row) -> f64 {
+    match row.quantity {
+        SPEED => row.predicted / row.measured,
+        _ => row.measured / row.predicted,
+    }
 }
 
 /// What `debubble plan --validate` found on measurements that are not part of the project.
@@ -84,6 +98,10 @@ pub struct ErrorBar {
     pub mean: Option<f64>,
     /// The largest error of all their rows.
     pub max: Option<f64>,
+    /// How many times as long as predicted measured steps took, at the least.
+    pub shortest: Option<f64>,
+    /// And at the most.
+    pub longest: Option<f64>,
     /// How many measured iterations of the kind there are.
     pub rows: usize,
     /// To how many of them constants were fitted.
@@ -109,6 +127,8 @@ impl ErrorBar {
             error: widest(|set| set.error),
             mean: (rows > 0).then(|| sum / plan::number(rows as u64)),
             max: widest(|set| set.max),
+            shortest: sets.iter().map(|set| set.shortest).reduce(f64::min),
+            longest: widest(|set| set.longest),
             rows,
             fitted: sets.iter().map(|set| set.fitted).sum(),
             sources: sets.iter().map(|set| set.set.clone()).collect(),
@@ -142,7 +162,7 @@ impl ErrorBar {
         Ok(bars)
     }
 
-    /// Where it comes from, in words: lines of which all but the first are indented.
+    /// Where it comes from, in words.
     pub fn source(&self) -> String {
         let Self { machine, kind, rows, fitted, .. } = self;
         let Some(error) = self.error else {
@@ -151,11 +171,14 @@ impl ErrorBar {
         let [error, mean, max] =
             [error, self.mean.unwrap_or_default(), self.max.unwrap_or_default()]
                 .map(format::percent);
-        let sets = self.sets.iter().map(|set| format!("\n  {} ({})", set.set, set.rows));
+        let sets = self.sets.iter().map(|set| format!("{} ({})", set.set, set.rows));
         format!(
-            "{machine}: +- {error} ({kind})\n  by {rows} measured iterations of this kind, {mean} off \
-             in the mean, {max} at most;\n  constants were fitted to {fitted} of them:{}",
-            sets.collect::<String>(),
+            "{machine}: +- {error} ({kind}), by {rows} measured iterations of this kind, {mean} off in \
+             the mean, {max} at most: they took {:.2} to {:.2} times as long as predicted; constants \
+             were fitted to {fitted} of them: {}",
+            self.shortest.unwrap_or_default(),
+            self.longest.unwrap_or_default(),
+            sets.collect::<Vec<_>>().join("; "),
         )
     }
 }

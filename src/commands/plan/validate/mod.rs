@@ -202,6 +202,9 @@ const WORST: usize = 12;
 fn print(out: &mut dyn Write, all: &[Held], kinds: &[SetErrors]) -> Result<(), Error> {
     for one in all {
         writeln!(out, "{}", one.set)?;
+        for kind in &one.kinds {
+            writeln!(out, "  {} rows of the kind {}", kind.rows, kind.kind)?;
+        }
         let mut rows: Vec<&Row> = one.rows.iter().collect();
         if rows.len() > WHOLE {
             rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
@@ -253,8 +256,11 @@ fn print_kinds(out: &mut dyn Write, sets: &[SetErrors]) -> Result<(), Error> {
         for set in &bar.sets {
             let [mean, error, max] = [set.mean, set.error, set.max].map(format::percent);
             let held_out = set.held_out_mean.map_or_else(|| "-".to_owned(), format::percent);
-            let SetErrors { set, rows, fitted, .. } = set;
-            writeln!(out, "  {set}: {rows} rows, {fitted} fitted")?;
+            let SetErrors { set, rows, fitted, shortest, longest, .. } = set;
+            writeln!(
+                out,
+                "  {set}: {rows} rows, {fitted} fitted; {shortest:.2} to {longest:.2} times as long"
+            )?;
             writeln!(
                 out,
                 "    mean {mean}, of those not fitted {held_out}; 95 % within {error}, largest {max}"
@@ -265,6 +271,6 @@ fn print_kinds(out: &mut dyn Write, sets: &[SetErrors]) -> Result<(), Error> {
 }
 
 const KINDS: &str = "\
-What stands behind the step of a plan as +- is the error of measured iterations of its kind: the size
+The error that stands beside the step of a plan is that of measured iterations of its kind: the size
 that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
 kind that is not here nothing is measured, and plans say so.";

@@ -1,15 +1,20 @@
 //! Schedules in time, as SVG: a row per stage, a box per pass, several schedules on one time axis.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod boxes;
+mod layout;
 
-use pipeline::{Kind, Nanos, Pass, Slot, Timeline};
+use std::collections::BTreeSet;
+
+use pipeline::{Kind, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use sim::HostCopy;
 
-use super::canvas::{self, About, Area, Lettering, Point, colours, extent, pixel};
-use super::{DrawError, is_later_chunk, later_chunk_means};
+use self::boxes::{BANDED, draw_copies, draw_merged, draw_patch, patches, samples};
+use self::layout::{Layout, step, unit};
+use super::canvas::{self, About, Area, Lettering, colours, extent, pixel};
+use super::{DrawError, later_chunk_means};
 
 /// One schedule of a picture.
 pub(crate) struct Chart<'a> {
@@ -72,130 +77,6 @@ fn about(layout: &Layout, charts: &[Chart<'_>]) -> About {
     }
 }
 
-/// The widest the time axis may be, in pixels.
-const MAX_PLOT: f64 = 2_400.0;
-/// The narrowest.
-const MIN_PLOT: f64 = 960.0;
-/// The width of a short pass if the axis allows.
-const PASS: f64 = 26.0;
-/// Boxes that are narrower than this have no edges of their own.
-const EDGED: i32 = 5;
-/// Font size of the numbers in boxes.
-const NUMBER: f64 = 11.0;
-/// The lowest box with a line along its lower edge if it is of a later chunk.
-const BANDED: i32 = 10;
-
-/// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
-struct Layout {
-    plot: f64,
-    time: f64,
-    left: i32,
-    row: i32,
-    font: f64,
-    /// Whether boxes are separate shapes, with edges.
-    edged: bool,
-    /// Whether most passes are narrower than a pixel.
-    dense: bool,
-    /// What cannot be seen, if something is too narrow.
-    note: Option<String>,
-}
-
-impl Layout {
-    fn of(charts: &[Chart<'_>]) -> Result<Self, DrawError> {
-        let spans = || charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
-        let end = spans().map(|span| span.end.0).max().unwrap_or(0);
-        let durations = spans().map(|span| (span.end - span.start).0).filter(|&time| time > 0);
-        let durations: Vec<u64> = durations.collect();
-        let passes = end as f64 / short_pass(durations.clone())? as f64;
-        // A whole number of pixels for a short pass keeps equal passes equally wide.
-        let narrowest = (MIN_PLOT / passes).ceil();
-        let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
-        let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
-        let stages = charts.iter().map(|chart| chart.timeline.stages.len()).max().unwrap_or(1);
-        let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
-        let tallest = if paired { 34 } else { 24 };
-        let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
-        // A wide picture is shown smaller than it is, so its text is larger.
-        let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
-        let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
-        let left = pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
-        let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
-        let note = too_narrow(&durations, end as f64 / plot, dense);
-        Ok(Self { plot, time: end as f64, left, row, font, edged, dense, note })
-    }
-
-    fn x(&self, time: Nanos) -> i32 {
-        self.left + pixel(time.0 as f64 / self.time * self.plot)
-    }
-
-    /// Height of a line of text.
-    fn line(&self) -> i32 {
-        pixel(self.font * 1.7)
-    }
-
-    fn legend(&self) -> i32 {
-        self.line() + 6
-    }
-
-    fn chart(&self, chart: &Chart<'_>) -> i32 {
-        let stages = i32::try_from(chart.timeline.stages.len()).unwrap_or(i32::MAX);
-        self.line() + self.row.saturating_mul(stages) + 8
-    }
-
-    fn width(&self) -> i32 {
-        self.left + pixel(self.plot) + pixel(2.0 * self.font)
-    }
-
-    fn height(&self, charts: &[Chart<'_>]) -> i32 {
-        let charts = charts.iter().map(|chart| self.chart(chart));
-        let below = if self.note.is_some() { 3 } else { 2 };
-        charts.fold(self.legend() + below * self.line() + 6, i32::saturating_add)
-    }
-
-    /// Space between rows.
-    const fn gap(&self) -> i32 {
-        if self.row >= 14 { 2 } else { (self.row >= 6) as i32 }
-    }
-
-    fn letters(&self, anchor: HPos) -> Lettering {
-        Lettering::new(self.font, anchor)
-    }
-}
-
-/// The time that a quarter of all passes stay below: a few stragglers do not change it.
-fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
-    if durations.is_empty() {
-        return Err(DrawError::Empty { what: "no pass takes any time" });
-    }
-    let quarter = durations.len() / 4;
-    Ok(*durations.select_nth_unstable(quarter).1)
-}
-
-/// What is said where some of the passes that take so long are narrower than a pixel of that time.
-fn too_narrow(durations: &[u64], a_pixel: f64, dense: bool) -> Option<String> {
-    let narrow = durations.iter().filter(|&&time| (time as f64) < a_pixel).count();
-    let what = match dense {
-        true => "not drawn one by one: each pixel shows what runs in the middle of its time",
-        false => "may not be seen",
-    };
-    let (unit, nanos) = unit(a_pixel);
-    let of = durations.len();
-    (narrow > 0).then(|| {
-        format!(
-            "{narrow} of {of} passes are narrower than a pixel, {:.3} {unit}, and {what}",
-            a_pixel / nanos
-        )
-    })
-}
-
-/// A box: what it stands for, and its corners.
-struct Patch {
-    pass: Pass,
-    later: bool,
-    from: Point,
-    to: Point,
-}
-
 fn draw_chart(
     area: &Area<'_>,
     layout: &Layout,
@@ -230,124 +111,6 @@ fn draw_chart(
             draw_merged(area, &patches)?;
         }
         draw_copies(area, layout, chart, stage, [strip, bottom])?;
-    }
-    Ok(())
-}
-
-/// Draws the copies of `stage` between `top` and `bottom`.
-fn draw_copies(
-    area: &Area<'_>,
-    layout: &Layout,
-    chart: &Chart<'_>,
-    stage: usize,
-    [top, bottom]: [i32; 2],
-) -> Result<(), DrawError> {
-    for copy in chart.copies.iter().filter(|copy| copy.stage == stage) {
-        for ([start, end], colour) in [copy.out, copy.back].into_iter().zip(canvas::COPIES) {
-            let (from, to) = (layout.x(start), layout.x(end));
-            if to > from && bottom > top {
-                canvas::fill(area, (from, top), (to, bottom), colour)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The boxes of a stage between `top` and `bottom`; the two passes of a pair share the height.
-fn patches(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
-    let stages = timeline.stages.len();
-    let [top, bottom] = rows;
-    let middle = i32::midpoint(top, bottom);
-    let mut patches = Vec::with_capacity(timeline.stages[stage].len());
-    for span in &timeline.stages[stage] {
-        let (from, to) = (layout.x(span.start), layout.x(span.end));
-        let rows = match span.slot {
-            Slot::One(_) => [(top, bottom), (top, bottom)],
-            Slot::Pair(..) => [(top, middle), (middle, bottom)],
-        };
-        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
-            let later = is_later_chunk(stages, stage, pass);
-            patches.push(Patch { pass, later, from: (from, top), to: (to, bottom) });
-        }
-    }
-    patches
-}
-
-/// What runs in the middle of each pixel of a stage, between `top` and `bottom`: on average, every kind
-/// is as wide as it takes time. The upper half of pairs is that of their first passes.
-fn samples(layout: &Layout, timeline: &Timeline, stage: usize, rows: [i32; 2]) -> Vec<Patch> {
-    let spans = &timeline.stages[stage];
-    let [top, bottom] = rows;
-    let middle = i32::midpoint(top, bottom);
-    let (mut patches, mut at) = (Vec::new(), 0);
-    for column in 0..pixel(layout.plot) {
-        let time = (f64::from(column) + 0.5) * layout.time / layout.plot;
-        while spans.get(at).is_some_and(|span| span.end.0 as f64 <= time) {
-            at += 1;
-        }
-        let Some(span) = spans.get(at).filter(|span| span.start.0 as f64 <= time) else { continue };
-        let rows = match span.slot {
-            Slot::One(_) => [(top, bottom), (top, bottom)],
-            Slot::Pair(..) => [(top, middle), (middle, bottom)],
-        };
-        let x = layout.left + column;
-        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
-            let later = is_later_chunk(timeline.stages.len(), stage, pass);
-            patches.push(Patch { pass, later, from: (x, top), to: (x + 1, bottom) });
-        }
-    }
-    patches
-}
-
-/// The lines along the lower edge of a box of a later chunk, from `top` to `bottom`.
-fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
-    (later && bottom - top >= BANDED).then_some([bottom - 3, bottom - 1])
-}
-
-/// Draws a box with an edge on its right, and its microbatch if that fits.
-fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
-    let (width, height) = (patch.to.0 - patch.from.0, patch.to.1 - patch.from.1);
-    if width == 0 {
-        return Ok(());
-    }
-    let (fill, ink) = colours(patch.pass.kind, patch.later);
-    let right = patch.to.0 - i32::from(width >= 2);
-    canvas::fill(area, patch.from, (right, patch.to.1), fill)?;
-    if let Some([top, bottom]) = band(patch.later, [patch.from.1, patch.to.1]) {
-        canvas::fill(area, (patch.from.0, top), (right, bottom), ink)?;
-    }
-    let number = patch.pass.microbatch.to_string();
-    let size = NUMBER.min(f64::from(height - 2));
-    if size < 8.0 || canvas::width(&number, size) + 3.0 > f64::from(width) {
-        return Ok(());
-    }
-    let centre = (patch.from.0 + (width - 1) / 2, i32::midpoint(patch.from.1, patch.to.1));
-    let lettering = Lettering { colour: ink, ..Lettering::new(size, HPos::Center) };
-    lettering.write(area, &number, centre)
-}
-
-/// Draws all boxes of one kind, shade and height as one shape: a comb whose back has no height.
-fn draw_merged(area: &Area<'_>, patches: &[Patch]) -> Result<(), DrawError> {
-    let mut combs: BTreeMap<(Kind, bool, i32, i32), Vec<Point>> = BTreeMap::new();
-    for Patch { pass, later, from, to } in patches.iter().filter(|patch| patch.to.0 > patch.from.0)
-    {
-        let comb = combs.entry((pass.kind, *later, from.1, to.1)).or_default();
-        // A box that begins where the last one ended makes that one wider.
-        let keep = if comb.last() == Some(&(from.0, to.1)) { comb.len() - 2 } else { comb.len() };
-        comb.truncate(keep);
-        if keep % 4 == 0 {
-            comb.extend([(from.0, to.1), *from]);
-        }
-        comb.extend([(to.0, from.1), *to]);
-    }
-    for ((kind, later, top, bottom), comb) in combs {
-        let (fill, ink) = colours(kind, later);
-        area.draw(&Polygon::new(comb.clone(), fill.filled()))?;
-        if let Some(rows) = band(later, [top, bottom]) {
-            let lower = |(x, y): Point| (x, if y == top { rows[0] } else { rows[1] });
-            let comb: Vec<Point> = comb.into_iter().map(lower).collect();
-            area.draw(&Polygon::new(comb, ink.filled()))?;
-        }
     }
     Ok(())
 }
@@ -431,24 +194,13 @@ fn draw_axis(area: &Area<'_>, layout: &Layout, top: i32) -> Result<(), DrawError
     )
 }
 
-/// The largest unit of which `time` nanoseconds is at least one, and its nanoseconds.
-fn unit(time: f64) -> (&'static str, f64) {
-    let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
-    units.into_iter().find(|(_, nanos)| time >= *nanos).unwrap_or(("ns", 1.0))
-}
-
-/// The smallest of 1, 2, 5, 10, 20, ... nanoseconds that is not below `least`.
-fn step(least: f64) -> f64 {
-    let decade = 10f64.powf(least.max(1.0).log10().floor());
-    let steps = [decade, 2.0 * decade, 5.0 * decade];
-    steps.into_iter().find(|step| *step >= least).unwrap_or(10.0 * decade)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::boxes::Patch;
+    use super::layout::too_narrow;
     use super::*;
-    use crate::draw::samples::{self, check_svg, rectangles};
-    use pipeline::Family;
+    use crate::draw::samples::{self as sample, check_svg, rectangles};
+    use pipeline::{Family, Nanos, Pass};
 
     fn draw(timelines: &[&Timeline]) -> String {
         let chart =
@@ -465,8 +217,8 @@ mod tests {
 
     #[test]
     fn every_pass_is_a_box_of_its_length() {
-        let zero_bubble = samples::timeline(Family::ZbH1, 4, 1, 8);
-        let baseline = samples::timeline(Family::OneFOneB, 4, 1, 8);
+        let zero_bubble = sample::timeline(Family::ZbH1, 4, 1, 8);
+        let baseline = sample::timeline(Family::OneFOneB, 4, 1, 8);
         let svg = draw(&[&zero_bubble, &baseline]);
         let sizes = |kind: Kind| {
             let fill = hex(colours(kind, false).0);
@@ -482,12 +234,12 @@ mod tests {
 
     #[test]
     fn chunks_and_the_halves_of_pairs_are_told_apart() {
-        let svg = draw(&[&samples::timeline(Family::ZbV, 4, 2, 8)]);
+        let svg = draw(&[&sample::timeline(Family::ZbV, 4, 2, 8)]);
         let count = |colour| rectangles(&svg).iter().filter(|one| one.fill == colour).count();
         for later in [false, true] {
             assert_eq!(count(hex(colours(Kind::W, later).0)), 4 * 8 + 1);
         }
-        let svg = draw(&[&samples::paired()]);
+        let svg = draw(&[&sample::paired()]);
         let later = hex(colours(Kind::BW, true).0);
         let half = rectangles(&svg).into_iter().rfind(|one| one.fill == later).unwrap();
         let whole = hex(colours(Kind::BW, false).0);
@@ -498,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_large_schedule_is_a_small_file() {
-        let svg = draw(&[&samples::timeline(Family::ZbH1, 32, 1, 256)]);
+        let svg = draw(&[&sample::timeline(Family::ZbH1, 32, 1, 256)]);
         assert!(svg.len() < 1_000_000, "{}", svg.len());
         assert_eq!(svg.matches("<polygon").count(), 32 * 3);
         assert!(svg.contains("crispEdges") && !svg.contains("narrower than a pixel"));
@@ -506,7 +258,7 @@ mod tests {
 
     #[test]
     fn passes_narrower_than_a_pixel_are_counted_and_no_other_colour_is_drawn() {
-        let timeline = samples::timeline(Family::ZbV, 2, 2, 1500);
+        let timeline = sample::timeline(Family::ZbV, 2, 2, 1500);
         let passes = 2 * 2 * 3 * 1500;
         let svg = draw(&[&timeline]);
         let said = format!("{passes} of {passes} passes are narrower than a pixel");

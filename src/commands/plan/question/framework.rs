@@ -1,0 +1,132 @@
+//! What the training framework of a question can run.
+//!
+//! Which schedules a framework has is a fact of each family (`pipeline/src/family/frameworks.rs`); here
+//! is what it cannot do otherwise. Sources, read in 2026: Megatron-LM's
+//! `core/pipeline_parallel/schedules.py` and `arguments.py`; torchtitan's `distributed/pipeline_parallel.py`
+//! and `distributed/fsdp.py`.
+
+use pipeline::{Family, InTorch, Placement};
+use plan::{Recompute, Setup, Zero};
+
+/// A training framework, or any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Framework {
+    /// Whatever can be simulated.
+    Any,
+    /// Megatron-LM.
+    Megatron,
+    /// torchtitan, and so `torch.distributed.pipelining`.
+    Torchtitan,
+}
+
+impl Framework {
+    /// Those there are; `Any` is none of them.
+    pub const REAL: [Self; 2] = [Self::Megatron, Self::Torchtitan];
+
+    /// The framework of that name in a question.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "any" => Some(Self::Any),
+            "megatron" => Some(Self::Megatron),
+            "torchtitan" => Some(Self::Torchtitan),
+            _ => None,
+        }
+    }
+
+    /// What its users call it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Any => "any framework",
+            Self::Megatron => "Megatron-LM",
+            Self::Torchtitan => "torchtitan",
+        }
+    }
+
+    /// Whether it has the schedule `family`.
+    pub fn has_schedule(self, family: Family) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Megatron => family.in_megatron(),
+            Self::Torchtitan => !matches!(family.in_torch(), InTorch::No(_)),
+        }
+    }
+
+    /// Whether it can compute `recompute` again. The selective recomputation of torchtitan is another:
+    /// it keeps some matrix products, and has no attention that writes scores to memory.
+    pub fn has_recompute(self, recompute: Recompute) -> bool {
+        self != Self::Torchtitan || recompute != Recompute::Selective
+    }
+
+    /// Whether all stages can share embedding and head.
+    pub fn has_vocabulary_parallel(self) -> bool {
+        self == Self::Any
+    }
+
+    /// Whether it runs `setup` on batches of `batch` sequences.
+    pub fn runs(self, setup: &Setup, batch: u64) -> bool {
+        let stages = setup.pipeline;
+        let can = (stages == 1 || self.has_schedule(setup.family))
+            && self.has_recompute(setup.recompute)
+            && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel);
+        can && match self {
+            Self::Any => true,
+            // Interleaving takes groups of p to m microbatches.
+            Self::Megatron => {
+                stages == 1
+                    || setup.family != Family::Interleaved
+                    || setup.microbatches(batch).is_none_or(|count| count >= stages)
+            }
+            // Its V has two chunks. FSDP keeps parameters and gradients whole while a pipeline
+            // runs, which is stage 1 of ZeRO; without a pipeline it is stage 2 or 3.
+            Self::Torchtitan => {
+                let wave = setup.family.about().placement == Placement::Vee && setup.chunks != 2;
+                (stages == 1 || !wave) && (setup.zero != Zero::Optimizer || stages > 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Split;
+
+    use super::*;
+
+    const PLAIN: Setup = Setup {
+        data: 2,
+        tensor: 1,
+        pipeline: 4,
+        context: 1,
+        expert: 1,
+        zero: Zero::Optimizer,
+        microbatch: 1,
+        chunks: 1,
+        family: Family::OneFOneB,
+        recompute: Recompute::None,
+        split: Split::Even,
+        vocabulary_parallel: false,
+    };
+
+    /// By `Megatron`, then `Torchtitan`, at 8 microbatches.
+    fn runs(setup: Setup) -> [bool; 2] {
+        Framework::REAL.map(|framework| framework.runs(&setup, 16))
+    }
+
+    #[test]
+    fn frameworks_differ_in_what_they_run() {
+        assert_eq!(runs(PLAIN), [true, true]);
+        let two = Setup { chunks: 2, ..PLAIN };
+        assert_eq!(runs(Setup { family: Family::Interleaved, ..two }), [true, true]);
+        assert_eq!(runs(Setup { family: Family::ZbV, ..two }), [false, true]);
+        assert_eq!(runs(Setup { family: Family::Hanayo, chunks: 4, ..PLAIN }), [false, false]);
+        assert_eq!(runs(Setup { family: Family::PoH, ..two }), [false, false]);
+        assert_eq!(runs(Setup { vocabulary_parallel: true, ..PLAIN }), [false, false]);
+        assert_eq!(runs(Setup { recompute: Recompute::Selective, ..PLAIN }), [true, false]);
+        // One stage has no schedule, and torchtitan no ZeRO stage 1 there.
+        assert_eq!(runs(Setup { pipeline: 1, ..PLAIN }), [true, false]);
+        assert_eq!(runs(Setup { pipeline: 1, zero: Zero::Parameters, ..PLAIN }), [true, true]);
+        // Fewer microbatches than stages cannot be interleaved in Megatron-LM.
+        let few = Setup { family: Family::Interleaved, microbatch: 4, ..two };
+        assert_eq!(runs(few), [false, true]);
+    }
+}

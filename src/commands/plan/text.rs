@@ -1,0 +1,228 @@
+//! The answer as a terminal shows it, in at most 100 columns.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use pipeline::Nanos;
+
+use super::answer::{Answer, Plan, seconds};
+use super::assumptions;
+use super::levers::Lever;
+use super::question::Question;
+use super::sheet::{Line, Sheet, cut};
+use super::tables;
+use super::validate::error_bar::ErrorBar;
+use crate::error::Error;
+use crate::format;
+
+/// The most columns of a line.
+const COLUMNS: usize = 100;
+/// The most columns of the name of a cluster.
+const NAME: usize = 40;
+
+/// Prints the answer; with `details` everything that is known of each plan.
+pub fn print(
+    out: &mut dyn Write,
+    question: &Question,
+    answer: &Answer,
+    levers: &[Lever],
+    details: bool,
+) -> Result<(), Error> {
+    writeln!(out, "{}", cut(&question.title, COLUMNS))?;
+    for line in tables::model(question) {
+        paragraph(out, &line)?;
+    }
+    writeln!(out)?;
+    writeln!(out, "{}", plans(question, answer))?;
+    if let Some(winner) = question.winner(&answer.plans) {
+        let [which, what] = tables::taken(question, answer, winner);
+        paragraph(out, &format!("the plan to take: {which}"))?;
+        paragraph(out, &format!("  {what}"))?;
+        if let Some(why) = tables::roomier(question, &answer.plans, winner) {
+            paragraph(out, &format!("  {why}"))?;
+        }
+        if !details {
+            paragraph(out, &format!("  its time: {}", largest(winner)))?;
+            for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
+                let saved = tables::amount(lever.saved);
+                paragraph(out, &format!("  would save most: {}, {saved} dollars", lever.name))?;
+            }
+        }
+        writeln!(out)?;
+        if details {
+            writeln!(out, "{}", format::table(&tables::PARTS, tables::parts(winner)))?;
+            writeln!(out, "{}", format::table(&tables::WORTH, tables::worth(levers)))?;
+        }
+    }
+    writeln!(out, "{}", searched(question, answer))?;
+    if details {
+        tell_all(out, question, answer)?;
+    }
+    writeln!(out, "what these answers leave out:")?;
+    for line in assumptions::of(question, answer) {
+        paragraph(out, &format!("- {line}"))?;
+    }
+    writeln!(out)?;
+    let notes = tables::frameworks(question, answer);
+    let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
+    for note in notes.chain([tables::room(question), tables::legend(answer)]) {
+        paragraph(out, &note)?;
+    }
+    // The last two are about columns that only the details have.
+    let known = if details { tables::DEFINITIONS.len() } else { tables::DEFINITIONS.len() - 2 };
+    for definition in &tables::DEFINITIONS[..known] {
+        paragraph(out, definition)?;
+    }
+    if !details {
+        paragraph(
+            out,
+            "--details: time under noise, memory part by part, the plan's time breakdown, what each \
+             change would save, why set-ups were left out",
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes `text` in lines of at most [`COLUMNS`], each but the first indented.
+fn paragraph(out: &mut dyn Write, text: &str) -> Result<(), Error> {
+    Ok(writeln!(out, "{}", format::wrapped(text, COLUMNS, "  "))?)
+}
+
+/// The name of a cluster, with its devices.
+fn name(question: &Question, cluster: usize) -> String {
+    let cluster = &question.clusters[cluster];
+    format!("{} {}", cluster.devices(), cluster.name())
+}
+
+/// The plans, under a heading for each cluster.
+fn plans(question: &Question, answer: &Answer) -> String {
+    let winner = question.winner(&answer.plans);
+    let mut lines = Vec::new();
+    let mut known = None;
+    for (number, plan) in (1..).zip(&answer.plans) {
+        if known.replace(plan.cluster) != Some(plan.cluster) {
+            let [least, most] = room(plan);
+            let room = if least == most { least } else { format!("{least} to {most}") };
+            let room = format!(", may use {room} each");
+            let name = cut(&name(question, plan.cluster), COLUMNS - room.len());
+            lines.push(Line::Heading(name + &room));
+        }
+        let taken = winner.is_some_and(|winner| std::ptr::eq(winner, plan));
+        lines.push(Line::Row(row(question, number, plan, taken)));
+    }
+    let header = vec![
+        "plan",
+        "set-up",
+        "schedule",
+        "step",
+        "error",
+        "days",
+        "GPU-hours",
+        "dollars",
+        "memory",
+        "MFU",
+    ];
+    Sheet { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
+}
+
+/// What may be used of the devices that `plan` runs on: the least and the most.
+fn room(plan: &Plan) -> [String; 2] {
+    let sizes = &plan.finalist.costed().capacities;
+    let of = |size: Option<&pipeline::Bytes>| format::size(size.copied().unwrap_or_default());
+    [of(sizes.iter().min()), of(sizes.iter().max())]
+}
+
+fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<String> {
+    let (_, held) = plan.finalist.evaluation.fullest();
+    let mark = if taken { ">" } else { " " };
+    let front = if plan.on_front { "*" } else { "" };
+    vec![
+        format!("{mark}{number}{front}"),
+        tables::setup(&plan.finalist.costed().setup),
+        tables::schedule(question, plan),
+        time(plan.finalist.step),
+        tables::error(plan),
+        tables::days(plan.days),
+        tables::amount(plan.gpu_hours),
+        tables::amount(plan.dollars),
+        format::size(held.sum()),
+        format!("{:.1} %", 100.0 * plan.mfu),
+    ]
+}
+
+/// A time in four digits.
+fn time(time: Nanos) -> String {
+    match seconds(time) {
+        long @ 1e4.. => format!("{} s", tables::amount(long)),
+        long @ 1e3.. => format!("{long:.0} s"),
+        long @ 1e2.. => format!("{long:.1} s"),
+        long @ 1e1.. => format!("{long:.2} s"),
+        long @ 1.0.. => format!("{long:.3} s"),
+        short => format!("{:.2} ms", 1e3 * short),
+    }
+}
+
+/// The largest parts of the time of `plan`.
+fn largest(plan: &Plan) -> String {
+    let mut parts = plan.parts();
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let step = seconds(plan.finalist.step);
+    let large = parts.iter().filter(|part| part.seconds >= 0.01 * step).take(5);
+    let one =
+        |part: &super::answer::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
+    large.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What became of the set-ups: a line for each cluster.
+fn searched(question: &Question, answer: &Answer) -> String {
+    let rows = answer.searched.iter().enumerate().map(|(cluster, one)| {
+        let left_out = &one.found.left_out;
+        let of = |reasons: &[&str]| -> u64 {
+            reasons.iter().filter_map(|reason| left_out.get(*reason)).sum()
+        };
+        let pruned = of(&[plan::PRUNED]);
+        let memory = of(&[plan::NO_MEMORY, plan::NOT_RUN]);
+        let stopped = of(&[plan::STOPPED]);
+        let others = left_out.values().sum::<u64>() - pruned - memory - stopped;
+        let counts = [one.setups as u64, one.found.simulated, pruned, memory, others, stopped];
+        let counts = counts.map(|count| tables::amount(plan::number(count)));
+        std::iter::once(cut(&name(question, cluster), NAME)).chain(counts).collect::<Vec<String>>()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut header =
+        vec!["machines", "set-ups", "simulated", "pruned", "no memory", "other", "not seen"];
+    let is_whole = rows.iter().all(|row| row.last().is_none_or(|count| count == "0"));
+    if is_whole {
+        header.pop();
+    }
+    let count = header.len();
+    format::table(&header, rows.into_iter().map(|row| row.into_iter().take(count).collect()))
+}
+
+/// All that is known of each plan and of what was left out.
+fn tell_all(out: &mut dyn Write, question: &Question, answer: &Answer) -> Result<(), Error> {
+    let numbered = || (1..).zip(&answer.plans);
+    let columns = [0, 6, 7, 8, 9, 10, 11, 12, 16];
+    let header = columns.map(|column| tables::HEADER[column]);
+    let lines = numbered().map(|(number, plan)| {
+        let line = tables::line(question, number, plan);
+        columns.iter().map(|&column| line[column].clone()).collect()
+    });
+    writeln!(out, "{}", format::table(&header, lines))?;
+    let lines = numbered().map(|(number, plan)| tables::memory(number, plan));
+    writeln!(out, "{}", format::table(&tables::MEMORY, lines))?;
+    let mut clusters: BTreeMap<usize, Vec<(&str, u64)>> = BTreeMap::new();
+    for (cluster, one) in answer.searched.iter().enumerate() {
+        let own = one.found.left_out.iter().map(|(reason, count)| (&reason[..], *count));
+        clusters.insert(cluster, own.collect());
+    }
+    writeln!(out, "why set-ups were left out")?;
+    for (cluster, reasons) in clusters {
+        writeln!(out, "{}", cut(&name(question, cluster), COLUMNS))?;
+        for (reason, count) in reasons {
+            let count = tables::amount(plan::number(count));
+            writeln!(out, "{count:>9}  {}", cut(reason, COLUMNS - 11))?;
+        }
+    }
+    Ok(writeln!(out)?)
+}

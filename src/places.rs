@@ -1,0 +1,98 @@
+//! Where the keys of a TOML file stand in it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The place of the value of each key, by path: `batch`, `search.tensor`, or `cluster.1.devices` for
+/// the second `[[cluster]]`; `cluster.1` is that table itself.
+#[derive(Clone, Debug, Default)]
+pub struct Places(BTreeMap<String, Range<usize>>);
+
+impl Places {
+    /// Those of `table`, with everything within.
+    pub fn of(table: &DeTable<'_>) -> Self {
+        let mut places = Self::default();
+        places.add_table("", table);
+        places
+    }
+
+    /// Those of a file of that `text`; none if it is no TOML.
+    pub fn of_text(text: &str) -> Self {
+        DeTable::parse(text).map_or_else(|_| Self::default(), |table| Self::of(table.get_ref()))
+    }
+
+    /// Where the key of that path stands.
+    pub fn get(&self, key: &str) -> Option<Range<usize>> {
+        self.0.get(key).cloned()
+    }
+
+    /// The same; or, where no path is that, the first key of that name in any table.
+    pub fn find(&self, key: &str) -> Option<Range<usize>> {
+        let named = |(path, _): &(&String, &Range<usize>)| path.rsplit('.').next() == Some(key);
+        let anywhere =
+            || self.0.iter().filter(named).map(|(_, place)| place).min_by_key(|at| at.start);
+        self.get(key).or_else(|| anywhere().cloned())
+    }
+
+    /// Whether the file says the key of that path.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// The key `key` no longer stands in the file.
+    pub fn remove(&mut self, key: &str) {
+        self.0.remove(key);
+    }
+
+    /// Adds the places of `other` for what has none here.
+    pub fn add_missing(&mut self, other: &Self) {
+        for (key, place) in &other.0 {
+            self.0.entry(key.clone()).or_insert_with(|| place.clone());
+        }
+    }
+
+    fn add_table(&mut self, path: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let dot = if path.is_empty() { "" } else { "." };
+            self.add(format!("{path}{dot}{}", key.get_ref()), value);
+        }
+    }
+
+    fn add(&mut self, path: String, value: &Spanned<DeValue<'_>>) {
+        match value.get_ref() {
+            DeValue::Table(table) => self.add_table(&path, table),
+            DeValue::Array(items) => {
+                for (number, item) in items.iter().enumerate() {
+                    self.add(format!("{path}.{number}"), item);
+                }
+            }
+            _ => {}
+        }
+        self.0.insert(path, value.span());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_each_table_have_a_place_of_their_own() {
+        let text = "batch = 7\n[[cluster]]\ndevices = [8]\n[[cluster]]\ndevices = [8, 0]\n";
+        let places = Places::of_text(text);
+        let said = |key: &str| places.find(key).map(|place| &text[place]);
+        assert_eq!(said("batch"), Some("7"));
+        assert_eq!(said("cluster.0.devices"), Some("[8]"));
+        assert_eq!(said("cluster.1.devices"), Some("[8, 0]"));
+        assert_eq!(said("cluster.1.devices.1"), Some("0"));
+        // A name without its table: where it stands first.
+        assert_eq!(said("devices"), Some("[8]"));
+        let second = places.find("cluster.1").unwrap();
+        assert_eq!(second.start, text.rfind("[[cluster]]").unwrap());
+        assert_eq!(said("tokens"), None);
+        assert!(Places::of_text("batch = ").find("batch").is_none());
+    }
+}

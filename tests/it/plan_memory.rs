@@ -1,0 +1,119 @@
+//! `debubble plan`: what a plan may use of a device, and that having more of anything is not worse.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::plan::{SMALL, command, json, refusal};
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} of {value}"))
+}
+
+/// The largest error of memory in what `--validate` prints.
+fn largest_error() -> f64 {
+    let out = command().args(["plan", "--validate", "--json"]).output().unwrap();
+    let sets: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let rows = sets.as_array().unwrap().iter().flat_map(|set| set["rows"].as_array().unwrap());
+    let own = rows.filter(|row| row["quantity"] == "peak GB");
+    own.map(|row| number(row, "error").abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_plan_may_use_what_is_seen_less_reserve_and_error() {
+    let error = largest_error();
+    assert!(error > 0.01 && error < 0.1, "{error}");
+    let answer = json(SMALL);
+    for plan in answer["plans"].as_array().unwrap() {
+        let may = (79.15 * f64::from(1 << 30) - 4e9) / (1.0 + error);
+        assert!((number(plan, "device_bytes") / may - 1.0).abs() < 1e-9, "{plan}");
+        assert!(number(plan, "peak_bytes") <= number(plan, "device_bytes"));
+    }
+    let capped = json(&format!("{SMALL}\n[search]\nmemory-cap = \"20GB\"\n"));
+    for plan in capped["plans"].as_array().unwrap() {
+        assert_eq!(number(plan, "device_bytes"), 20e9);
+        assert!(number(plan, "peak_bytes") <= 20e9);
+    }
+    let none = refusal(&format!("{SMALL}\n[search]\nmemory-cap = \"0GB\"\n"));
+    assert!(none.contains("memory-cap is 0"), "{none}");
+}
+
+#[test]
+fn the_reserve_is_a_key_of_the_machine() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("own.toml");
+    let own = fs::read_to_string("scenarios/machines/a100-80g.toml").unwrap();
+    let with = |reserve: &str| {
+        fs::write(&path, own.replace("reserve = \"4GB\"", reserve)).unwrap();
+        SMALL.replace("a100-80g", path.to_str().unwrap())
+    };
+    let may = |reserve: &str| number(&json(&with(reserve))["plans"][0], "device_bytes");
+    let none = may("reserve = \"0GB\"");
+    // Unless the file says, it is that of the built-in machines.
+    assert_eq!(may(""), may("reserve = \"4GB\""));
+    assert!((none / may("reserve = \"4GB\"") - 84.987 / 80.987).abs() < 1e-4);
+    let all = refusal(&with("reserve = \"90GB\""));
+    assert!(all.contains("reserve is 90GB") && all.contains("nothing would be left"), "{all}");
+}
+
+/// The cheapest plan is not taken where one that leaves more room takes as long, as far as
+/// predictions can tell; and it is said why.
+#[test]
+fn room_wins_where_steps_cannot_be_told_apart() {
+    let question = SMALL.replace("plans = 2", "plans = 6").replace("[8, 16]", "[16]");
+    let question = question.replace("[noise]", "[search]\nzero = [1]\n[noise]");
+    let answer = json(&question);
+    let plans = answer["plans"].as_array().unwrap();
+    let winner = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
+    let dollars = |plan: &&Value| number(plan, "dollars");
+    let cheapest = plans.iter().min_by(|a, b| dollars(a).total_cmp(&dollars(b))).unwrap();
+    let room = |plan: &Value| number(plan, "device_bytes") - number(plan, "peak_bytes");
+    let bar = |plan: &Value| plan["error"].as_f64().unwrap_or(0.05);
+    let alike = |plan: &&Value| {
+        let apart = number(plan, "step_ns") / number(cheapest, "step_ns") - 1.0;
+        apart.abs() <= bar(plan).min(bar(cheapest))
+    };
+    let most = plans.iter().filter(alike).map(room).fold(0.0, f64::max);
+    assert!(alike(&winner) && room(winner) >= most, "{winner}");
+    assert!(room(winner) > room(cheapest), "the question decides nothing: {cheapest}");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    fs::write(&path, question).unwrap();
+    let out = command().arg("plan").arg(&path).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.contains("of a device free where") && text.contains("may use"), "{text}");
+}
+
+/// 405B on 16,384 devices: more memory, a faster network or another cluster beside makes no best plan
+/// slower.
+#[test]
+fn more_of_anything_is_never_worse() {
+    let folder = TempDir::new().unwrap();
+    let own = fs::read_to_string("scenarios/machines/h100.toml").unwrap();
+    let step = |from: &str, to: &str, devices: &str| {
+        assert!(own.contains(from), "{from}");
+        let machine = folder.path().join("own.toml");
+        fs::write(&machine, own.replace(from, to)).unwrap();
+        let answer = json(&format!(
+            "tokens = 15.6e12\nbatch = 2048\nsequence = 8192\n[model]\nlayers = 126\n\
+             hidden = 16384\nheads = 128\nkv-heads = 8\nffn = 53248\ngated = true\n\
+             vocabulary = 128256\n[[cluster]]\nmachine = {:?}\ndevices = {devices}\n\
+             [search]\ntensor = [8]\nmicrobatch = [1]\nzero = [1]\nchunks = [2, 4]\n\
+             [noise]\njitter = 0.0\nreplicas = 1\n",
+            machine.to_str().unwrap()
+        ));
+        let steps = answer["plans"].as_array().unwrap().iter().map(|plan| number(plan, "step_ns"));
+        steps.fold(f64::MAX, f64::min)
+    };
+    let memory = "memory = \"79.1GiB\"";
+    let all: Vec<f64> = ["74.51GiB", "79.1GiB", "83.82GiB", "90GiB", "120GiB"]
+        .iter()
+        .map(|size| step(memory, &format!("memory = \"{size}\""), "[16384]"))
+        .collect();
+    assert!(all.windows(2).all(|two| two[1] <= two[0]), "{all:?}");
+    let faster = step("network = \"50GB/s\"", "network = \"60GB/s\"", "[16384]");
+    assert!(faster <= all[1], "{faster} {all:?}");
+    let more = step(memory, memory, "[8192, 16384]");
+    assert!(more <= all[1], "{more} {all:?}");
+}
