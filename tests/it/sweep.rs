@@ -237,7 +237,7 @@ fn a_malformed_sweep_ends_before_anything_runs() {
         ("sweep = 3", "begin it with [sweep]"),
         ("[sweep]\nmicrobatches = 8", "an axis is a list"),
         ("[sweep]\nmicrobatches = [8, 8]", "microbatches is 8 twice"),
-        ("[sweep]\nmicrobatches = [8, \"x\"]", "invalid type"),
+        ("[sweep]\nmicrobatches = [8, \"x\"]", "a whole number, from 0 on, is needed"),
         ("[sweep]\nmicrobaches = [8]", "no key `microbaches`"),
         ("[sweep]\nstages = [8]\nmicrobatches = [8]", "given once more"),
         ("[sweep]\nhop = [\"1us\"]", "--microbatches missing"),
