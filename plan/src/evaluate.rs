@@ -184,9 +184,9 @@ impl<'a> Ground<'a> {
         orders: &Orders,
     ) -> Result<Evaluation, Rejected> {
         if !limits::are_tried(costed.setup.family) {
-            return self.evaluate_one(costed, replay, orders);
+            return self.evaluate_one(costed.clone(), replay, orders);
         }
-        let mut all = self.evaluate_all(&costed, replay, orders)?;
+        let mut all = self.evaluate_all(costed, replay, orders)?;
         let taken = limits::worth(all.iter().map(|one| one.step)).unwrap_or_default();
         Ok(all.swap_remove(taken))
     }
