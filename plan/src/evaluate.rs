@@ -68,7 +68,7 @@ pub struct Costed {
     /// and collectives nothing but where activations are copied to the host. So orders are the same
     /// on faster links.
     pub ordering: Costs,
-    /// What limit the order is made under, where the family takes one: [`levels`](crate::levels).
+    /// What limit the order is made under, where the family takes one: `limits.rs`.
     pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,

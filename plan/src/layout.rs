@@ -57,7 +57,7 @@ impl Wires {
 
 impl Layout {
     /// That of `setup` on `cluster`: neighbouring stages lie [`Setup::stage_stride`] devices apart, on
-    /// its [`Wires`].
+    /// its wires.
     ///
     /// # Errors
     /// A rate that no wire has.
