@@ -157,9 +157,9 @@ fn kinds_nobody_measured_say_so_everywhere() {
     let said = "h100: nothing measured of this kind (H100 80GB, flash attention";
     // Lines wrap.
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(out.contains(said) && out.contains(" none "), "{out}");
+    assert!(out.contains(said) && out.contains(" unknown "), "{out}");
     let page = fs::read_to_string(&page).unwrap();
-    assert!(page.contains(said) && page.contains(">none<"));
+    assert!(page.contains(said) && page.contains(">unknown<"));
     // Its picture too.
     let picture = page.split("</svg>").next().unwrap();
     assert!(picture.contains("time against money: nothing measured of this kind"));

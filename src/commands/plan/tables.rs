@@ -260,7 +260,7 @@ pub fn schedule(question: &Question, plan: &Plan) -> String {
 
 /// How far the step of `plan` may be off, or that nothing of its kind was measured.
 pub fn error(plan: &Plan) -> String {
-    plan.error.map_or_else(|| "none".to_owned(), |error| format!("{:.0} %", 100.0 * error))
+    plan.error.map_or_else(|| "unknown".to_owned(), |error| format!("{:.0} %", 100.0 * error))
 }
 
 /// A number of days, with more digits where it is less than ten.
@@ -426,7 +426,7 @@ pub const DEFINITIONS: [&str; 6] = [
      deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \
      the machines' files",
     "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
-     of its kind, none where nothing is measured of this kind",
+     of its kind, unknown where nothing is measured of this kind",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
      at the best interval and failures",
     "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; \
