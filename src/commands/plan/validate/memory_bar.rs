@@ -1,6 +1,7 @@
 //! How far predicted memory may be off: the largest error on published peaks.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::{rows, sets};
 use crate::commands::plan::machines;
@@ -12,6 +13,16 @@ use crate::error::Error;
 /// # Errors
 /// If a row cannot be predicted.
 pub fn largest() -> Result<f64, Error> {
+    // No question changes it: a process predicts the rows once.
+    static LARGEST: OnceLock<f64> = OnceLock::new();
+    if let Some(&known) = LARGEST.get() {
+        return Ok(known);
+    }
+    let largest = predicted()?;
+    Ok(*LARGEST.get_or_init(|| largest))
+}
+
+fn predicted() -> Result<f64, Error> {
     let mut largest: f64 = 0.0;
     for (path, text) in sets::BUILT_IN.iter().filter(|(_, text)| text.contains(",memory_gb")) {
         let machine = machines::of_device(rows::device(text))?;
