@@ -100,7 +100,10 @@ pub fn check_memory(
     let needs = each.saturating_mul(neighbours as u64 + 1);
     let free = free.unwrap_or(u64::MAX);
     if needs > free {
-        let [needs, free] = [needs, free].map(Bytes);
+        // Whole MiB, as people read them.
+        let mib = 1u64 << 20;
+        let [needs, free] =
+            [needs.div_ceil(mib), free / mib].map(|size| Bytes(size.saturating_mul(mib)));
         return Err(MeasureError::TooLarge { layers: LAYERS, needs, free });
     }
     Ok(())

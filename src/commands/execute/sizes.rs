@@ -8,6 +8,7 @@ use super::Execute;
 use super::kinds::{Against, DeviceKind};
 use super::question::Job;
 use crate::error::Error;
+use crate::format;
 use crate::keys::Keys;
 use crate::memory;
 use crate::outcome::named;
@@ -103,7 +104,7 @@ pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Resul
     if all <= free {
         return Ok(());
     }
-    let [all, free] = [all, free].map(Bytes);
+    let [all, free] = [all, free].map(|bytes| format::size(Bytes(bytes)));
     let what = match stage {
         Some(stage) => format!("stage {stage}"),
         None => format!("{} stages", needs.len()),
