@@ -85,6 +85,25 @@ fn room_wins_where_steps_cannot_be_told_apart() {
     assert!(text.contains("of a device free where") && text.contains("may use"), "{text}");
 }
 
+/// Of steps of different kinds nobody knows by how much less than predicted they differ: whoever has a
+/// pipeline is not sent to ZeRO 3 for the room that it leaves.
+#[test]
+fn room_does_not_win_over_another_kind() {
+    let answer = json(
+        "tokens = 1e12\nbatch = 1024\nsequence = 4096\nframework = \"megatron\"\nplans = 4\n[model]\n\
+         layers = 80\nhidden = 8192\nheads = 64\nkv-heads = 8\nffn = 28672\ngated = true\n\
+         vocabulary = 128256\n[[cluster]]\nmachine = \"h100\"\ndevices = 512\n",
+    );
+    let plans = answer["plans"].as_array().unwrap();
+    let winner = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
+    let dollars = |plan: &&Value| number(plan, "dollars");
+    let cheapest = plans.iter().min_by(|a, b| dollars(a).total_cmp(&dollars(b))).unwrap();
+    assert_eq!(winner["kind"], cheapest["kind"]);
+    let room = |plan: &Value| number(plan, "device_bytes") - number(plan, "peak_bytes");
+    let other = plans.iter().filter(|plan| plan["kind"] != cheapest["kind"]);
+    assert!(other.map(room).any(|other| other > room(winner)), "the question decides nothing");
+}
+
 /// 405B on 16,384 devices: more memory, a faster network or another cluster beside makes no best plan
 /// slower.
 #[test]

@@ -370,13 +370,15 @@ impl Question {
         Err(Error::question(message).with_help("give more devices, or a later deadline-days"))
     }
 
-    /// The plan to take: of the cheapest that meets the deadline, and of those on its cluster whose
-    /// steps nobody can tell from its, the one that leaves most of a device free.
+    /// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
+    /// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
+    /// of another kind are off by something else, so that nothing is known of the difference.
     pub fn winner<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
         let cheapest = self.cheapest(plans)?;
         let alike = |plan: &&Plan| {
             let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
-            plan.cluster == cheapest.cluster && apart.abs() <= told_apart(plan, cheapest)
+            let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
+            is_comparable && apart.abs() <= told_apart(cheapest)
         };
         // Of those that leave as much, the faster.
         let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
@@ -398,11 +400,10 @@ impl Question {
 /// assumption, about the mean error on measured steps of other kinds.
 const UNMEASURED: f64 = 0.05;
 
-/// By how much the steps of two plans must differ to be told apart, as a share: the narrower of their
-/// error bars.
-pub fn told_apart(one: &Plan, other: &Plan) -> f64 {
-    let bar = |plan: &Plan| plan.error.unwrap_or(UNMEASURED);
-    bar(one).min(bar(other))
+/// By how much the step of another plan of the kind of `plan` must differ from its to be told apart,
+/// as a share: the error bar of the kind.
+pub fn told_apart(plan: &Plan) -> f64 {
+    plan.error.unwrap_or(UNMEASURED)
 }
 
 fn mark_front(plans: &mut [Plan]) {

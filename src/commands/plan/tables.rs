@@ -330,7 +330,7 @@ pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<Str
         setup(own),
         format::size(cheapest.room()),
         format::percent(slower),
-        format::percent(told_apart(winner, cheapest)),
+        format::percent(told_apart(cheapest)),
     ))
 }
 
