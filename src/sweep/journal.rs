@@ -1,7 +1,7 @@
 //! What a sweep has done so far, in a file that survives being killed at any moment.
 //!
 //! The journal is a line that names the sweep, a line that names the process at work, then blocks:
-//! rows, how many, how long, and a checksum. What follows the last whole block was being written
+//! rows, how many, how long, and a checksum of both. What follows the last whole block was being written
 //! when the process died; it is cut off, and the sweep goes on from there.
 
 use std::fs::{self, File};
@@ -17,6 +17,8 @@ use crate::files;
 const SYNC: Duration = Duration::from_secs(1);
 /// The longest block and the longest first line; more is damage.
 const MAX_BLOCK: u64 = 1 << 30;
+/// The form of the blocks; a journal of another one is refused.
+const FORMAT: u32 = 2;
 /// Bytes before the rows of a block: how many bytes, how many rows, the checksum.
 const HEAD: usize = 24;
 
@@ -45,14 +47,15 @@ impl Journal {
         let path = beside(out, ".partial");
         files::check_folder(&path)?;
         let file = lock::open(&path)?;
-        let line = format!("{identity}\n");
+        let line = format!("{identity} journal {FORMAT}\n");
         let begin = (line.len() + lock::HOLDER) as u64;
         let mut journal = Self { path, file, rows: 0, begin, end: begin, synced: Instant::now() };
         journal.recover(line.as_bytes()).map_err(|cause| journal.full(&cause))?.map_err(
             |found| {
                 let message = format!("{} is of another sweep or version", journal.path.display());
                 let cure = format!(
-                    "it begins with `{found}`, not `{identity}`: remove it, or choose another --out"
+                    "it begins with `{found}`, not `{}`: remove it, or choose another --out",
+                    line.trim_end()
                 );
                 Error::question(message).with_help(cure)
             },
@@ -73,7 +76,7 @@ impl Journal {
         if length == line.len() {
             reader.seek(SeekFrom::Start(self.begin))?;
             while let Some((rows, bytes)) = read_block(&mut reader)? {
-                self.rows += rows;
+                self.rows = self.rows.saturating_add(rows);
                 self.end += HEAD as u64 + bytes.len() as u64;
             }
         } else {
@@ -95,12 +98,10 @@ impl Journal {
     /// Adds `rows` rows, in `pieces` one after the other.
     pub fn add(&mut self, rows: u64, pieces: &[Vec<u8>]) -> Result<(), Error> {
         let length = pieces.iter().map(Vec::len).sum::<usize>();
-        let mut checksum = Checksum::default();
-        pieces.iter().for_each(|piece| checksum.add(piece));
         let mut block = Vec::with_capacity(HEAD + length);
         block.extend((length as u64).to_le_bytes());
         block.extend(rows.to_le_bytes());
-        block.extend(checksum.value().to_le_bytes());
+        block.extend(seal(rows, pieces).to_le_bytes());
         pieces.iter().for_each(|piece| block.extend(piece));
         self.file.write_all(&block).map_err(|cause| self.full(&cause))?;
         self.rows += rows;
@@ -209,6 +210,47 @@ fn read_block(reader: &mut impl Read) -> io::Result<Option<(u64, Vec<u8>)>> {
     }
     let mut bytes = Vec::new();
     reader.take(length).read_to_end(&mut bytes)?;
-    let whole = bytes.len() as u64 == length && Checksum::of(&bytes) == checksum;
-    Ok(whole.then_some((rows, bytes)))
+    let is_whole = bytes.len() as u64 == length;
+    let is_sealed = is_whole && seal(rows, std::slice::from_ref(&bytes)) == checksum;
+    Ok(is_sealed.then_some((rows, bytes)))
+}
+
+/// The checksum of a block of `rows` rows, which are `pieces`: whoever goes on from a wrong count
+/// would leave out questions.
+fn seal(rows: u64, pieces: &[Vec<u8>]) -> u64 {
+    let mut checksum = Checksum::default();
+    checksum.add(&rows.to_le_bytes());
+    pieces.iter().for_each(|piece| checksum.add(piece));
+    checksum.value()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// A block whose count of rows was changed is damage, as one whose rows were.
+    #[test]
+    fn counts_of_rows_are_under_the_checksum() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let out = folder.path().join("rows.csv");
+        let mut journal = Journal::open(&out, "a sweep").expect("it is new");
+        for block in ["a,1\nb,2\n", "c,3\nd,4\ne,5\n"] {
+            journal.add(block.lines().count() as u64, &[block.into()]).expect("there is room");
+        }
+        let (begin, end) = (journal.begin, journal.end);
+        drop(journal);
+        let kept = |rows: u64, block: u64| {
+            let file =
+                File::options().write(true).open(beside(&out, ".partial")).expect("it is there");
+            file.write_at(&rows.to_le_bytes(), begin + block + 8).expect("it can be written");
+            let journal = Journal::open(&out, "a sweep").expect("it is of this sweep");
+            (journal.rows, journal.end)
+        };
+        assert_eq!(kept(2, 0), (5, end));
+        let second = HEAD as u64 + 8;
+        assert_eq!(kept(u64::MAX, second), (2, begin + second));
+        assert_eq!(kept(1, 0), (0, begin));
+    }
 }
