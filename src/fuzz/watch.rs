@@ -174,11 +174,16 @@ fn watch(
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let folder = tempfile::tempdir().expect("there is room for a folder");
-        let worker = Worker::start(parser, seed, next..numbers.end, left, folder);
+        let worker = Worker::start(parser, seed, next..numbers.end, left, folder());
         next = worker.attend(next, &mut tally);
     }
     tally
+}
+
+/// A folder for inputs: in memory where there is one, for each is written to a file.
+fn folder() -> TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().expect("there is room for a folder"))
 }
 
 /// A process that reads inputs.
