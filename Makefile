@@ -15,7 +15,7 @@
 #             where Rust is new enough for it
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make lint   format, clippy and documentation, without a warning
-# make check  lint and test: what CI runs
+# make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
 #             gigabyte of memory and two seconds for each input: none may break down. Takes an hour of
 #             two cores; FUZZ_INPUTS, FUZZ_SECONDS, FUZZ_PARSER and FUZZ_SEED ask for less or other ones
