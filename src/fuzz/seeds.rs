@@ -12,6 +12,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Ty
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
 use pipeline::{Bytes, Footprint};
 
 use super::files::{of_folder, root};
@@ -115,7 +116,11 @@ fn parquet_files() -> Vec<Vec<u8>> {
         parquet_file(dictionary().set_data_page_row_count_limit(3).set_write_batch_size(1)),
         parquet_file(plain()),
         parquet_file(plain().set_encoding(Encoding::PLAIN).set_compression(Compression::SNAPPY)),
-        parquet_file(plain().set_writer_version(WriterVersion::PARQUET_2_0)),
+        parquet_file(
+            plain()
+                .set_writer_version(WriterVersion::PARQUET_2_0)
+                .set_column_encoding(ColumnPath::from("optype"), Encoding::PLAIN),
+        ),
     ]
 }
 

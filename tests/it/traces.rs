@@ -452,6 +452,16 @@ fn compression_that_is_not_read_is_named() {
     refused(&replay("t.parquet", &content, ""), &["is compressed with", "write it with Snappy"]);
 }
 
+/// Decoders of text that is written in differences take what a header claims: 2 KB took gigabytes.
+#[test]
+fn text_in_differences_is_refused_before_it_is_decoded() {
+    let content = fs::read("tests/fuzz/trace-parquet/broke/suffixes.parquet").unwrap();
+    refused(
+        &replay("t.parquet", &content, ""),
+        &["DELTA_BYTE_ARRAY", "write it with a dictionary"],
+    );
+}
+
 #[test]
 fn foreign_columns_are_named() {
     let foreign = |text: &str| {

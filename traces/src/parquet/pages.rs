@@ -112,6 +112,14 @@ impl Pages {
         if is_index && !self.has_dictionary {
             return Err(self.wrong("it lacks its dictionary"));
         }
+        // Decoders of other encodings take memory for as many values as a few bytes claim.
+        if self.physical == Type::BYTE_ARRAY && !is_index && page.encoding() != Encoding::PLAIN {
+            let what = format!(
+                "its text is encoded as {}: write it with a dictionary, or plain",
+                page.encoding()
+            );
+            return Err(self.wrong(&what));
+        }
         self.whole(page)
     }
 
