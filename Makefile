@@ -17,7 +17,7 @@
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
-#             gigabyte of memory and two seconds for each input: none may break down. Takes an hour of
+#             gigabyte of memory and two seconds for each input: none may break down. Twenty minutes of
 #             two cores; FUZZ_INPUTS, FUZZ_SECONDS, FUZZ_PARSER and FUZZ_SEED ask for less or other ones
 # make fuzz-minute  the same for a minute, with the program that the tests have built
 # make bench  the benches (criterion)
