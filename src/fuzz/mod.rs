@@ -18,6 +18,14 @@ use std::path::Path;
 
 use self::mutate::{Chance, Form, mutated};
 use self::parsers::{Given, PARSERS, Parser};
+use crate::sweep::Checksum;
+
+/// The checksum of `bytes`, as sweeps have it.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut checksum = Checksum::default();
+    checksum.add(bytes);
+    checksum.value()
+}
 
 /// Input `number` of `parser` under `seed`.
 fn input(parser: &Parser, seeds: &[Vec<u8>], seed: u64, number: u64) -> Vec<u8> {

@@ -65,7 +65,7 @@ pub(super) struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
     pub(super) fn new(seed: u64, name: &str, number: u64) -> Self {
-        let name = crate::sweep::Checksum::of(name.as_bytes());
+        let name = super::checksum(name.as_bytes());
         Self(Xoshiro256PlusPlus::seed_from_u64(
             seed.rotate_left(48) ^ name ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         ))

@@ -35,11 +35,4 @@ impl Checksum {
     pub const fn value(self) -> u64 {
         self.0
     }
-
-    /// The checksum of `bytes`.
-    pub fn of(bytes: &[u8]) -> u64 {
-        let mut checksum = Self::default();
-        checksum.add(bytes);
-        checksum.0
-    }
 }
