@@ -2,6 +2,9 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use pipeline::{Bytes, Nanos};
+use serde::Serialize;
+
+use crate::error::Error;
 
 /// A table with a header, its columns lined up: the first to the left, the others to the right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -41,6 +44,18 @@ pub fn signed_time(nanos: i64) -> String {
         1.. => "+",
     };
     format!("{sign}{}", time(Nanos(nanos.unsigned_abs())))
+}
+
+/// `rows` as CSV, under the names of their fields.
+///
+/// # Errors
+/// If a row is not flat, or memory runs out.
+pub fn csv<Row: Serialize>(rows: impl IntoIterator<Item = Row>) -> Result<Vec<u8>, Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).map_err(std::io::Error::from)?;
+    }
+    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
 }
 
 /// A size with three significant digits or more, in binary units.

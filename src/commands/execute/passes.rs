@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::report::Ran;
 use crate::error::Error;
+use crate::format;
 
 /// Passes of one kind and chunk during which equally many stages were at work.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,13 +80,13 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
         median_us: String,
         p90_us: String,
     }
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut rows = Vec::new();
     for one in all {
         let case = &one.outcome.case;
         for group in groups(&one.measured.steps) {
             #[allow(clippy::cast_precision_loss)]
             let micros = |percent| format!("{:.3}", group.at(percent).0 as f64 / 1e3);
-            let row = Row {
+            rows.push(Row {
                 setting: case.setting.as_deref().unwrap_or_default(),
                 schedule: &case.name,
                 stages: case.schedule.shape().stages(),
@@ -96,12 +97,10 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
                 p10_us: micros(10),
                 median_us: micros(50),
                 p90_us: micros(90),
-            };
-            writer.serialize(row).map_err(std::io::Error::from)?;
+            });
         }
     }
-    let bytes = writer.into_inner().map_err(|error| std::io::Error::other(error.to_string()))?;
-    Ok(bytes)
+    format::csv(rows)
 }
 
 #[cfg(test)]

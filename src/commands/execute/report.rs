@@ -291,7 +291,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
         makespan_ms_simulated: String,
         makespan_ms_measured: String,
     }
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut rows = Vec::new();
     for one in all {
         let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
         let (_, measured) = one.median();
@@ -300,7 +300,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
         let rate = |rate: f64| format!("{rate:.4}");
         #[allow(clippy::cast_precision_loss)]
         let millis = |metrics: &Metrics| format!("{:.3}", metrics.makespan().0 as f64 / 1e6);
-        let row = Row {
+        rows.push(Row {
             setting: case.setting.as_deref().unwrap_or_default(),
             schedule: &case.name,
             stages: shape.stages(),
@@ -316,11 +316,9 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             difference_makespan_points: format!("{by_makespan:+.2}"),
             makespan_ms_simulated: millis(simulated),
             makespan_ms_measured: millis(&measured),
-        };
-        writer.serialize(row).map_err(std::io::Error::from)?;
+        });
     }
-    let bytes = writer.into_inner().map_err(|error| std::io::Error::other(error.to_string()))?;
-    Ok(bytes)
+    format::csv(rows)
 }
 
 #[cfg(test)]
