@@ -8,9 +8,10 @@ use std::sync::Arc;
 use miette::{Diagnostic, SourceSpan};
 use thiserror::Error;
 
-use crate::echo::{self, Excerpt};
+use question::echo;
+use question::echo::Excerpt;
 use crate::messages::ErrorJson;
-use crate::nearest;
+use question::nearest;
 
 /// An error with all that is needed to mend its cause.
 #[derive(Debug, Error, Diagnostic)]
@@ -72,7 +73,7 @@ pub enum Error {
     Output(#[from] io::Error),
     /// A picture that cannot be drawn.
     #[error("cannot draw the picture")]
-    Draw(#[from] crate::draw::DrawError),
+    Draw(#[from] draw::DrawError),
 }
 
 impl Error {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::echo;
+use question::echo;
 use crate::error::Error;
 use crate::memory;
 

@@ -11,7 +11,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::echo;
+use question::echo;
 use crate::error::Error;
 
 /// Whether the answer was asked for as JSON: known before flags are read, for their own errors.

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::echo;
-use crate::messages::{self, ErrorJson};
+use question::echo;
+use crate::messages;
+use crate::messages::ErrorJson;
 
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{OUTPUT, Verdict, print_json};
-use crate::compare::{Comparison, report};
-use crate::draw::gantt;
+use answer::compare::{Comparison, report};
+use draw::gantt;
 use crate::error::Error;
 use crate::files;
 use crate::help;
-use crate::timelines;
+use answer::timelines;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,9 @@ use sim::Replay;
 use super::{Asked, Notes, OUTPUT};
 use crate::error::Error;
 use crate::help;
-use crate::outcome::{self, Outcome};
-use crate::question;
+use answer::outcome;
+use answer::outcome::Outcome;
+use question::case;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +51,7 @@ impl Export {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let mut scenario = self.asked.read()?;
         if let (Format::Text, [setting]) = (self.format, &mut scenario.settings[..]) {
-            question::allow_without_times(setting);
+            case::allow_without_times(setting);
         }
         let [setting] = &scenario.settings[..] else {
             let count = scenario.settings.len();
@@ -58,15 +59,15 @@ impl Export {
                 "export takes one setting, but the scenario has {count}"
             )));
         };
-        let rules = question::rules(&scenario, setting)?;
+        let rules = case::rules(&scenario, setting)?;
         let [rule] = &rules[..] else {
             let message = format!("export takes one schedule, not {}", rules.len());
             return Err(scenario.error(setting, Some("schedule"), message));
         };
-        let case = question::case(&scenario, setting, rule)?;
+        let case = case::case(&scenario, setting, rule)?;
         let mut notes = Notes::default();
         notes.add_ignored(setting, rule);
-        notes.of_settings.extend(case.split.map(question::Split::note));
+        notes.of_settings.extend(case.split.map(case::Split::note));
         notes.print();
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,

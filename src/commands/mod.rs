@@ -23,12 +23,13 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::hardware;
-use crate::keys::Keys;
+use question::hardware;
+use question::keys::Keys;
 pub use crate::messages::note;
-use crate::noise;
-use crate::question::{self, Case, Rule};
-use crate::scenario::{Scenario, Setting};
+use question::noise;
+use question::case;
+use question::case::{Case, Rule};
+use question::scenario::{Scenario, Setting};
 
 /// How a command that found nothing wrong with its input ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +66,7 @@ impl Asked {
         let mut settings = std::mem::take(&mut scenario.settings);
         settings
             .iter_mut()
-            .try_for_each(|setting| question::resolve_backward(&scenario, setting))?;
+            .try_for_each(|setting| case::resolve_backward(&scenario, setting))?;
         scenario.settings = settings;
         Ok(scenario)
     }
@@ -85,13 +86,13 @@ impl Notes {
     }
 
     fn add_assumed(&mut self, setting: &Setting) {
-        self.of_settings.extend(question::assumed(setting));
+        self.of_settings.extend(case::assumed(setting));
         self.of_settings.extend(noise::ignored(setting));
         self.of_settings.extend(hardware::ignored(setting));
     }
 
     fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {
-        for text in question::ignored(setting, rule) {
+        for text in case::ignored(setting, rule) {
             self.of_schedules.entry(text).or_default().insert(rule.name().to_owned());
         }
     }

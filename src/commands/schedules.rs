@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::print_json;
 use crate::error::Error;
 use crate::format;
-use crate::question::SEARCHED;
+use question::case::SEARCHED;
 
 /// List the schedules: name, source, needs, bubble and memory
 #[derive(Args)]

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::files;
 use crate::format::percent;
 use crate::help;
-use crate::kinds::{self, Kind};
+use question::kinds;
+use question::kinds::Kind;
 
 const EXAMPLES: &str = "\
 Examples:

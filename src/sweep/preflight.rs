@@ -7,7 +7,7 @@ use pipeline::Bytes;
 use super::grid::Grid;
 use crate::error::Error;
 use crate::format;
-use crate::question;
+use question::case;
 
 /// The most questions that are tried; with more, some may have an answer.
 const MOST_TRIED: u64 = 2_000;
@@ -19,7 +19,7 @@ const MOST_TRIED: u64 = 2_000;
 pub fn check_answers(grid: &Grid) -> Result<(), Error> {
     let attempt = |index| {
         let question = grid.question(index)?;
-        question::try_out(&grid.scenario, &question.setting, question.rule)
+        case::try_out(&grid.scenario, &question.setting, question.rule)
     };
     let Err(first) = attempt(0) else { return Ok(()) };
     if grid.questions > MOST_TRIED || (1..grid.questions).any(|index| attempt(index).is_ok()) {

@@ -30,7 +30,8 @@ use crate::gpus::ElementKind;
 use crate::help;
 use crate::interrupt;
 use crate::memory;
-use crate::progress::{self, Progress};
+use crate::progress;
+use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:

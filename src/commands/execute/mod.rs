@@ -21,16 +21,18 @@ use serde::Serialize;
 use sim::Replay;
 
 use super::{Asked, Notes, OUTPUT, Verdict, note, print_json};
-use crate::draw::gantt;
-use crate::draw::trace::{self, Trace};
+use draw::gantt;
+use draw::trace;
+use draw::trace::Trace;
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
 use crate::help;
 use crate::interrupt;
-use crate::outcome::{Outcome, title};
+use answer::outcome::{Outcome, title};
 use crate::progress;
-use crate::timelines::{self, Recorded, Source};
+use answer::timelines;
+use answer::timelines::{Recorded, Source};
 use gpus::Gpus;
 use kinds::{Against, DeviceKind, Links};
 use model::Trained;
@@ -406,7 +408,7 @@ impl Execute {
         for one in ran {
             let name = title(&one.outcome);
             let (step, _) = one.median();
-            let simulated = crate::outcome::timeline(&one.outcome)?;
+            let simulated = answer::outcome::timeline(&one.outcome)?;
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }

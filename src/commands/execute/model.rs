@@ -16,7 +16,7 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use crate::outcome::named;
+use answer::outcome::named;
 
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;

@@ -16,12 +16,13 @@ use super::sizes::Sizes;
 use crate::commands::Notes;
 use crate::error::Error;
 use crate::gpus::ElementKind;
-use crate::hardware::keys::{BoundaryKey, HardwareKeys};
-use crate::keys::Keys;
-use crate::outcome::named;
-use crate::profiles;
-use crate::question::{self, Case, Rule};
-use crate::scenario::{Scenario, Setting};
+use question::hardware::keys::{BoundaryKey, HardwareKeys};
+use question::keys::Keys;
+use answer::outcome::named;
+use question::profiles;
+use question::case;
+use question::case::{Case, Rule};
+use question::scenario::{Scenario, Setting};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
 pub struct Job {
@@ -72,7 +73,7 @@ pub fn jobs(
     let mut most_chunks = 1;
     for (setting, common) in scenario.settings.iter().zip(&settings) {
         for rule in &common.rules {
-            let (shape, _) = question::shape(scenario, setting, rule)?;
+            let (shape, _) = case::shape(scenario, setting, rule)?;
             most_chunks = most_chunks.max(usize::from(shape.chunks()));
         }
     }
@@ -100,7 +101,7 @@ fn common(
     let trains = execute.device != DeviceKind::Timed;
     let taken = take(&mut scenario.settings[at])?;
     let setting = &scenario.settings[at];
-    let rules = question::rules(scenario, setting)?;
+    let rules = case::rules(scenario, setting)?;
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
     let (mut sizes, mut neighbours) = (None, None);
     if trains {
@@ -152,7 +153,7 @@ fn job(
     let mut own = setting.clone();
     let mut model = None;
     if let Some(sizes) = common.sizes {
-        let (shape, _) = question::shape(scenario, setting, rule)?;
+        let (shape, _) = case::shape(scenario, setting, rule)?;
         let fail = |error: ModelError| {
             let message = format!("{}: {error}", rule.name());
             scenario.error(setting, None, message)
@@ -169,7 +170,7 @@ fn job(
         }
         model = Some(trained);
     }
-    let mut case = question::case(scenario, &own, rule)?;
+    let mut case = case::case(scenario, &own, rule)?;
     if case.schedule.copies().is_some() {
         let message = format!(
             "{} keeps activations on the host, which the executor cannot: it runs orders without \

@@ -4,11 +4,12 @@ use executor::Step;
 use pipeline::Metrics;
 use serde::Serialize;
 
-use crate::accuracy;
+use papers::accuracy;
 use crate::error::Error;
 use crate::format;
-use crate::outcome::{self, Outcome};
-use crate::timelines::{Recorded, median};
+use answer::outcome;
+use answer::outcome::Outcome;
+use answer::timelines::{Recorded, median};
 
 /// A schedule, simulated and run.
 pub struct Ran {

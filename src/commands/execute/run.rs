@@ -15,8 +15,8 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use crate::hardware::keys::BoundaryKey;
-use crate::outcome::named;
+use question::hardware::keys::BoundaryKey;
+use answer::outcome::named;
 
 /// The longest token.
 const MAX_TOKEN: u64 = 4096;

@@ -9,9 +9,9 @@ use super::kinds::{Against, DeviceKind};
 use super::question::Job;
 use crate::error::Error;
 use crate::format;
-use crate::keys::Keys;
+use question::keys::Keys;
 use crate::memory;
-use crate::outcome::named;
+use answer::outcome::named;
 
 /// Bytes of an element of a core.
 const F32_BYTES: usize = 4;

@@ -13,13 +13,14 @@ use traces::{Run, Times, TraceError};
 
 use self::what_if::{Answer, Asked, Straggler, WhatIf};
 use super::{OUTPUT, note, print_json};
-use crate::accuracy;
+use papers::accuracy;
 use crate::error::Error;
 use crate::files;
 use crate::format;
 use crate::help;
 use crate::interrupt;
-use crate::kinds::{self, Kind};
+use question::kinds;
+use question::kinds::Kind;
 use crate::memory;
 
 const EXAMPLES: &str = "\

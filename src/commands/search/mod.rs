@@ -16,16 +16,17 @@ use sim::Replay;
 
 use self::report::Row;
 use super::{Asked, Notes, OUTPUT, note, print_json};
-use crate::draw::gantt;
+use draw::gantt;
 use crate::error::Error;
 use crate::files;
 use crate::help;
 use crate::interrupt;
-use crate::keys::Keys;
-use crate::outcome::named;
+use question::keys::Keys;
+use answer::outcome::named;
 use crate::progress;
-use crate::question::{self, Rule, SEARCHED, Searched};
-use crate::scenario::{Scenario, Setting};
+use question::case;
+use question::case::{Rule, SEARCHED, Searched};
+use question::scenario::{Scenario, Setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -139,7 +140,7 @@ impl Search {
         }
         let scenario = self.asked.read()?;
         for setting in &scenario.settings {
-            question::check_known(&scenario, setting)?;
+            case::check_known(&scenario, setting)?;
         }
         let settings = self.settings(&scenario);
         let single = [("--certificate", &self.certificate), ("--export", &self.export)];
@@ -206,7 +207,7 @@ impl Search {
             }
             None => {
                 let rule = Rule::Searched(self.placement());
-                let passes = |setting: &Setting| 3 * u128::from(question::forwards(setting, &rule));
+                let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
                 let all: u128 = settings.iter().map(passes).sum();
                 progress::foretell(all * u128::from(effort), PASSES_PER_SECOND, &what);
             }
@@ -216,8 +217,8 @@ impl Search {
     fn note_ignored(&self, scenario: &Scenario) {
         let mut notes = Notes::default();
         for setting in &scenario.settings {
-            notes.of_settings.extend(question::assumed(setting));
-            for text in question::ignored_by_search(setting, self.placement()) {
+            notes.of_settings.extend(case::assumed(setting));
+            for text in case::ignored_by_search(setting, self.placement()) {
                 notes.add(&text, SEARCHED);
             }
         }
@@ -240,7 +241,7 @@ impl Search {
             (None, Some(_)) if !self.exact => None,
             (told, _) => Some(told.unwrap_or(1)),
         };
-        let search = question::Search {
+        let search = case::Search {
             placement: self.placement(),
             objective: match self.objective {
                 Small::Span => Objective::Span,
@@ -250,7 +251,7 @@ impl Search {
             stop: &stop,
         };
         let bar = progress::bar(1, "");
-        let searched = question::search(scenario, setting, &search, |now| {
+        let searched = case::search(scenario, setting, &search, |now| {
             if let Some(all) = now.of {
                 bar.set_length(all);
             }

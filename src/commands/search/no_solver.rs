@@ -5,7 +5,7 @@ use std::time::Duration;
 use pipeline::Nanos;
 
 use crate::error::Error;
-use crate::question::Searched;
+use question::case::Searched;
 
 /// There is none.
 pub(super) fn check() -> Result<(), Error> {

@@ -10,11 +10,11 @@ use sim::Replay;
 
 use crate::error::Error;
 use crate::format;
-use crate::front::Standing;
+use answer::front::Standing;
 use crate::interrupt;
-use crate::outcome::named;
-use crate::question::Searched;
-use crate::scenario::Setting;
+use answer::outcome::named;
+use question::case::Searched;
+use question::scenario::Setting;
 
 /// One search.
 pub(super) struct Row {

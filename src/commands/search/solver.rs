@@ -6,7 +6,7 @@ use pipeline::Nanos;
 
 use crate::commands::note;
 use crate::error::Error;
-use crate::question::Searched;
+use question::case::Searched;
 
 /// It is there.
 pub(super) fn check() -> Result<(), Error> {

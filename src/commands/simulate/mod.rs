@@ -15,16 +15,19 @@ use serde::Serialize;
 use self::ask::{Answers, Refused};
 use self::front::Sort;
 use super::{Asked, OUTPUT, note, print_json};
-use crate::draw::{gantt, terminal};
+use draw::{gantt, terminal};
 use crate::error::Error;
-use crate::explain::{Explanation, pictures};
+use answer::explain::Explanation;
+use draw::pictures::explain;
 use crate::files;
 use crate::help;
 use crate::interrupt;
 use crate::messages;
-use crate::outcome::{self, Json, Outcome, title};
+use answer::outcome;
+use answer::outcome::{Json, Outcome, title};
 use crate::progress;
-use crate::timelines::{self, Recorded};
+use answer::timelines;
+use answer::timelines::Recorded;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,13 +7,13 @@ use sim::monte_carlo::MonteCarlo;
 
 use super::ask::{Answers, Refused};
 use crate::error::Error;
-use crate::explain::report as why;
+use answer::explain::report as why;
 use crate::format;
-use crate::front::Standing;
-use crate::hardware::Hardware;
-use crate::hardware::report::{HEADER, Report};
-use crate::noise::report;
-use crate::outcome::{Outcome, title};
+use answer::front::Standing;
+use question::hardware::Hardware;
+use answer::hardware::{HEADER, Report};
+use answer::noise;
+use answer::outcome::{Outcome, title};
 
 /// Columns of a table under noise.
 const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];

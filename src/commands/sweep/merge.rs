@@ -8,8 +8,10 @@ use std::slice;
 use super::run::write_csv;
 use crate::error::Error;
 use crate::sweep::journal::Journal;
-use crate::sweep::shard::{self, Identity};
-use crate::sweep::{Checksum, parquet};
+use question::sweep::shard;
+use question::sweep::shard::Identity;
+use question::sweep::Checksum;
+use crate::sweep::parquet;
 
 /// One shard, checked whole.
 struct Part {

@@ -15,16 +15,17 @@ use clap::Args;
 
 use self::pictures::{Kind, Picture};
 use super::{Notes, OUTPUT, note};
-use crate::echo;
+use question::echo;
 use crate::error::Error;
 use crate::files;
 use crate::help;
 use crate::interrupt;
-use crate::keys::Keys;
+use question::keys::Keys;
 use crate::progress;
-use crate::question::{self, Rule};
-use crate::sweep::grid::{Grid, Question};
-use crate::sweep::shard::Shard;
+use question::case;
+use question::case::Rule;
+use question::sweep::grid::{Grid, Question};
+use question::sweep::shard::Shard;
 use crate::sweep::{parquet, preflight};
 
 const EXAMPLES: &str = "\
@@ -173,7 +174,7 @@ fn notes(grid: &Grid) -> Result<Notes, Error> {
         notes.add_assumed(&question.setting);
         notes.add_ignored(&question.setting, question.rule);
         if question.setting.keys.slowdown.is_some() {
-            let case = question::case(&grid.scenario, &question.setting, question.rule);
+            let case = case::case(&grid.scenario, &question.setting, question.rule);
             case.iter().for_each(|case| notes.add_idle_links(&question.setting, case));
         }
     }
@@ -185,7 +186,7 @@ fn foretell(grid: &Grid) -> Result<(), Error> {
     const PASSES_PER_SECOND: u64 = 10_000_000;
     let samples = grid.samples()?;
     let passes = |question: &Question<'_>| {
-        let passes = 3 * u128::from(question::forwards(&question.setting, question.rule));
+        let passes = 3 * u128::from(case::forwards(&question.setting, question.rule));
         let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
         // A search takes its time for every pass.
         let weight = if matches!(question.rule, Rule::Searched(_)) { 300 } else { 1 };

@@ -13,12 +13,16 @@ use sim::Replay;
 use crate::commands::note;
 use crate::error::Error;
 use crate::interrupt;
-use crate::progress::{self, Progress};
-use crate::sweep::columns::Columns;
-use crate::sweep::grid::Grid;
+use crate::progress;
+use crate::progress::Progress;
+use question::sweep::columns::Columns;
+use question::sweep::grid::Grid;
 use crate::sweep::journal::Journal;
-use crate::sweep::shard::{self, Identity, Shard};
-use crate::sweep::{Checksum, parquet, preflight, row};
+use question::sweep::shard;
+use question::sweep::shard::{Identity, Shard};
+use question::sweep::Checksum;
+use crate::sweep::{parquet, preflight};
+use answer::sweep::row;
 
 /// How long a round shall last, if its questions are quick: what is lost at most when the process is
 /// killed, twice.
