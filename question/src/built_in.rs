@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
-use crate::host::Files;
+use crate::host::Context;
 use crate::nearest;
 
 /// The largest of such files when a user writes one.
@@ -40,14 +40,14 @@ impl BuiltIn {
     /// If there is neither.
     pub fn text(
         &self,
-        files: &Files<'_>,
+        context: &Context<'_>,
         name: &str,
         path: &Path,
     ) -> Result<Cow<'static, str>, Diagnostic> {
         match self.texts.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Ok(Cow::Borrowed(text)),
-            None if files.exists(path) || name.contains(['/', '.']) => {
-                files.read_text(path, MAX_FILE).map(Cow::Owned)
+            None if context.exists(path) || name.contains(['/', '.']) => {
+                context.read_text(path, MAX_FILE).map(Cow::Owned)
             }
             None => Err(self.unknown(name)),
         }

@@ -25,6 +25,7 @@ pub mod profiles;
 pub mod scenario;
 pub mod sheet;
 pub mod sweep;
+pub mod warnings;
 
 pub use diagnostic::Diagnostic;
-pub use host::{Files, Host, ReadError};
+pub use host::{Context, Host, ReadError};

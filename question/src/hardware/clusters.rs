@@ -8,7 +8,7 @@ use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
 
 use crate::built_in::{BuiltIn, texts};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::text;
 
 /// The clusters that can be named without a file.
@@ -67,9 +67,9 @@ struct HostDocument {
 }
 
 /// The cluster in the file `name`, or the built-in one of that name, with room for `stages`.
-pub fn named(files: &Files<'_>, name: &str, stages: usize) -> Result<Cluster, Diagnostic> {
+pub fn named(context: &Context<'_>, name: &str, stages: usize) -> Result<Cluster, Diagnostic> {
     let path = Path::new(name);
-    let content = CLUSTERS.text(files, name, path)?;
+    let content = CLUSTERS.text(context, name, path)?;
     let document: Document =
         toml::from_str(&content).map_err(|error| Diagnostic::toml(path, &content, &error, &[]))?;
     let impossible = |error| Diagnostic::new(format!("cluster {name}: {error}"));

@@ -10,7 +10,7 @@ use sim::cluster::{Bandwidth, Host};
 
 use crate::built_in::{BuiltIn, texts};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::text;
 use crate::profiles;
 
@@ -100,9 +100,9 @@ struct FailuresDocument {
 }
 
 /// The machine in the file `name`, looked for in `folder`, or the built-in one of that name.
-pub fn named(files: &Files<'_>, name: &str, folder: &Path) -> Result<Machine, Diagnostic> {
+pub fn named(context: &Context<'_>, name: &str, folder: &Path) -> Result<Machine, Diagnostic> {
     let path = folder.join(name);
-    let content = MACHINES.text(files, name, &path)?;
+    let content = MACHINES.text(context, name, &path)?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     parse(&stem, &path, &content)
 }
@@ -258,11 +258,11 @@ fn machine(name: &str, document: &Document) -> Machine {
 
 /// What the profile in `path` says of a layer of `model`.
 pub fn measured(
-    files: &Files<'_>,
+    context: &Context<'_>,
     path: &Path,
     model: &Transformer,
 ) -> Result<Measured, Diagnostic> {
-    let profile = profiles::read(files, path)?;
+    let profile = profiles::read(context, path)?;
     let own = [
         ("hidden", model.hidden),
         ("heads", model.heads),
