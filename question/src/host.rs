@@ -218,7 +218,7 @@ impl<'h> Context<'h> {
     }
 
     /// Keeps a warning about a file, which belongs to the answer.
-    pub(crate) fn warn(&self, text: String) {
+    pub fn warn(&self, text: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 

@@ -22,6 +22,7 @@ pub mod noise;
 pub mod places;
 pub mod plan;
 pub mod profiles;
+pub mod replay;
 pub mod scenario;
 pub mod sheet;
 pub mod sweep;

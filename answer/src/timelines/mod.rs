@@ -9,7 +9,7 @@ use pipeline::{Costs, Metrics, Nanos, Placement, Schedule, Shape, Slot, Value};
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
-pub use file::{read, write};
+pub use file::{bytes, read};
 
 use question::Diagnostic;
 use crate::outcome;
