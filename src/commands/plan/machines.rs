@@ -8,14 +8,13 @@ use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Host};
 
-use crate::built_in::{BuiltIn, texts};
+use crate::built_in::BuiltIn;
 use crate::error::Error;
 use crate::keys::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.
-const MACHINES: BuiltIn =
-    BuiltIn { what: "machine", texts: &texts!("machines", ".toml", ["a100-80g", "h100", "h200"]) };
+const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };
 
 /// What no framework gets of a device, unless the machine's file says: the context of CUDA with the
 /// kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for the groups of tensor,
@@ -108,7 +107,7 @@ pub fn named(name: &str, folder: &Path) -> Result<Machine, Error> {
 
 /// All machines that are built in.
 pub fn built_in() -> Result<Vec<Machine>, Error> {
-    MACHINES.texts.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+    MACHINES.folder.files().map(|(name, content)| parse(name, Path::new(name), content)).collect()
 }
 
 /// The built-in machine whose devices are of the type `device`.
