@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use calibrate::profile::Element;
-use calibrate::statistics::Verdict;
-use calibrate::{Profile, machine, predict};
 use pipeline::{Placement, Shape};
+use profile::{Profile, Verdict, predict};
 
 use crate::echo;
 use crate::error::Error;
@@ -78,28 +76,6 @@ pub fn of(keys: &Keys) -> Result<Option<Arc<Profile>>, Error> {
     keys.profile.as_deref().map(read).transpose()
 }
 
-/// Checks that `profile` was measured on this machine, with what computes here: `device`, in
-/// `element`. What another one takes says nothing of a run here.
-pub fn check_machine(profile: &Profile, device: &str, element: Element) -> Result<(), Error> {
-    let there = &profile.machine;
-    let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
-    let pairs = [
-        ("processor", there.cpu.clone(), cpu),
-        ("number of cores", there.cores.to_string(), cores),
-        ("device", there.device.clone(), device.to_owned()),
-        ("element", profile.model.element().name().to_owned(), element.name().to_owned()),
-    ];
-    let Some((what, there, here)) = pairs.into_iter().find(|(_, there, here)| there != here) else {
-        return Ok(());
-    };
-    let message = format!(
-        "the profile is of another machine: its {what} is {there}, that of this run {here}"
-    );
-    let cure =
-        "measure this machine with `debubble calibrate --pin --out FILE`, and name that file";
-    Err(Error::question(message).with_help(cure))
-}
-
 /// `setting` with what its profile says of a pipeline of `shape`; `None` if it names none.
 pub fn fill(
     scenario: &Scenario,
@@ -137,7 +113,7 @@ pub fn fill(
     }
     if keys.hardware.given().next().is_some() {
         keys.hardware.message.get_or_insert(predicted.message);
-        let optimizer = calibrate::optimizer(&profile, layers, shape, placement);
+        let optimizer = profile::optimizer(&profile, layers, shape, placement);
         let optimizer = optimizer.map_err(|error| fail("layers", format!("layers: {error}")))?;
         keys.hardware.optimizer.get_or_insert(optimizer);
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use calibrate::profile::{Part, Quantity};
 use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
+use profile::{Part, Quantity};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Host};
 
