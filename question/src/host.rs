@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use calibrate::Profile;
+use profile::Profile;
 use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;

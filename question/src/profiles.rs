@@ -4,9 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use calibrate::statistics::Verdict;
-use calibrate::{Profile, predict};
 use pipeline::{Placement, Shape};
+use profile::{Profile, Verdict, predict};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
@@ -107,7 +106,7 @@ pub fn fill(
     }
     if keys.hardware.given().next().is_some() {
         keys.hardware.message.get_or_insert(predicted.message);
-        let optimizer = calibrate::optimizer(&profile, layers, shape, placement);
+        let optimizer = profile::optimizer(&profile, layers, shape, placement);
         let optimizer = optimizer.map_err(|error| fail("layers", format!("layers: {error}")))?;
         keys.hardware.optimizer.get_or_insert(optimizer);
     }

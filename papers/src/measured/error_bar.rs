@@ -75,7 +75,7 @@ fn times_as_long(row: &Row) -> f64 {
 }
 
 /// What `debubble plan --validate` found on measurements that are not part of the project.
-const RECORDED: &str = include_str!("../../../../scenarios/paper/vtrain-errors.csv");
+const RECORDED: &str = scenarios::PAPER.text("vtrain-errors.csv");
 
 /// The errors on measurements that are not part of the project, as they were recorded.
 pub fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {

@@ -2,30 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use scenarios::PAPER;
+
 use super::Row;
 
 /// The measurements that are built in.
 pub(super) const BUILT_IN: [(&str, &str); 5] = [
-    (
-        "scenarios/paper/megatron2021.csv",
-        include_str!("../../../../scenarios/paper/megatron2021.csv"),
-    ),
-    (
-        "scenarios/paper/korthikanti2022.csv",
-        include_str!("../../../../scenarios/paper/korthikanti2022.csv"),
-    ),
-    (
-        "scenarios/paper/zb-throughput.csv",
-        include_str!("../../../../scenarios/paper/zb-throughput.csv"),
-    ),
-    (
-        "scenarios/paper/megatron2021-zero3.csv",
-        include_str!("../../../../scenarios/paper/megatron2021-zero3.csv"),
-    ),
-    (
-        "scenarios/paper/vocabulary-tables.csv",
-        include_str!("../../../../scenarios/paper/vocabulary-tables.csv"),
-    ),
+    ("scenarios/paper/megatron2021.csv", PAPER.text("megatron2021.csv")),
+    ("scenarios/paper/korthikanti2022.csv", PAPER.text("korthikanti2022.csv")),
+    ("scenarios/paper/zb-throughput.csv", PAPER.text("zb-throughput.csv")),
+    ("scenarios/paper/megatron2021-zero3.csv", PAPER.text("megatron2021-zero3.csv")),
+    ("scenarios/paper/vocabulary-tables.csv", PAPER.text("vocabulary-tables.csv")),
 ];
 
 /// What the planner does not know, as the errors show it.

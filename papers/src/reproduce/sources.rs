@@ -2,33 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use question::built_in::texts;
-use question::Diagnostic;
+use question::{Context, Diagnostic};
+use scenarios::PAPER;
 use crate::files;
 use question::scenario::Scenario;
 
 /// The folder looked for when none is named.
 const FOLDER: &str = "scenarios/paper";
-
-/// The same files, for use away from the repository.
-const BUILT_IN: [(&str, &str); 12] = texts!(
-    "paper",
-    "",
-    [
-        "table2.toml",
-        "table5.toml",
-        "table8.toml",
-        "interleave.toml",
-        "fig9.csv",
-        "vocabulary.csv",
-        "vocabulary-tables.csv",
-        "odc.csv",
-        "odc-lengths.csv",
-        "controllable.csv",
-        "offload-fig1.csv",
-        "offload-fig15.csv"
-    ]
-);
 
 /// The largest file of figures.
 const MAX_FILE: u64 = 16 << 20;
@@ -66,8 +46,7 @@ impl Sources {
                 Ok((path, text))
             }
             Self::BuiltIn => {
-                let text = BUILT_IN.iter().find(|(built_in, _)| *built_in == name);
-                Ok((PathBuf::from(name), text.map_or("", |(_, text)| text).to_owned()))
+                Ok((PathBuf::from(name), PAPER.get(name).unwrap_or_default().to_owned()))
             }
         }
     }

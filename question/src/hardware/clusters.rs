@@ -6,20 +6,13 @@ use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
 
-use crate::built_in::{BuiltIn, texts};
+use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::text;
 
 /// The clusters that can be named without a file.
-const CLUSTERS: BuiltIn = BuiltIn {
-    what: "cluster",
-    texts: &texts!(
-        "clusters",
-        ".toml",
-        ["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"]
-    ),
-};
+const CLUSTERS: BuiltIn = BuiltIn { what: "cluster", folder: scenarios::CLUSTERS };
 
 /// What a cluster file says.
 #[derive(Deserialize)]

@@ -2,21 +2,20 @@
 
 use std::path::Path;
 
-use calibrate::profile::{Part, Quantity};
 use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
+use profile::{Part, Quantity};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Host};
 
-use crate::built_in::{BuiltIn, texts};
+use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.
-const MACHINES: BuiltIn =
-    BuiltIn { what: "machine", texts: &texts!("machines", ".toml", ["a100-80g", "h100", "h200"]) };
+const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };
 
 /// What no framework gets of a device, unless the machine's file says: the context of CUDA with the
 /// kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for the groups of tensor,
@@ -109,7 +108,7 @@ pub fn named(context: &Context<'_>, name: &str, folder: &Path) -> Result<Machine
 
 /// All machines that are built in.
 pub fn built_in() -> Result<Vec<Machine>, Diagnostic> {
-    MACHINES.texts.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+    MACHINES.folder.files().map(|(name, content)| parse(name, Path::new(name), content)).collect()
 }
 
 /// The built-in machine whose devices are of the type `device`.

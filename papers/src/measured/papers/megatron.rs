@@ -35,7 +35,7 @@ struct MegatronSetting {
     overlap: String,
 }
 
-const SETTINGS: &str = include_str!("../../../../../scenarios/paper/megatron2021-settings.csv");
+const SETTINGS: &str = scenarios::PAPER.text("megatron2021-settings.csv");
 
 pub(in super::super) fn table_1(row: &Table1, machine: &Machine) -> Result<Vec<Row>, String> {
     let Table1 { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;

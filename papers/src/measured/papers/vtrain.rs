@@ -40,7 +40,7 @@ pub(in super::super) struct Vtrain {
     milliseconds: f64,
 }
 
-const MULTI_NODE: &str = include_str!("../../../../../scenarios/paper/vtrain-multi.toml");
+const MULTI_NODE: &str = scenarios::PAPER.text("vtrain-multi.toml");
 
 /// On `machine`, or on the cluster of the measurements over many nodes.
 pub(in super::super) fn vtrain(

@@ -32,7 +32,7 @@ struct Model {
     chunks: u64,
 }
 
-const MODELS: &str = include_str!("../../../../../scenarios/paper/zb-models.csv");
+const MODELS: &str = scenarios::PAPER.text("zb-models.csv");
 
 pub(in super::super) fn zero_bubble(
     row: &ZeroBubble,

@@ -1,0 +1,2 @@
+//! Published figures beside ours.
+pub mod accuracy;
