@@ -141,7 +141,8 @@ pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
     asked.push(BASELINE);
     let minibatches = keys.minibatches();
     announce(context, &settings, minibatches);
-    let work = context.host().begin(minibatches.saturating_mul(settings.len() as u64), "minibatches");
+    let work =
+        context.host().begin(minibatches.saturating_mul(settings.len() as u64), "minibatches");
     let mut results = Vec::new();
     for setting in &settings {
         if !results.is_empty() && context.stopped() {

@@ -8,14 +8,20 @@ use pipeline::Limit;
 #[cfg_attr(feature = "clap", command(next_help_heading = "What if"))]
 pub struct Keys {
     /// Change the run in these ways, one at a time
-    #[cfg_attr(feature = "clap", arg(long, value_name = "CHANGE,..", value_enum, value_delimiter = ','))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "CHANGE,..", value_enum, value_delimiter = ',')
+    )]
     pub what_if: Vec<WhatIf>,
     /// Order the passes by these schedules, with the run's median times: compare them with
     /// no-stragglers, and with the run's own schedule
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE,..", value_delimiter = ','))]
     pub schedule: Vec<String>,
     /// Share of B in a backward pass, the rest being W [default: from --hidden and --seq, or 0.5]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "hidden"))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "hidden")
+    )]
     pub backward_split: Option<f64>,
     /// Hidden size h, for the share of B: (24h+8s) / (48h+8s)
     #[cfg_attr(feature = "clap", arg(long, value_name = "H", requires = "seq"))]
@@ -27,7 +33,10 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "V"))]
     pub chunks: Option<u64>,
     /// Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LIMIT,..", value_delimiter = ',', allow_hyphen_values = true))]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "LIMIT,..", value_delimiter = ',', allow_hyphen_values = true)
+    )]
     pub memory_limit: Option<Vec<Limit>>,
 }
 

@@ -9,10 +9,10 @@ use super::passes::{Passes, Spread};
 use super::split::Share;
 use super::waits::Wait;
 use super::{Comparison, seconds};
+use crate::timelines::Recorded;
 use papers::accuracy;
 use question::format;
 use question::sheet::Sheet;
-use crate::timelines::Recorded;
 
 /// More rows than this are left out of a table for people, with a word about it.
 const ROWS: usize = 64;

@@ -11,8 +11,8 @@ use question::{Context, Diagnostic, echo};
 use serde::Serialize;
 use traces::{Run, Times, TraceError};
 
-pub use self::what_if::{Change, Straggler};
 use self::what_if::Asked;
+pub use self::what_if::{Change, Straggler};
 
 /// The largest trace, in bytes.
 const MAX_TRACE: u64 = 2 << 30;

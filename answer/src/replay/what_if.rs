@@ -81,7 +81,11 @@ impl<'a> Asked<'a> {
         let was = step(run, times);
         let changes = self.keys.what_if.iter().take_while(|_| !self.context.stopped());
         let changes = changes.map(|change| {
-            Change::new(change.name().to_owned(), was, step(run, &changed(run, times, &medians, *change)))
+            Change::new(
+                change.name().to_owned(),
+                was,
+                step(run, &changed(run, times, &medians, *change)),
+            )
         });
         let mut answers: Vec<Change> = changes.collect();
         if !self.rules.is_empty() {
@@ -92,7 +96,12 @@ impl<'a> Asked<'a> {
 
     /// Other schedules: the step without stragglers, in which the pipeline of the run, timed with
     /// medians and transfers that nobody waits for, is replaced by another one timed so.
-    fn schedules(&self, run: &Run, times: &Times, medians: &Medians) -> Result<Vec<Change>, Diagnostic> {
+    fn schedules(
+        &self,
+        run: &Run,
+        times: &Times,
+        medians: &Medians,
+    ) -> Result<Vec<Change>, Diagnostic> {
         let was = step(run, times);
         let level = step(run, &changed(run, times, medians, WhatIf::NoStragglers));
         let fault = |fault: pipeline::Fault| Diagnostic::new(fault.to_string());
@@ -147,7 +156,8 @@ impl<'a> Asked<'a> {
         let Keys { backward_split, hidden, seq, .. } = *self.keys;
         if !run.is_fused() {
             if backward_split.or(hidden.map(|_| 0.0)).is_some() {
-                self.context.warn("the run has B and W apart: their share is not split again".to_owned());
+                self.context
+                    .warn("the run has B and W apart: their share is not split again".to_owned());
             }
             return None;
         }
@@ -155,7 +165,8 @@ impl<'a> Asked<'a> {
             (Some(share), ..) => share,
             (None, Some(hidden), Some(seq)) => case::Split::Flops { hidden, seq }.share(),
             _ => {
-                let text = "half of each backward pass is taken for B: --backward-split says otherwise";
+                let text =
+                    "half of each backward pass is taken for B: --backward-split says otherwise";
                 self.context.warn(text.to_owned());
                 0.5
             }
@@ -175,7 +186,9 @@ fn note_unused(context: &Context<'_>, keys: &Keys) {
         ("--memory-limit", memory_limit.is_some()),
     ];
     let unused = given.into_iter().filter(|(_, given)| *given);
-    unused.for_each(|(flag, _)| context.warn(format!("no --schedule is asked for: {flag} is ignored")));
+    unused.for_each(|(flag, _)| {
+        context.warn(format!("no --schedule is asked for: {flag} is ignored"))
+    });
 }
 
 impl Change {

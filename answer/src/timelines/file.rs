@@ -27,9 +27,9 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{Recorded, Source, check};
-use question::{Context, Diagnostic, memory};
 use question::kinds;
 use question::kinds::Kind;
+use question::{Context, Diagnostic, memory};
 
 /// The largest file.
 const MAX_FILE: u64 = 512 << 20;

@@ -11,9 +11,9 @@ use sim::engine::Run;
 
 pub use file::{bytes, read};
 
-use question::Diagnostic;
 use crate::outcome;
 use crate::outcome::Outcome;
+use question::Diagnostic;
 
 /// Where a timeline comes from.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]

@@ -71,6 +71,11 @@ impl Case {
         by_stage.into_iter().max().unwrap_or_default() * segments
     }
 
+    /// `error` about this schedule.
+    pub fn error(&self, error: &impl ToString) -> Diagnostic {
+        Diagnostic::new(format!("{}: {}", self.name, error.to_string()))
+    }
+
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
         self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()

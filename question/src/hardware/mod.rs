@@ -107,6 +107,11 @@ impl Hardware {
         self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
     }
 
+    /// The bytes of a message between two stages.
+    pub const fn message(&self) -> Bytes {
+        self.messages.bytes
+    }
+
     /// Time of the optimizer on a stage.
     pub const fn optimizer(&self) -> Nanos {
         self.boundary.optimizer
