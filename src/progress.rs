@@ -35,13 +35,12 @@ enum Shown {
 }
 
 /// Progress over `steps` of `what`.
-pub fn bar(steps: usize, what: &'static str) -> Progress {
-    let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+pub fn bar(steps: u64, what: &str) -> Progress {
     begin(steps, 0, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {eta} left")
 }
 
 /// Progress over `total` of `what`, of which `done` were done before, with its rate.
-pub fn rated_bar(total: u64, done: u64, what: &'static str) -> Progress {
+pub fn rated_bar(total: u64, done: u64, what: &str) -> Progress {
     begin(total, done, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left")
 }
 
@@ -71,7 +70,7 @@ pub fn watch() {
     let _ = thread::Builder::new().name("watch".to_owned()).spawn(print);
 }
 
-fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress {
+fn begin(total: u64, done: u64, what: &str, template: &str) -> Progress {
     ALIVE.fetch_add(1, Ordering::Relaxed);
     if !stderr().is_terminal() {
         return Progress(lines(Count::new(total, done, what)));
@@ -82,7 +81,7 @@ fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress 
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(what);
+    bar.set_message(what.to_owned());
     bar.enable_steady_tick(FIRST);
     bar.reset_eta();
     Progress(Shown::Bar(bar))
