@@ -34,6 +34,29 @@ const TEXTS: &[(&str, &str)] = texts![
 ];
 
 /// The text of the built-in file `name`, if there is one.
-pub(crate) fn get(name: &str) -> Option<&'static str> {
-    TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+pub(crate) const fn get(name: &str) -> Option<&'static str> {
+    let mut at = 0;
+    while at < TEXTS.len() {
+        let (known, text) = TEXTS[at];
+        if is_equal(known.as_bytes(), name.as_bytes()) {
+            return Some(text);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The text of the built-in file `name`, for constants: a name that is not there is an error of the
+/// compiler.
+pub(crate) const fn text(name: &str) -> &'static str {
+    get(name).expect("there is no built-in file of this name")
+}
+
+/// `==`, which constants cannot use yet.
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
 }

@@ -2,4 +2,5 @@
 
 pub mod accuracy;
 mod built_in;
+pub mod measured;
 pub mod reproduce;

@@ -3,38 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::Row;
+use crate::built_in::text;
 
-/// The measurements that are built in.
+/// The measurements that are built in: the path of each file in the project, and its text.
 pub(super) const BUILT_IN: [(&str, &str); 5] = [
-    (
-        "scenarios/paper/megatron2021.csv",
-        include_str!("../../../../scenarios/paper/megatron2021.csv"),
-    ),
-    (
-        "scenarios/paper/korthikanti2022.csv",
-        include_str!("../../../../scenarios/paper/korthikanti2022.csv"),
-    ),
-    (
-        "scenarios/paper/zb-throughput.csv",
-        include_str!("../../../../scenarios/paper/zb-throughput.csv"),
-    ),
-    (
-        "scenarios/paper/megatron2021-zero3.csv",
-        include_str!("../../../../scenarios/paper/megatron2021-zero3.csv"),
-    ),
-    (
-        "scenarios/paper/vocabulary-tables.csv",
-        include_str!("../../../../scenarios/paper/vocabulary-tables.csv"),
-    ),
+    ("scenarios/paper/megatron2021.csv", text("megatron2021.csv")),
+    ("scenarios/paper/korthikanti2022.csv", text("korthikanti2022.csv")),
+    ("scenarios/paper/zb-throughput.csv", text("zb-throughput.csv")),
+    ("scenarios/paper/megatron2021-zero3.csv", text("megatron2021-zero3.csv")),
+    ("scenarios/paper/vocabulary-tables.csv", text("vocabulary-tables.csv")),
 ];
 
-/// What the planner does not know, as the errors show it.
+/// The weaknesses of the planner that the errors show.
 pub(super) const WEAK: &str = "\
 Where it is weak: small models on one node, where the host's launches and small collectives decide
 (a row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet
 on NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
 
-/// What a set is.
+/// A set of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Set {
     Megatron,

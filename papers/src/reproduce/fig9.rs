@@ -116,7 +116,9 @@ pub(super) fn curves(title: &str, cells: &[Cell]) -> Picture {
     let panel = |setting: String| {
         let curve = |method| {
             let points = series(cells, &setting, method).into_iter();
-            points.map(|(limit, cell)| Point { x: multiple(limit), rates: Pair::of(cell) }).collect()
+            points
+                .map(|(limit, cell)| Point { x: multiple(limit), rates: Pair::of(cell) })
+                .collect()
         };
         Panel { series: METHODS.map(curve).into(), title: setting }
     };

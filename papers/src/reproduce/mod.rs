@@ -174,9 +174,9 @@ impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Reproduced { tables, interrupted } => {
-                let cells = tables.iter().flat_map(|one| {
-                    one.cells.iter().map(|cell| Named { table: one.table, cell })
-                });
+                let cells = tables
+                    .iter()
+                    .flat_map(|one| one.cells.iter().map(|cell| Named { table: one.table, cell }));
                 serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
             }
             Self::Beyond { tables, interrupted } => {
@@ -221,7 +221,8 @@ pub fn reproduce(files: &Files<'_>, question: &Question) -> Result<Answer, Diagn
 /// Makes the cells of `table` and its picture.
 fn one(table: &Table, sources: &Sources<'_>) -> Result<Reproduced, Diagnostic> {
     let tables::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
-    let picture = table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
+    let picture =
+        table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
     Ok(Reproduced { table: table.name, title, cells, sheet, picture })
 }
 

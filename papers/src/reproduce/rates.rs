@@ -63,8 +63,7 @@ fn cell(
     let near = regenerated.is_none_or(|figure| (figure - ours).abs() < TOLERANCE);
     let matches = near && format!("{ours:.digits$}") == format!("{published:.digits$}");
     let row = setting.name.clone().unwrap_or_default();
-    let cell =
-        Cell::new(row, column, convention.name(), [published, ours], Check::of(matches));
+    let cell = Cell::new(row, column, convention.name(), [published, ours], Check::of(matches));
     Ok(Some(Cell { regenerated, corrected, digits, ..cell }))
 }
 

@@ -146,7 +146,11 @@ mod tests {
         assert_eq!(names.len(), TABLES.len());
         for table in TABLES {
             assert!(!table.sources.is_empty() && !table.help.is_empty(), "{}", table.name);
-            assert!(table.sources.iter().all(|name| built_in::get(name).is_some()), "{}", table.name);
+            assert!(
+                table.sources.iter().all(|name| built_in::get(name).is_some()),
+                "{}",
+                table.name
+            );
             assert!(Table::named(table.name).is_some_and(|found| std::ptr::eq(found, table)));
         }
     }
