@@ -1,19 +1,19 @@
-//! How far predictions lie from measurements.
+//! Measures of how far predictions lie from measurements.
 
-/// (predicted - measured) / measured, in whatever unit both have; 0 where they are the same, also
-/// where both are 0.
+/// The relative error of a prediction, (predicted - measured) / measured, where both have the same unit.
+/// It is 0 where they are equal, also where both are 0.
 pub fn error(predicted: f64, measured: f64) -> f64 {
     if predicted == measured { 0.0 } else { (predicted - measured) / measured }
 }
 
-/// The mean of the sizes of `errors`; 0 of none.
+/// The mean of the absolute values of `errors`, 0 if there are none.
 #[allow(clippy::cast_precision_loss)]
 pub fn mean_absolute(errors: &[f64]) -> f64 {
     errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len().max(1) as f64
 }
 
-/// The size that 95 % of `errors` do not exceed, by the nearest rank: of fewer than 20 the largest; 0
-/// of none.
+/// The 95th percentile of the absolute values of `errors` by the nearest rank. For fewer than 20 errors
+/// it is the largest, and 0 if there are none.
 pub fn not_exceeded_by_95_percent(errors: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     sizes.sort_by(f64::total_cmp);

@@ -1,2 +1,5 @@
-//! Published figures beside ours.
+//! Published tables, figures and measurements, beside what debubble computes.
+
 pub mod accuracy;
+pub mod measured;
+pub mod reproduce;

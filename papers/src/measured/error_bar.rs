@@ -1,47 +1,48 @@
-//! How far a predicted step may be off: the errors that the model has on measured iterations of the
-//! same kind.
+//! The error of a predicted step: the errors of the model on measured iterations of the same kind.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use plan::{Cluster, Kind, Machine};
+use question::Diagnostic;
+use question::format;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::rows;
 use super::sets::{self, SPEED};
 use crate::accuracy;
-use question::Diagnostic;
-use question::format;
+use scenarios::PAPER;
 
-/// The errors on the iterations of one set that are of one kind.
+/// The errors of the planner on the iterations of one set of measurements that are of one kind. Errors are
+/// relative: (predicted - measured) / measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetErrors {
-    /// The set.
+    /// The name of the set.
     pub set: String,
-    /// The kind, in words.
+    /// The kind of step, in words.
     pub kind: String,
-    /// How many iterations.
+    /// The number of iterations.
     pub rows: usize,
-    /// To how many of them constants were fitted.
+    /// The number of them to which constants of the planner were fitted.
     pub fitted: usize,
-    /// The mean size of the errors, as a share of what was measured.
+    /// The mean of the absolute errors.
     pub mean: f64,
-    /// The same over those that were left out of every fit, if any were.
+    /// The mean over the iterations that were left out of every fit, if any were.
     pub held_out_mean: Option<f64>,
-    /// The size that 95 % of the errors do not exceed: of fewer than 20 the largest.
+    /// The 95th percentile of the absolute errors; for fewer than 20 the largest.
     pub error: f64,
-    /// The largest.
+    /// The largest absolute error.
     pub max: f64,
-    /// How many times as long as predicted the steps took, at the least.
+    /// The least measured time over the predicted one.
     pub shortest: f64,
-    /// And at the most.
+    /// The greatest measured time over the predicted one.
     pub longest: f64,
 }
 
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
-pub fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
+pub(super) fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
     let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| sets::is_step(row.quantity)) {
         kinds.entry(&row.kind).or_default().push(row);
@@ -74,46 +75,47 @@ fn times_as_long(row: &Row) -> f64 {
     }
 }
 
-/// What `debubble plan --validate` found on measurements that are not part of the project.
-const RECORDED: &str = scenarios::PAPER.text("vtrain-errors.csv");
-
 /// The errors on measurements that are not part of the project, as they were recorded.
-pub fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {
+///
+/// # Errors
+/// If the record cannot be read.
+pub(super) fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {
+    const RECORDED: &str = PAPER.text("vtrain-errors.csv");
     rows::table(RECORDED).map_err(|cause| {
-        let path = Path::new("scenarios/paper/vtrain-errors.csv").to_owned();
-        Error::Read { path, cause }
+        Diagnostic::unreadable(Path::new("scenarios/paper/vtrain-errors.csv"), &cause)
     })
 }
 
-/// How far steps of one kind may be off.
+/// The error bar of predicted steps of one kind on one machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ErrorBar {
     /// The name of the machine, or of all kinds of devices with a plus.
     pub machine: String,
-    /// The kind, in words.
+    /// The kind of step, in words.
     pub kind: String,
-    /// The widest of the sets that have rows of the kind, as a share; nothing if none has.
+    /// The widest error of the sets that have iterations of the kind, as a share of the step; none if
+    /// nothing of the kind was measured.
     pub error: Option<f64>,
-    /// The mean error over all their rows.
+    /// The mean absolute error over all their iterations.
     pub mean: Option<f64>,
-    /// The largest error of all their rows.
+    /// The largest absolute error of all their iterations.
     pub max: Option<f64>,
-    /// How many times as long as predicted measured steps took, at the least.
+    /// The least measured time over the predicted one.
     pub shortest: Option<f64>,
-    /// And at the most.
+    /// The greatest measured time over the predicted one.
     pub longest: Option<f64>,
-    /// How many measured iterations of the kind there are.
+    /// The number of measured iterations of the kind.
     pub rows: usize,
-    /// To how many of them constants were fitted.
+    /// The number of them to which constants of the planner were fitted.
     pub fitted: usize,
-    /// Where they were published.
+    /// The names of the sets.
     pub sources: Vec<String>,
     /// The errors by set.
     pub sets: Vec<SetErrors>,
 }
 
 impl ErrorBar {
-    /// That of `kind` on `machine`, where `sets` are all that is known.
+    /// The error bar of `kind` on `machine`, from those of `sets` that are of the kind.
     pub fn new(machine: &str, kind: &str, sets: &[SetErrors]) -> Self {
         let own = sets.iter().filter(|set| set.kind == kind);
         let sets: Vec<SetErrors> = own.cloned().collect();
@@ -136,11 +138,11 @@ impl ErrorBar {
         }
     }
 
-    /// Those of every kind in `steps`, each once: all measured iterations of their types of device
-    /// are predicted with the constants of their machines.
+    /// The error bars of the kinds in `steps`, each once. For each, all measured iterations on its types
+    /// of device are predicted with the constants of its machines.
     ///
     /// # Errors
-    /// If a row cannot be predicted with them.
+    /// If an iteration cannot be predicted with them.
     pub fn of_all(steps: &[(&Cluster, Kind)]) -> Result<Vec<Self>, Diagnostic> {
         let mut known: Vec<(&str, Vec<SetErrors>)> = Vec::new();
         let mut bars: Vec<Self> = Vec::new();
@@ -162,7 +164,7 @@ impl ErrorBar {
         Ok(bars)
     }
 
-    /// Where it comes from, in words.
+    /// The error and the measurements that it comes from, in words.
     pub fn source(&self) -> String {
         let Self { machine, kind, rows, fitted, .. } = self;
         let Some(error) = self.error else {
@@ -186,8 +188,10 @@ impl ErrorBar {
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.
 fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
     let mut all = recorded()?;
-    let own = |text: &&(&str, &str)| machine.device.as_deref() == Some(rows::device(text.1));
-    for (path, text) in sets::BUILT_IN.iter().filter(own) {
+    for (path, text) in sets::BUILT_IN {
+        if machine.device.as_deref() != Some(rows::device(text)) {
+            continue;
+        }
         let (set, rows) = rows::read(Path::new(path), text, machine)?;
         all.extend(by_kind(set.name(), &rows));
     }

@@ -1,164 +1,165 @@
-//! `debubble plan --validate`: every published measurement predicted, row by row.
+//! Published measurements beside the planner's predictions, run by run.
+//!
+//! [`validate`] predicts every run of the sets it is asked about, and holds the errors against the bars of
+//! each set. The same errors, by kind of step, are the [`ErrorBar`]s that stand beside the steps of plans;
+//! those of memory are [`memory_error`].
 
-pub mod error_bar;
-pub mod memory_bar;
+mod error_bar;
+mod memory_error;
 mod papers;
 mod rows;
 mod sets;
+mod sheet;
 
-pub use self::rows::RESERVED;
-
-use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use self::error_bar::{ErrorBar, SetErrors};
-use self::sets::Set;
-use crate::accuracy;
 use question::plan::machines;
-use crate::commands::{Verdict, note, print_json};
-use question::Diagnostic;
-use crate::files;
-use question::format;
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
+use serde::{Deserialize, Serialize};
 
-/// Where measurements of others lie beside a checkout.
-const MEASURED: &str = "../shared/measured";
+pub use self::error_bar::{ErrorBar, SetErrors};
+pub use self::memory_error::memory_error;
 
-/// The files of other people's measurements in [`MEASURED`].
-const OTHERS: [&str; 2] = ["vtrain_ground_truth_single.csv", "vtrain_ground_truth_multi.csv"];
+use self::sets::{Limits, Set};
+use crate::accuracy;
 
-/// The largest file of measurements.
+/// The largest file of measurements, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// A quantity predicted, beside the measured one.
-#[derive(Clone, Debug, Serialize)]
+/// The measurements to hold the planner against.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Question {
+    /// Whether to predict the sets that are built in.
+    pub built_in: bool,
+    /// The files of further sets, each known by its header.
+    pub files: Vec<PathBuf>,
+}
+
+impl Default for Question {
+    /// The sets that are built in.
+    fn default() -> Self {
+        Self { built_in: true, files: Vec::new() }
+    }
+}
+
+/// A predicted quantity of a run beside the measured one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// Which run.
+    /// The run.
     pub run: String,
-    /// Of what kind it is, in words.
+    /// The kind of its steps, in words.
     pub kind: String,
-    /// Which quantity, with its unit.
+    /// The quantity, with its unit.
     pub quantity: &'static str,
-    /// As published.
+    /// The published measurement.
     pub measured: f64,
-    /// By the planner.
+    /// The planner's prediction.
     pub predicted: f64,
-    /// (predicted - measured) / measured.
+    /// The relative error: (predicted - measured) / measured.
     pub error: f64,
-    /// Whether constants were fitted to it.
+    /// Whether constants of the planner were fitted to it.
     pub fitted: bool,
 }
 
-/// What a set of measurements came to.
-#[derive(Serialize)]
-struct Held {
-    set: &'static str,
-    rows: Vec<Row>,
-    /// Every quantity with its bars.
-    bars: Vec<Bar>,
+/// A set of measurements with its predictions.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ValidatedSet {
+    /// The name of the set.
+    pub set: &'static str,
+    /// Every quantity of every run.
+    pub rows: Vec<Row>,
+    /// The errors of each quantity beside what is allowed.
+    pub bars: Vec<Bar>,
     /// The errors on iterations, by kind.
-    kinds: Vec<SetErrors>,
+    pub kinds: Vec<SetErrors>,
 }
 
-/// How far predictions of one quantity lie from measurements, and how far they may.
-#[derive(Serialize)]
-struct Bar {
-    quantity: &'static str,
-    rows: usize,
-    mean: f64,
-    max: f64,
-    /// The largest mean that holds.
-    allowed_mean: f64,
-    /// The largest error of a row that holds, where there is such a bar.
-    allowed_max: Option<f64>,
-    holds: bool,
+/// The errors of the predictions of one quantity, and the largest that are allowed. They are relative, but
+/// for utilisations, whose errors are differences.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bar {
+    /// The quantity, with its unit.
+    pub quantity: &'static str,
+    /// The number of measurements.
+    pub rows: usize,
+    /// The mean absolute error.
+    pub mean: f64,
+    /// The largest absolute error.
+    pub max: f64,
+    /// The largest mean that is allowed.
+    pub allowed_mean: f64,
+    /// The largest error of a single measurement that is allowed, if that is limited.
+    pub allowed_max: Option<f64>,
+    /// Whether both are kept, and schedules come in the measured order where the set compares them.
+    pub holds: bool,
 }
 
-/// What to hold the planner against, and how.
-pub struct Options<'a> {
-    /// Files or folders of measurements; those built in, and [`MEASURED`], if there are none.
-    pub paths: &'a [PathBuf],
-    /// Whether a bar that does not hold is a failure.
-    pub check: bool,
-    /// Whether to print one JSON object.
-    pub json: bool,
-    /// Where to write all rows as CSV.
-    pub csv: Option<&'a Path>,
+/// The answer to a [`Question`]. As JSON it is the list of its sets.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Validated {
+    /// The sets: first those built in, then the files in the order of the question.
+    pub sets: Vec<ValidatedSet>,
+    /// The errors of sets that are not part of the project and not among those above, as they were
+    /// recorded; none where only files were asked about.
+    #[serde(skip)]
+    pub recorded: Vec<SetErrors>,
 }
 
-/// Predicts all measurements and prints how far off.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Diagnostic> {
-    let held = sources(options.paths)?
-        .iter()
-        .map(|(path, text)| held(path, text))
-        .collect::<Result<Vec<_>, _>>()?;
-    if let Some(path) = options.csv {
-        files::write(path, csv(&held)?)?;
+impl Validated {
+    /// Whether every bar of every set holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.sets.iter().flat_map(|set| &set.bars).all(|bar| bar.holds)
     }
-    if options.json {
-        print_json(out, &held)?;
-    } else {
-        let known = held.iter().flat_map(|one| one.kinds.clone()).collect();
-        print(out, &held, &if options.paths.is_empty() { with_recorded(known)? } else { known })?;
+
+    /// The predictions, the bars and the errors by kind, as a person reads them.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        sheet::sheet(self)
     }
-    let holds = held.iter().flat_map(|one| &one.bars).all(|bar| bar.holds);
-    Ok(if options.check && !holds { Verdict::Missed } else { Verdict::Done })
+
+    /// All rows as CSV, one line each.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        csv(&self.sets).map_err(|error| Diagnostic::new(error.to_string()))
+    }
 }
 
-/// `known` with what was recorded of sets that are not among them.
-fn with_recorded(mut known: Vec<SetErrors>) -> Result<Vec<SetErrors>, Diagnostic> {
-    let recorded = error_bar::recorded()?.into_iter();
-    let others = recorded.filter(|one| known.iter().all(|set| set.set != one.set));
-    let others: Vec<SetErrors> = others.collect();
-    known.extend(others);
-    Ok(known)
+/// Predicts all measurements that `question` asks about.
+///
+/// # Errors
+/// If a file cannot be read, has an unknown header or device, or has a run that cannot be predicted.
+pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated, Diagnostic> {
+    let mut texts: Vec<(PathBuf, String)> = Vec::new();
+    if question.built_in {
+        texts.extend(sets::BUILT_IN.map(|(name, text)| (PathBuf::from(name), text.to_owned())));
+    }
+    for path in &question.files {
+        texts.push((path.clone(), context.read_text(path, MAX_FILE)?));
+    }
+    let sets = texts.iter().map(|(path, text)| validated(path, text));
+    let sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;
+    let mut recorded = if question.built_in { error_bar::recorded()? } else { Vec::new() };
+    let is_predicted =
+        |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
+    recorded.retain(|one| !is_predicted(one));
+    Ok(Validated { sets, recorded })
 }
 
-/// The files to read: those named, or those built in and what lies beside.
-fn sources(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, Diagnostic> {
-    let mut all = Vec::new();
-    if paths.is_empty() {
-        let built_in = sets::BUILT_IN.iter();
-        all.extend(built_in.map(|(name, text)| (PathBuf::from(name), (*text).to_owned())));
-        for name in OTHERS {
-            let path = Path::new(MEASURED).join(name);
-            if path.is_file() {
-                all.push((path.clone(), files::read_text(&path, MAX_FILE)?));
-            } else {
-                let skipped = path.display();
-                note(&format!("{skipped} is not there: its measurements are left out"));
-            }
-        }
-    }
-    for path in paths {
-        let named = match path.is_dir() {
-            true => {
-                OTHERS.iter().map(|name| path.join(name)).filter(|file| file.is_file()).collect()
-            }
-            false => vec![path.clone()],
-        };
-        if named.is_empty() {
-            note(&format!("{} has no measurements of a known name", path.display()));
-        }
-        for file in named {
-            let text = files::read_text(&file, MAX_FILE)?;
-            all.push((file, text));
-        }
-    }
-    Ok(all)
-}
-
-fn held(path: &Path, text: &str) -> Result<Held, Diagnostic> {
+fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
     let (set, rows) = rows::read(path, text, &machines::of_device(rows::device(text))?)?;
     let bars = set.quantities().iter().map(|one| bar(set, one, &rows)).collect();
     let kinds = error_bar::by_kind(set.name(), &rows);
-    Ok(Held { set: set.name(), rows, bars, kinds })
+    Ok(ValidatedSet { set: set.name(), rows, bars, kinds })
 }
 
 /// The bar of one quantity of a set over `rows`.
-fn bar(set: Set, limits: &sets::Limits, rows: &[Row]) -> Bar {
+fn bar(set: Set, limits: &Limits, rows: &[Row]) -> Bar {
     let own = rows.iter().filter(|row| row.quantity == limits.quantity);
     let errors: Vec<f64> = own.map(|row| limits.error(row)).collect();
     let mean = accuracy::mean_absolute(&errors);
@@ -176,101 +177,19 @@ fn bar(set: Set, limits: &sets::Limits, rows: &[Row]) -> Bar {
     }
 }
 
-fn csv(all: &[Held]) -> Result<Vec<u8>, Diagnostic> {
+fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let fail = |error: csv::Error| Diagnostic::new(error.to_string());
     let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted", "kind"];
-    writer.write_record(header).map_err(fail)?;
-    for one in all {
+    writer.write_record(header)?;
+    for one in sets {
         for row in &one.rows {
             let Row { run, kind, quantity, measured, predicted, error, fitted } = row;
             let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
             let [measured, predicted, error] = numbers;
             let fitted = if *fitted { "yes" } else { "no" };
             let record = [one.set, run, quantity, &measured, &predicted, &error, fitted, kind];
-            writer.write_record(record).map_err(fail)?;
+            writer.write_record(record)?;
         }
     }
-    writer.into_inner().map_err(|error| Diagnostic::new(error.to_string()))
+    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
-
-/// Sets of at most this many rows are printed whole; of others, the worst.
-const WHOLE: usize = 64;
-/// How many of the worst are.
-const WORST: usize = 12;
-
-fn print(out: &mut dyn Write, all: &[Held], kinds: &[SetErrors]) -> Result<(), Diagnostic> {
-    for one in all {
-        writeln!(out, "{}", one.set)?;
-        for kind in &one.kinds {
-            writeln!(out, "  {} rows of the kind {}", kind.rows, kind.kind)?;
-        }
-        let mut rows: Vec<&Row> = one.rows.iter().collect();
-        if rows.len() > WHOLE {
-            rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
-            rows.truncate(WORST);
-            writeln!(out, "the {WORST} worst of {} rows:", one.rows.len())?;
-        }
-        let cells = rows.iter().map(|row| {
-            let Row { run, quantity, measured, predicted, error, .. } = row;
-            let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
-            vec![
-                run.clone(),
-                (*quantity).into(),
-                measured,
-                predicted,
-                format::signed_percent(*error),
-            ]
-        });
-        let header = ["run", "quantity", "measured", "predicted", "error"];
-        writeln!(out, "{}", format::table(&header, cells))?;
-    }
-    let bars = all.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
-    let cells = bars.map(|(set, bar)| {
-        let allowed = bar.allowed_max.map_or_else(|| "-".to_owned(), format::percent);
-        vec![
-            set.to_owned(),
-            bar.quantity.to_owned(),
-            bar.rows.to_string(),
-            format::percent(bar.mean),
-            format::percent(bar.allowed_mean),
-            format::percent(bar.max),
-            allowed,
-            if bar.holds { "yes" } else { "NO" }.to_owned(),
-        ]
-    });
-    let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
-    write!(out, "{}", format::table(&header, cells))?;
-    print_kinds(out, kinds)?;
-    writeln!(out, "\n{}", sets::WEAK)?;
-    Ok(())
-}
-
-/// Prints how far plans of each kind may be off, where `sets` are all that is known.
-fn print_kinds(out: &mut dyn Write, sets: &[SetErrors]) -> Result<(), Diagnostic> {
-    let kinds: BTreeSet<&str> = sets.iter().map(|set| set.kind.as_str()).collect();
-    writeln!(out, "\n{KINDS}")?;
-    for kind in kinds {
-        let bar = ErrorBar::new("", kind, sets);
-        writeln!(out, "{kind}: +- {}", format::percent(bar.error.unwrap_or_default()))?;
-        for set in &bar.sets {
-            let [mean, error, max] = [set.mean, set.error, set.max].map(format::percent);
-            let held_out = set.held_out_mean.map_or_else(|| "-".to_owned(), format::percent);
-            let SetErrors { set, rows, fitted, shortest, longest, .. } = set;
-            writeln!(
-                out,
-                "  {set}: {rows} rows, {fitted} fitted; {shortest:.2} to {longest:.2} times as long"
-            )?;
-            writeln!(
-                out,
-                "    mean {mean}, of those not fitted {held_out}; 95 % within {error}, largest {max}"
-            )?;
-        }
-    }
-    Ok(())
-}
-
-const KINDS: &str = "\
-The error that stands beside the step of a plan is that of measured iterations of its kind: the size
-that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
-kind that is not here nothing is measured, and plans say so.";

@@ -1,4 +1,4 @@
-//! Files of measurements, read and predicted.
+//! Context of measurements, read and predicted.
 
 use std::path::Path;
 
@@ -7,6 +7,8 @@ use plan::{
     Attention, Biases, Boundary, Cluster, Finalist, Ground, Kind, Loss, Machine, Norm, Recipe,
     Recompute, Room, Setup, Sizes, Split, Transformer, Zero, number,
 };
+use question::Diagnostic;
+use question::plan::RESERVED;
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use sim::Replay;
@@ -15,14 +17,9 @@ use super::Row;
 use super::papers;
 use super::sets::Set;
 use crate::accuracy;
-use question::Diagnostic;
 
 /// The vocabulary of GPT in Megatron-LM, padded.
 pub(super) const VOCABULARY: u64 = 51_200;
-/// What the framework holds besides the model: workspaces of libraries, and buffers. An assumption, and
-/// what memory is predicted with best.
-pub const RESERVED: Bytes = Bytes(1 << 30);
-
 /// The device of measurements that name none.
 const DEVICE: &str = "A100 80GB";
 
@@ -33,7 +30,11 @@ pub(super) fn device(text: &str) -> &str {
 }
 
 /// Reads a file of measurements by its header and predicts every row on `machine`.
-pub(super) fn read(path: &Path, text: &str, machine: &Machine) -> Result<(Set, Vec<Row>), Diagnostic> {
+pub(super) fn read(
+    path: &Path,
+    text: &str,
+    machine: &Machine,
+) -> Result<(Set, Vec<Row>), Diagnostic> {
     let text = uncommented(text);
     let header = text.lines().next().unwrap_or_default();
     let has = |column: &str| header.contains(column);
@@ -60,10 +61,10 @@ pub(super) fn read(path: &Path, text: &str, machine: &Machine) -> Result<(Set, V
         () if has("iteration time (ms)") => {
             Ok((Set::SingleNode, reader.each(|row, at| papers::vtrain(row, at, Some(machine)))?))
         }
-        () => Err(Error::Read {
-            path: path.to_owned(),
-            cause: "its header is that of no measurements known here".to_owned(),
-        }),
+        () => {
+            let cause = "its header is that of no measurements known here";
+            Err(Diagnostic::unreadable(path, cause))
+        }
     }
 }
 
@@ -79,9 +80,8 @@ impl Reader<'_> {
         &self,
         predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,
     ) -> Result<Vec<Row>, Diagnostic> {
-        let wrong = |line: usize, cause: String| Error::Read {
-            path: self.path.to_owned(),
-            cause: format!("row {}: {cause}", line + 1),
+        let wrong = |line: usize, cause: String| {
+            Diagnostic::unreadable(self.path, &format!("row {}: {cause}", line + 1))
         };
         let rows = table::<T>(self.text).map_err(|cause| wrong(0, cause))?;
         let predicted = rows
@@ -193,7 +193,7 @@ pub(super) struct Run<'a> {
     pub(super) machine: &'a Machine,
 }
 
-/// What is predicted of a run.
+/// The prediction of a run.
 pub(super) struct Predicted {
     pub(super) finalist: Finalist,
     kind: Kind,

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Row;
 use scenarios::PAPER;
 
-use super::Row;
-
-/// The measurements that are built in.
+/// The measurements that are built in: the path of each file in the project, and its text.
 pub(super) const BUILT_IN: [(&str, &str); 5] = [
     ("scenarios/paper/megatron2021.csv", PAPER.text("megatron2021.csv")),
     ("scenarios/paper/korthikanti2022.csv", PAPER.text("korthikanti2022.csv")),
@@ -15,13 +14,13 @@ pub(super) const BUILT_IN: [(&str, &str); 5] = [
     ("scenarios/paper/vocabulary-tables.csv", PAPER.text("vocabulary-tables.csv")),
 ];
 
-/// What the planner does not know, as the errors show it.
+/// The weaknesses of the planner that the errors show.
 pub(super) const WEAK: &str = "\
 Where it is weak: small models on one node, where the host's launches and small collectives decide
 (a row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet
 on NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
 
-/// What a set is.
+/// A set of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Set {
     Megatron,

@@ -2,31 +2,30 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use question::Diagnostic;
+use serde::Serialize;
 
 /// The convention of a cell that stands beside a measured figure, and is not checked.
 pub(super) const BESIDE: &str = "measured, beside";
 
-/// Whether ours is what was published.
+/// The result of comparing ours with the published figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Check {
-    /// It is.
+pub enum Check {
+    /// Ours is the published figure, within the tolerance of its table.
     Matched,
-    /// It is not.
+    /// Ours differs from the published figure by more than the tolerance.
     Missed,
-    /// Both stand beside each other, and nothing is claimed.
+    /// Both figures stand beside each other, and nothing is claimed about them.
     NotChecked,
 }
 
 impl Check {
-    /// Of a cell that is checked, and that `matches` or not.
+    /// The check of a cell whose figures match, or do not.
     pub(super) const fn of(matches: bool) -> Self {
         if matches { Self::Matched } else { Self::Missed }
     }
 
-    /// What stands between the published figure and ours.
+    /// The sign that stands between the published figure and ours in tables.
     pub(super) const fn sign(self) -> char {
         match self {
             Self::Matched => '=',
@@ -35,7 +34,7 @@ impl Check {
         }
     }
 
-    /// Its name in CSV.
+    /// The name of the check in CSV files.
     const fn name(self) -> &'static str {
         match self {
             Self::Matched => "yes",
@@ -45,7 +44,7 @@ impl Check {
     }
 }
 
-/// For JSON: `true`, `false`, or `null` where nothing was checked.
+/// In JSON a check is `true`, `false`, or `null` where nothing was checked.
 impl Serialize for Check {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -56,16 +55,21 @@ impl Serialize for Check {
     }
 }
 
-/// How many cells there are of each kind.
+/// The number of cells by the result of their check. Its text form says how many of the checked cells
+/// match, and how many were not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Count {
-    pub(super) matched: usize,
-    pub(super) missed: usize,
-    pub(super) not_checked: usize,
+pub struct Count {
+    /// Cells that match.
+    pub matched: usize,
+    /// Cells that were checked and do not match.
+    pub missed: usize,
+    /// Cells that stand beside a measured figure.
+    pub not_checked: usize,
 }
 
 impl Count {
-    pub(super) fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
+    /// Counts `cells`.
+    pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut count = Self::default();
         for cell in cells {
             match cell.check {
@@ -77,13 +81,12 @@ impl Count {
         count
     }
 
-    /// Those that were checked.
-    pub(super) const fn checked(self) -> usize {
+    /// The number of cells that were checked.
+    pub const fn checked(self) -> usize {
         self.matched + self.missed
     }
 }
 
-/// How many of the cells that were checked match, and how many were not.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.matched, self.checked())?;
@@ -94,31 +97,59 @@ impl fmt::Display for Count {
     }
 }
 
-/// One cell of a table.
-#[derive(Serialize, Clone, Debug)]
-pub(super) struct Cell {
-    pub(super) table: &'static str,
-    pub(super) row: String,
-    pub(super) column: String,
-    /// How the published figure was computed.
-    pub(super) convention: &'static str,
-    pub(super) published: f64,
-    /// The published figure with more digits, if there are any.
-    pub(super) regenerated: Option<f64>,
-    pub(super) ours: f64,
+/// One cell of a published table. Its text form says where it stands, what was published, and ours.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// The row of the table, such as a setting.
+    pub row: String,
+    /// The column of the table, such as a schedule.
+    pub column: String,
+    /// The way in which the published figure was computed or measured.
+    pub convention: &'static str,
+    /// The published figure, in the unit that the column names.
+    pub published: f64,
+    /// The published figure with more digits from the published code, if that was run again.
+    pub regenerated: Option<f64>,
+    /// Our figure, in the same unit.
+    pub ours: f64,
+    /// Whether ours matches.
     #[serde(rename = "match")]
-    pub(super) check: Check,
-    /// Ours where the published convention omits something.
-    pub(super) corrected: Option<f64>,
-    /// Digits behind the point of the published figure as printed.
+    pub check: Check,
+    /// Our figure without what the published convention leaves out, if it leaves something out.
+    pub corrected: Option<f64>,
+    /// The number of decimals with which the published figure was printed.
     #[serde(skip)]
-    pub(super) digits: usize,
+    pub digits: usize,
 }
 
 impl Cell {
-    /// Ours, or the published figure, to the printed digits.
+    /// A cell of a whole number, with `[published, ours]` and nothing else that is known.
+    pub(super) fn new(
+        row: impl Into<String>,
+        column: impl Into<String>,
+        convention: &'static str,
+        [published, ours]: [f64; 2],
+        check: Check,
+    ) -> Self {
+        let (row, column) = (row.into(), column.into());
+        let (regenerated, corrected, digits) = (None, None, 0);
+        Self { row, column, convention, published, regenerated, ours, check, corrected, digits }
+    }
+
+    /// `figure` with as many decimals as the published one.
     pub(super) fn printed(&self, figure: f64) -> String {
         format!("{figure:.*}", self.digits)
+    }
+
+    /// Both figures as printed, with the sign of the check between them.
+    pub(super) fn pair(&self) -> String {
+        let [published, ours] = [self.published, self.ours].map(|figure| self.printed(figure));
+        format!("{published} {} {ours}", self.check.sign())
+    }
+
+    /// Both figures with all their digits, with the sign of the check between them.
+    pub(super) fn exact_pair(&self) -> String {
+        format!("{} {} {}", self.published, self.check.sign(), self.ours)
     }
 }
 
@@ -130,16 +161,31 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The number of decimals of a printed figure.
+pub(super) fn decimals(printed: &str) -> usize {
+    printed.split_once('.').map_or(0, |(_, decimals)| decimals.len())
+}
+
+/// The value of a printed figure, unless it is no finite number.
+pub(super) fn figure(printed: &str) -> Option<f64> {
+    printed.parse::<f64>().ok().filter(|figure| figure.is_finite())
+}
+
+/// A whole number as a figure; those of published tables are far below 2^53.
+#[allow(clippy::cast_precision_loss)]
+pub(super) const fn whole(number: u64) -> f64 {
+    number as f64
+}
+
 /// The cells as CSV, one line each.
-pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, Diagnostic> {
+pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let header =
         ["row", "column", "convention", "published", "regenerated", "ours", "match", "corrected"];
     let optional = |figure: Option<f64>| figure.map_or(String::new(), |figure| figure.to_string());
-    let io = |error: csv::Error| Error::Output(error.into());
-    writer.write_record(header).map_err(io)?;
+    writer.write_record(header)?;
     for cell in cells {
-        let record = [
+        writer.write_record([
             cell.row.as_str(),
             &cell.column,
             cell.convention,
@@ -148,8 +194,13 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, Diagnostic> {
             &cell.ours.to_string(),
             cell.check.name(),
             &optional(cell.corrected),
-        ];
-        writer.write_record(record).map_err(io)?;
+        ])?;
     }
-    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
+    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
+/// CSV that could not be written, which takes a lack of memory.
+#[allow(clippy::needless_pass_by_value)] // The form of `map_err`.
+pub(super) fn unwritable(error: csv::Error) -> Diagnostic {
+    Diagnostic::new(format!("the rows cannot be written as CSV: {error}"))
 }

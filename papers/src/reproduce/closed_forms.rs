@@ -1,71 +1,65 @@
 //! Table 2: bubble and peak memory of the hand-made schedules by formula, beside the simulation.
 
 use pipeline::closed_form::Uniform;
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bytes, Memory, Nanos};
+use question::case::{self, Case, Rule};
+use question::scenario::{Convention, Scenario, Setting};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
 use sim::Replay;
 
-use super::cell::{Cell, Check};
+use super::cell::{Cell, Check, whole};
 use super::sources::Sources;
-use super::{Reproduced, Table};
-use question::Diagnostic;
-use question::format;
-use answer::outcome::Outcome;
-use question::case;
-use question::case::Rule;
-use question::scenario::{Convention, Scenario, Setting};
+use super::tables::{Contents, Table};
 
-pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    let scenario = sources.scenario("table2.toml")?;
+/// All cells of the table of closed forms.
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let scenario = sources.scenario(table.settings())?;
+    let context = sources.context();
     let mut cells = Vec::new();
     for setting in &scenario.settings {
-        for rule in case::rules(&scenario, setting)? {
-            cells.extend(cells_of(&scenario, setting, &rule)?);
+        for rule in case::rules(context, &scenario, setting)? {
+            cells.extend(cells_of(context, &scenario, setting, &rule)?);
         }
     }
-    let title = scenario.title.clone().unwrap_or_else(|| Table::Table2.name().to_owned());
-    let text = text(&scenario, &cells);
-    Ok(Reproduced { table: Table::Table2, title, cells, text })
+    let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
+    let sheet = sheet(&scenario, &cells);
+    Ok(Contents { title, cells, sheet })
 }
 
 /// Bubble and peak memory of one schedule, as far as the setting lies in the formulas' domain.
-fn cells_of(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Vec<Cell>, Diagnostic> {
-    let case = case::case(scenario, setting, rule)?;
-    let outcome = Outcome::of(case, &mut Replay::new())?;
-    let Some(formula) = Formula::of(&outcome) else { return Ok(Vec::new()) };
+fn cells_of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<Vec<Cell>, Diagnostic> {
+    let case = case::case(context, scenario, setting, rule)?;
+    let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };
+    let fault = |fault: pipeline::Fault| Diagnostic::new(format!("{}: {fault}", case.name));
+    let metrics = Replay::new().metrics(&case.schedule, case.problem.costs()).map_err(fault)?;
+    let memory = Memory::of(&case.schedule, case.problem.footprints()).map_err(fault)?;
     let cost = match formula.convention {
-        Convention::Span => outcome.metrics.span(),
-        _ => outcome.metrics.makespan(),
+        Convention::Span => metrics.span(),
+        _ => metrics.makespan(),
     };
-    let bubble = cost - outcome.metrics.work();
+    let bubble = cost - metrics.work();
+    let peak = memory.peak.into_iter().max().unwrap_or_default();
     let figures = [
         ("bubble ns", formula.convention.name(), formula.bubble.map(|bubble| bubble.0), bubble.0),
-        ("peak bytes", "worst stage", formula.peak.map(|peak| peak.0), outcome.worst().1.0),
+        ("peak bytes", "worst stage", formula.peak.map(|peak| peak.0), peak.0),
     ];
-    let cell = |(what, convention, published, ours): (&str, _, Option<u64>, u64)| {
+    let cell = |(quantity, convention, published, ours): (&str, _, Option<u64>, u64)| {
         let published = published?;
-        Some(Cell {
-            table: Table::Table2.name(),
-            row: setting.name.clone().unwrap_or_default(),
-            column: format!("{} {what}", rule.name()),
-            convention,
-            published: exact(published),
-            regenerated: None,
-            ours: exact(ours),
-            check: Check::of(published == ours),
-            corrected: None,
-            digits: 0,
-        })
+        let row = setting.name.clone().unwrap_or_default();
+        let column = format!("{} {quantity}", rule.name());
+        let check = Check::of(published == ours);
+        Some(Cell::new(row, column, convention, [published, ours].map(whole), check))
     };
     Ok(figures.into_iter().filter_map(cell).collect())
 }
 
-/// A whole number for JSON; the table's are far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn exact(number: u64) -> f64 {
-    number as f64
-}
-
-/// What the formulas say about a case.
+/// The closed forms of a case.
 struct Formula {
     convention: Convention,
     bubble: Option<Nanos>,
@@ -73,8 +67,12 @@ struct Formula {
 }
 
 impl Formula {
-    fn of(outcome: &Outcome) -> Option<Self> {
-        let case = &outcome.case;
+    /// None for a schedule without closed forms, unequal chunks, and whatever the formulas do not know:
+    /// shared links, noise, and copies to the host.
+    fn of(case: &Case) -> Option<Self> {
+        if case.hardware.is_some() || case.noise.is_some() || case.schedule.copies().is_some() {
+            return None;
+        }
         let (shape, costs) = (case.schedule.shape(), case.problem.costs());
         let chunks = u64::from(shape.chunks_per_stage());
         let [first, rest @ ..] = costs.chunks() else { return None };
@@ -100,21 +98,19 @@ impl Formula {
     }
 }
 
-fn text(scenario: &Scenario, cells: &[Cell]) -> String {
+fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
     let header = ["formula = ours", "schedule", "bubble", "measured on", "peak memory"];
     let names = scenario.settings.iter().filter_map(|setting| setting.name.as_deref());
     let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-h2"];
     let rows = names.flat_map(|name| schedules.map(|schedule| (name, schedule)));
     let rows = rows.map(|(name, schedule)| {
-        let find = |what: &str| {
-            let column = format!("{schedule} {what}");
+        let find = |quantity: &str| {
+            let column = format!("{schedule} {quantity}");
             cells.iter().find(|cell| cell.row == name && cell.column == column)
         };
-        let show = |what: &str, unit: &str| {
-            find(what).map_or("-".to_owned(), |cell| {
-                let sign = cell.check.sign();
-                format!("{} {sign} {} {unit}", cell.published, cell.ours)
-            })
+        let show = |quantity: &str, unit: &str| {
+            let cell = find(quantity);
+            cell.map_or("-".to_owned(), |cell| format!("{} {unit}", cell.exact_pair()))
         };
         let convention = find("bubble ns").map_or("-", |cell| cell.convention);
         vec![
@@ -125,5 +121,5 @@ fn text(scenario: &Scenario, cells: &[Cell]) -> String {
             show("peak bytes", "B"),
         ]
     });
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }

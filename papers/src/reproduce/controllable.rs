@@ -5,17 +5,17 @@ use std::path::Path;
 
 use pipeline::peak_in_flight;
 use pipeline::{Bytes, Costs, Family, Fault, Limit, Nanos, PassTimes, Problem, Shape};
+use question::Diagnostic;
+use question::sheet::Sheet;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::{Cell, Check};
-use super::fig9::error_in;
-use super::sources::Sources;
-use super::{Reproduced, Table};
-use question::Diagnostic;
-use question::format;
+use super::cell::{Cell, Check, whole};
+use super::sources::{Sources, error_in};
+use super::tables::{Contents, Table};
 
-const FIGURES: &str = "controllable.csv";
+/// The file of its questions and figures.
+pub(super) const FIGURES: &str = "controllable.csv";
 
 const TITLE: &str = "Controllable Memory: bubble (longest span less the work of a stage) and most \
 chunk activations, regenerated with the authors' code; the paper's own figures were not at hand";
@@ -36,17 +36,14 @@ struct Figures {
     peak_chunks: u64,
 }
 
-pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    let (path, text) = sources.text(FIGURES)?;
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+/// All cells: bubble and peak of each question.
+pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let (path, all) = sources.records::<Figures>(FIGURES)?;
     let mut cells = Vec::new();
-    for figures in reader.deserialize() {
-        let figures = figures
-            .map_err(|error: csv::Error| error_in(&path, error.position(), &error.to_string()))?;
-        cells.extend(cells_of(&path, &figures)?);
+    for figures in &all {
+        cells.extend(cells_of(&path, figures)?);
     }
-    let text = text_of(&cells);
-    Ok(Reproduced { table: Table::Controllable, title: TITLE.to_owned(), cells, text })
+    Ok(Contents { title: TITLE.to_owned(), sheet: sheet(&cells), cells })
 }
 
 fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Diagnostic> {
@@ -61,17 +58,9 @@ fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Diagnostic> {
     let (work, span, peak) =
         simulate(family, figures).map_err(|fault| wrong(&fault.to_string()))?;
     let bubble = |span: u64| span.checked_sub(work).ok_or_else(|| wrong("the span is too short"));
-    let cell = |column: &str, convention, published: u64, ours: u64| Cell {
-        table: Table::Controllable.name(),
-        row: row.clone(),
-        column: column.to_owned(),
-        convention,
-        published: exact(published),
-        regenerated: None,
-        ours: exact(ours),
-        check: Check::of(published == ours),
-        corrected: None,
-        digits: 0,
+    let cell = |column: &str, convention, published: u64, ours: u64| {
+        let check = Check::of(published == ours);
+        Cell::new(row.as_str(), column, convention, [published, ours].map(whole), check)
     };
     Ok([
         cell("bubble ns", "span", bubble(figures.span_ns)?, bubble(span)?),
@@ -97,19 +86,9 @@ fn simulate(family: Family, figures: &Figures) -> Result<(u64, u64, u64), Fault>
     Ok((metrics.work().0, metrics.span().0, u64::from(peak)))
 }
 
-/// A whole number for JSON; the table's are far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn exact(number: u64) -> f64 {
-    number as f64
-}
-
-fn text_of(cells: &[Cell]) -> String {
+fn sheet(cells: &[Cell]) -> Sheet {
     let rows = cells.chunks(2).map(|pair| {
-        let show = |cell: &Cell| {
-            let sign = cell.check.sign();
-            format!("{} {sign} {}", cell.published, cell.ours)
-        };
-        std::iter::once(pair[0].row.clone()).chain(pair.iter().map(show)).collect()
+        std::iter::once(pair[0].row.clone()).chain(pair.iter().map(Cell::exact_pair)).collect()
     });
-    format::table(&["regenerated = ours", "bubble, ns", "peak, chunks"], rows)
+    Sheet::table(&["regenerated = ours", "bubble, ns", "peak, chunks"], rows)
 }

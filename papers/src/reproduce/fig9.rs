@@ -1,117 +1,103 @@
 //! Figure 9: bubble rate over the memory limit, for the heuristic on one chunk per stage and for
 //! ZB-V, in the settings of table 8.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pipeline::Limit;
+use question::case::{self, Rule};
+use question::scenario::{Convention, Scenario};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
 use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::{Cell, Check, Count};
-use super::sources::Sources;
-use super::{Reproduced, Table};
-use question::Diagnostic;
-use question::format;
-use question::case;
-use question::case::Rule;
-use question::scenario::{Convention, Scenario};
+use super::beyond::Contender;
+use super::cell::{self, Cell, Check, Count};
+use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
+use super::sources::{Sources, error_in};
+use super::tables::{Contents, Table};
 
-/// How far ours may lie from the published figure of ten digits.
+/// The largest difference between ours and the published figure of ten digits.
 const TOLERANCE: f64 = 1e-9;
-const FIGURES: &str = "fig9.csv";
-pub(super) const METHODS: [&str; 2] = ["zb-heuristic", "zb-v"];
+/// The file of its settings, those of table 8.
+pub(super) const SETTINGS: &str = "table8.toml";
+/// The file of its figures.
+pub(super) const FIGURES: &str = "fig9.csv";
+/// The schedules in the order of the columns of its figures.
+const METHODS: [&str; 2] = ["zb-heuristic", "zb-v"];
 
 /// A line of the published figures.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Point {
+struct Line {
     setting: String,
     memory_limit: String,
     zb_heuristic: String,
     zb_v: String,
 }
 
-pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    let scenario = sources.scenario("table8.toml")?;
-    let (path, points) = points(sources)?;
-    let cells = points
+/// All cells: two at each memory limit of each setting.
+pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let scenario = sources.scenario(SETTINGS)?;
+    let (path, lines) = sources.records::<Line>(FIGURES)?;
+    let cells = lines
         .par_iter()
-        .flat_map(|point| {
-            let figures = [&point.zb_heuristic, &point.zb_v];
-            METHODS.into_par_iter().zip(figures).map(move |pair| (point, pair))
+        .flat_map(|line| {
+            let figures = [&line.zb_heuristic, &line.zb_v];
+            METHODS.into_par_iter().zip(figures).map(move |pair| (line, pair))
         })
-        .map(|(point, (method, figure))| cell(&scenario, &path, point, method, figure))
+        .map(|(line, pair)| cell(sources.context(), &scenario, &path, line, pair))
         .collect::<Result<Vec<_>, _>>()?;
     let title = "Figure 9: bubble rate over the memory limit".to_owned();
-    let text = summary(&scenario, &cells);
-    Ok(Reproduced { table: Table::Fig9, title, cells, text })
+    let sheet = summary(&scenario, &cells);
+    Ok(Contents { title, cells, sheet })
 }
 
-/// The published points, and the path to name in errors about them.
-fn points(sources: &Sources) -> Result<(PathBuf, Vec<Point>), Diagnostic> {
-    let (path, text) = sources.text(FIGURES)?;
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
-    let points = reader.deserialize().collect::<Result<Vec<Point>, _>>().map_err(unreadable)?;
-    Ok((path, points))
-}
-
-/// The memory limits of the figure, in order of appearance.
-pub(super) fn limits(sources: &Sources) -> Result<Vec<Limit>, Diagnostic> {
-    let (path, points) = points(sources)?;
+/// Both methods at each memory limit of the figure, in order of appearance.
+pub(super) fn contenders(sources: &Sources<'_>) -> Result<Vec<Contender>, Diagnostic> {
+    let (path, lines) = sources.records::<Line>(FIGURES)?;
     let mut limits: Vec<Limit> = Vec::new();
-    for point in points {
-        let limit = point.memory_limit.parse();
+    for line in lines {
+        let limit = line.memory_limit.parse();
         let limit = limit.map_err(|error| error_in(&path, None, &format!("{error}")))?;
         if !limits.contains(&limit) {
             limits.push(limit);
         }
     }
-    Ok(limits)
-}
-
-pub(super) fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Diagnostic {
-    let line = position.map_or(String::new(), |position| format!(", line {}", position.line()));
-    Diagnostic::new(format!("{}{line}: {message}", path.display()))
+    let [one, two] = METHODS;
+    let both = |limit| [Contender::new(one, 1, limit), Contender::new(two, 2, limit)];
+    Ok(limits.into_iter().flat_map(both).collect())
 }
 
 fn cell(
+    context: &Context<'_>,
     scenario: &Scenario,
     path: &Path,
-    point: &Point,
-    method: &str,
-    figure: &str,
+    line: &Line,
+    (method, figure): (&str, &String),
 ) -> Result<Cell, Diagnostic> {
-    let Point { setting: name, memory_limit, .. } = point;
+    let Line { setting: name, memory_limit, .. } = line;
     let wrong =
         |message: String| error_in(path, None, &format!("{name}, {memory_limit}: {message}"));
     let named = scenario.settings.iter().find(|setting| setting.name.as_ref() == Some(name));
     let Some(setting) = named else { return Err(wrong("table8.toml has no such setting".into())) };
     let limit: Limit = memory_limit.parse().map_err(|error| wrong(format!("{error}")))?;
-    let published = figure.parse::<f64>().ok().filter(|figure| figure.is_finite());
+    let published = cell::figure(figure);
     let published = published.ok_or_else(|| wrong(format!("`{figure}` is not a number")))?;
     let mut setting = setting.clone();
     setting.keys.memory_limit = Some(vec![limit]);
-    let case = case::case(scenario, &setting, &Rule::named(method)?)?;
+    let case = case::case(context, scenario, &setting, &Rule::named(context, method)?)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let ours = metrics.map_err(|fault| wrong(fault.to_string()))?.bubble_rate();
-    Ok(Cell {
-        table: Table::Fig9.name(),
-        row: format!("{name}, {limit}"),
-        column: method.to_owned(),
-        convention: Convention::Span.name(),
-        published,
-        regenerated: None,
-        ours,
-        check: Check::of((ours - published).abs() < TOLERANCE),
-        corrected: None,
-        digits: figure.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
-    })
+    let check = Check::of((ours - published).abs() < TOLERANCE);
+    let (row, convention) = (format!("{name}, {limit}"), Convention::Span.name());
+    let cell = Cell::new(row, method, convention, [published, ours], check);
+    Ok(Cell { digits: cell::decimals(figure), ..cell })
 }
 
 /// The cells of one setting and method, in the order of the limits.
-pub(super) fn series<'a>(cells: &'a [Cell], setting: &str, method: &str) -> Vec<(Limit, &'a Cell)> {
+fn series<'a>(cells: &'a [Cell], setting: &str, method: &str) -> Vec<(Limit, &'a Cell)> {
     let of_setting = cells.iter().filter(|cell| cell.column == method);
     let limit = |cell: &'a Cell| {
         let limit = cell.row.strip_prefix(setting)?.strip_prefix(", ")?;
@@ -120,20 +106,42 @@ pub(super) fn series<'a>(cells: &'a [Cell], setting: &str, method: &str) -> Vec<
     of_setting.filter_map(limit).collect()
 }
 
-/// The names of the settings, in order of appearance.
-pub(super) fn settings(cells: &[Cell]) -> Vec<&str> {
-    let mut settings: Vec<&str> = Vec::new();
-    for cell in cells {
-        let setting = cell.row.rsplit_once(", ").map_or(cell.row.as_str(), |(name, _)| name);
-        if !settings.contains(&setting) {
-            settings.push(setting);
-        }
+/// The name of the setting that `cell` is of.
+fn setting(cell: &Cell) -> &str {
+    cell.row.rsplit_once(", ").map_or(&cell.row, |(name, _)| name)
+}
+
+/// A panel per setting, and in it a curve per method over the memory limit.
+pub(super) fn curves(title: &str, cells: &[Cell]) -> Picture {
+    let panel = |setting: String| {
+        let curve = |method| {
+            let points = series(cells, &setting, method).into_iter();
+            points
+                .map(|(limit, cell)| Point { x: multiple(limit), rates: Pair::of(cell) })
+                .collect()
+        };
+        Panel { series: METHODS.map(curve).into(), title: setting }
+    };
+    Picture::Lines(Lines {
+        title: title.to_owned(),
+        x_label: "memory limit, in p M_B".to_owned(),
+        y_label: "bubble rate".to_owned(),
+        series: METHODS.map(str::to_owned).into(),
+        panels: distinct(cells.iter().map(setting)).into_iter().map(panel).collect(),
+    })
+}
+
+/// A limit on the axis of multiples of p; a limit in bytes has no place there.
+#[allow(clippy::cast_precision_loss)]
+fn multiple(limit: Limit) -> f64 {
+    match limit {
+        Limit::TimesP { millionths } => millionths as f64 / 1e6,
+        Limit::Bytes(_) => f64::NAN,
     }
-    settings
 }
 
 /// One line per setting and method: a few of the points, and how many match.
-fn summary(scenario: &Scenario, cells: &[Cell]) -> String {
+fn summary(scenario: &Scenario, cells: &[Cell]) -> Sheet {
     let shown: Vec<Limit> = [1, 2, 3].map(Limit::times_p).to_vec();
     let mut header = vec!["published = ours".to_owned(), "method".to_owned()];
     header.extend(shown.iter().map(Limit::to_string));
@@ -153,5 +161,5 @@ fn summary(scenario: &Scenario, cells: &[Cell]) -> String {
         row
     });
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }

@@ -1,4 +1,9 @@
-//! `debubble reproduce`: published figures beside ours, cell by cell.
+//! Published tables beside ours, cell by cell.
+//!
+//! A [`Question`] names tables of [`TABLES`]; [`reproduce`] answers it with a [`Reproduced`] for each: its
+//! cells, each with the published figure, ours and a [`Check`], the same as a sheet for people, and a
+//! picture as data. Tables of bubble rates can be answered with a [`Beyond`] instead: the best order that
+//! a search finds in the memory of each published schedule, and a lower bound.
 
 mod beyond;
 mod cell;
@@ -7,281 +12,240 @@ mod controllable;
 mod fig9;
 mod odc;
 mod offload;
-mod pictures;
+mod picture;
 mod rates;
 mod sources;
+mod stop;
+mod tables;
 mod vocabulary;
 
-use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic, echo, nearest};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
-use self::cell::{Cell, Check, Count};
+pub use self::beyond::{Beyond, SearchedCell};
+pub use self::cell::{Cell, Check, Count};
+pub use self::picture::{Bars, Group, Lines, Pair, Panel, Picture, Point};
+pub use self::tables::{TABLES, Table};
+
 use self::sources::Sources;
-use super::{Verdict, note, print_json};
-use question::Diagnostic;
-use crate::files;
-use crate::help;
-use crate::interrupt;
+use self::stop::Stop;
 
-const EXAMPLES: &str = "\
-Examples:
-  Everything, into results/:
-    debubble reproduce
-  Exit code 1 if a cell differs:
-    debubble reproduce table5 table8 --check
-  For machines:
-    debubble reproduce fig9 --json --no-files
-  Better than published, and how far from the best:
-    debubble reproduce table5 table8 --beyond --effort 20
+/// The name that stands for every table.
+pub const ALL: &str = "all";
 
-A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
-was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
-The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it (times),
-3 % (memory, from bytes) or 10 % (gains, from FLOPs alone); peaks and rankings must be the same. Those
-of `odc` match to every digit of what ODC's packing code gives when it is run again. Those of `offload`
-that stand beside measured figures are not checked: they neither match nor miss, `match` is null.";
+/// The largest effort of a search, in multiples of the default.
+pub const MAX_EFFORT: u64 = 1_000_000;
 
-/// Print published tables beside ours, cell by cell
-#[derive(Args)]
-#[command(after_long_help = help::flow(EXAMPLES))]
-pub struct Reproduce {
-    /// Which tables
-    #[arg(value_name = "TABLE", default_value = ALL, value_parser = table_names())]
-    tables: Vec<String>,
-    /// End with exit code 1 if any cell misses its published figure
-    #[arg(long)]
-    check: bool,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Folder for the tables as CSV and the pictures as SVG
-    #[arg(long, value_name = "FOLDER", default_value = "results")]
-    out: PathBuf,
-    /// Write no files
-    #[arg(long)]
-    no_files: bool,
-    /// Beside the published rate of each cell of table5, table8 and fig9, the best order that is
-    /// found in the same memory, and what no order undercuts
-    #[arg(long, conflicts_with = "check")]
-    beyond: bool,
-    /// How long to search each cell, in multiples of the default
-    #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "beyond")]
-    #[arg(allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    effort: u64,
-    /// Folder of the paper's settings [default: scenarios/paper, or what was built in]
-    #[arg(long, value_name = "FOLDER")]
-    paper: Option<PathBuf>,
+/// What to reproduce.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Question {
+    /// The names of the tables; [`ALL`] stands for every one.
+    pub tables: Vec<String>,
+    /// Whether to search better orders than the published ones, in the tables where that can be done.
+    pub beyond: bool,
+    /// The effort of each search in multiples of the default, at most [`MAX_EFFORT`].
+    pub effort: u64,
+    /// The folder with the settings and figures; those that are built in if it is not named.
+    pub paper: Option<PathBuf>,
 }
 
-/// A table that can be reproduced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Table {
-    Table2,
-    Table5,
-    Table8,
-    Fig9,
-    Interleave,
-    Vocabulary,
-    Controllable,
-    Odc,
-    Offload,
-}
-
-impl Table {
-    const ALL: [Self; 9] = [
-        Self::Table2,
-        Self::Table5,
-        Self::Table8,
-        Self::Fig9,
-        Self::Interleave,
-        Self::Vocabulary,
-        Self::Controllable,
-        Self::Odc,
-        Self::Offload,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Table2 => "table2",
-            Self::Table5 => "table5",
-            Self::Table8 => "table8",
-            Self::Fig9 => "fig9",
-            Self::Interleave => "interleave",
-            Self::Vocabulary => "vocabulary",
-            Self::Controllable => "controllable",
-            Self::Odc => "odc",
-            Self::Offload => "offload",
-        }
-    }
-
-    const fn help(self) -> &'static str {
-        match self {
-            Self::Table2 => "closed forms of bubble and memory, without and with communication",
-            Self::Table5 => "bubble rates, 12 settings x 6 schedules",
-            Self::Table8 => "bubble rates with ZB-V, 9 settings x 5 schedules",
-            Self::Fig9 => "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
-            Self::Interleave => "profiled interleaved 1F1B, 12 settings",
-            Self::Vocabulary => {
-                "the output layer over all stages: iterations, memory, gains; 103 cells"
-            }
-            Self::Controllable => "bubbles and peaks of V-Min, V-Half and the adaptive V",
-            Self::Offload => "PipeOffload: closed forms, k, memory and throughput with copies",
-            Self::Odc => "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
-        }
+impl Default for Question {
+    /// All tables, from the figures that are built in.
+    fn default() -> Self {
+        Self { tables: vec![ALL.to_owned()], beyond: false, effort: 1, paper: None }
     }
 }
 
-/// The word for every table.
-const ALL: &str = "all";
-
-fn table_names() -> PossibleValuesParser {
-    let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).help(table.help()));
-    PossibleValuesParser::new(
-        tables.into_iter().chain([PossibleValue::new(ALL).help("every table")]),
-    )
+impl Question {
+    /// The tables that are asked for, in the order of [`TABLES`].
+    fn chosen(&self) -> Result<Vec<&'static Table>, Diagnostic> {
+        let known = || TABLES.iter().map(|table| table.name).chain([ALL]);
+        if let Some(name) = self.tables.iter().find(|name| known().all(|known| known != *name)) {
+            let near = nearest::question(name, known());
+            let message = format!("there is no table `{}`{near}", echo::clip(name));
+            let names: Vec<&str> = known().collect();
+            let cure = format!("the tables are {}", names.join(", "));
+            return Err(Diagnostic::new(message).with_help(cure).about("tables"));
+        }
+        if self.effort > MAX_EFFORT {
+            let message = format!("the effort is {}: at most {MAX_EFFORT}", self.effort);
+            return Err(Diagnostic::new(message).about("effort"));
+        }
+        let is_chosen =
+            |table: &&Table| self.tables.iter().any(|name| name == table.name || name == ALL);
+        Ok(TABLES.iter().filter(is_chosen).collect())
+    }
 }
 
 /// A table with all its cells.
-struct Reproduced {
-    table: Table,
-    title: String,
-    cells: Vec<Cell>,
-    /// What a person reads.
-    text: String,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reproduced {
+    /// The name of the table.
+    pub table: &'static str,
+    /// The title of the table.
+    pub title: String,
+    /// Its cells, row by row.
+    pub cells: Vec<Cell>,
+    /// The cells as a person reads them.
+    pub sheet: Sheet,
+    /// The cells as a picture, for tables that make one.
+    pub picture: Option<Picture>,
 }
 
-#[derive(Serialize)]
-struct JsonBeyond<'a> {
-    cells: Vec<&'a beyond::Cell>,
-    /// Absent unless a Ctrl-C cut the answer short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    cells: Vec<&'a Cell>,
-    /// Absent unless a Ctrl-C cut the answer short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<bool>,
-}
-
-impl Reproduce {
-    /// Answers on `out`; the verdict is a miss only under `--check`.
-    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Diagnostic> {
-        let sources = Sources::find(self.paper.clone())?;
-        note(&format!("the paper's settings are from {}", sources.name()));
-        let is_chosen =
-            |table: &Table| self.tables.iter().any(|name| name == table.name() || name == ALL);
-        if self.beyond {
-            let tables = beyond::TABLES.into_iter().filter(is_chosen);
-            return self.search(out, &sources, tables.collect());
-        }
-        let chosen: Vec<Table> = Table::ALL.into_iter().filter(is_chosen).collect();
-        interrupt::listen();
-        let reproduced = chosen
-            .into_par_iter()
-            .filter(|_| !interrupt::asked())
-            .map(|table| reproduce(table, &sources))
-            .collect::<Result<Vec<_>, _>>()?;
-        if interrupt::cut_short() {
-            note("interrupted: the tables that were done by then");
-        }
-        if !self.no_files {
-            files::make_folder(&self.out)?;
-            for one in &reproduced {
-                let path = self.out.join(format!("{}.csv", one.table.name()));
-                files::write(&path, cell::csv(&one.cells)?)?;
-                if let Some(picture) = pictures::of(one)? {
-                    files::write(&path.with_extension("svg"), picture)?;
-                }
-            }
-        }
-        if self.json {
-            let cells = reproduced.iter().flat_map(|one| &one.cells).collect();
-            print_json(out, &Json { cells, interrupted: interrupt::cut_short().then_some(true) })?;
-        } else {
-            for one in &reproduced {
-                writeln!(out, "{}\n\n{}", one.title, one.text)?;
-            }
-        }
-        Ok(verdict(&reproduced, self.check))
+impl Reproduced {
+    /// Whether every cell that was checked matches. A table without such cells proves nothing, so it does
+    /// not hold.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let count = Count::of(&self.cells);
+        count.missed == 0 && count.checked() > 0
     }
 
-    /// What lies beyond the published rates of `tables`.
-    fn search(
-        &self,
-        out: &mut dyn Write,
-        sources: &Sources,
-        tables: Vec<Table>,
-    ) -> Result<Verdict, Diagnostic> {
-        if tables.is_empty() {
-            let names = beyond::TABLES.map(Table::name).join(", ");
-            return Err(Diagnostic::new(format!("--beyond is for {names}")));
-        }
-        let mut found = Vec::new();
-        interrupt::listen();
-        for table in tables {
-            if found.is_empty() || !interrupt::asked() {
-                found.push(beyond::beyond(table, sources, self.effort)?);
-            }
-        }
-        if interrupt::cut_short() {
-            note("interrupted: the cells that were searched by then");
-        }
-        for one in found.iter().filter(|_| !self.no_files) {
-            let path = self.out.join(format!("{}-beyond.csv", one.table.name()));
-            files::make_folder(&self.out)?;
-            files::write(&path, beyond::csv(&one.cells)?)?;
-        }
-        if self.json {
-            let cells = found.iter().flat_map(|one| &one.cells).collect();
-            print_json(
-                out,
-                &JsonBeyond { cells, interrupted: interrupt::cut_short().then_some(true) },
-            )?;
-        } else {
-            for one in &found {
-                writeln!(out, "{}\n\n{}", one.table.name(), beyond::text(&one.cells))?;
-            }
-        }
-        Ok(Verdict::Done)
-    }
-}
-
-fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    match table {
-        Table::Table2 => closed_forms::reproduce(sources),
-        Table::Fig9 => fig9::reproduce(sources),
-        Table::Vocabulary => vocabulary::reproduce(sources),
-        Table::Controllable => controllable::reproduce(sources),
-        Table::Odc => odc::reproduce(sources),
-        Table::Offload => offload::reproduce(sources),
-        Table::Table5 | Table::Table8 | Table::Interleave => rates::reproduce(table, sources),
-    }
-}
-
-/// Names the misses on stderr. A table without cells proves nothing, so it is a miss.
-fn verdict(reproduced: &[Reproduced], check: bool) -> Verdict {
-    let mut missed = false;
-    for Reproduced { table, cells, .. } in reproduced {
-        let count = Count::of(cells);
-        missed |= count.missed > 0 || count.checked() == 0;
-        for cell in cells.iter().filter(|cell| cell.check == Check::Missed) {
-            note(&format!("{}: miss: {cell}", table.name()));
-        }
+    /// A line for each cell that misses its published figure, and one that counts the cells.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let (table, count) = (self.table, Count::of(&self.cells));
+        let missed = self.cells.iter().filter(|cell| cell.check == Check::Missed);
+        let mut notes: Vec<String> = missed.map(|cell| format!("{table}: miss: {cell}")).collect();
         let not_checked = match count.not_checked {
             0 => String::new(),
             more => format!("; {more} more stand beside measured figures and are not checked"),
         };
         let (matched, checked) = (count.matched, count.checked());
-        note(&format!("{}: {matched} of {checked} cells match{not_checked}", table.name()));
+        notes.push(format!("{table}: {matched} of {checked} cells match{not_checked}"));
+        notes
     }
-    if missed && check { Verdict::Missed } else { Verdict::Done }
+
+    /// The cells as CSV, one line each.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        cell::csv(&self.cells).map_err(cell::unwritable)
+    }
+}
+
+/// The answer to a [`Question`]. As JSON it is an object with the cells of all tables, and
+/// `"interrupted": true` if the host stopped the work.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Published figures beside ours.
+    Reproduced {
+        /// The tables: all that were asked for, unless the work was stopped.
+        tables: Vec<Reproduced>,
+        /// Whether the host stopped the work before all tables were done.
+        interrupted: bool,
+    },
+    /// Published bubble rates beside searched orders.
+    Beyond {
+        /// The tables: all that were asked for, unless the work was stopped.
+        tables: Vec<Beyond>,
+        /// Whether the host stopped the work before all searches were over.
+        interrupted: bool,
+    },
+}
+
+impl Answer {
+    /// Whether every checked cell of every table matches; searches have nothing to check.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        match self {
+            Self::Reproduced { tables, .. } => tables.iter().all(Reproduced::holds),
+            Self::Beyond { .. } => true,
+        }
+    }
+}
+
+/// A cell with the name of its table.
+#[derive(Serialize)]
+struct Named<'a> {
+    table: &'static str,
+    #[serde(flatten)]
+    cell: &'a Cell,
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Reproduced { tables, interrupted } => {
+                let cells = tables
+                    .iter()
+                    .flat_map(|one| one.cells.iter().map(|cell| Named { table: one.table, cell }));
+                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+            }
+            Self::Beyond { tables, interrupted } => {
+                let cells = tables.iter().flat_map(|one| &one.cells);
+                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+            }
+        }
+    }
+}
+
+fn serialize_cells<S: Serializer>(
+    to: S,
+    cells: &[impl Serialize],
+    interrupted: bool,
+) -> Result<S::Ok, S::Error> {
+    let mut answer = to.serialize_struct("Answer", 1 + usize::from(interrupted))?;
+    answer.serialize_field("cells", cells)?;
+    if interrupted {
+        answer.serialize_field("interrupted", &true)?;
+    }
+    answer.end()
+}
+
+/// Answers `question` with the tables it names. The tables are made side by side; if the host stops the
+/// work, those that are done are the answer.
+///
+/// # Errors
+/// If a table is unknown, none of them can be searched where a search was asked for, a file of the
+/// figures cannot be read, or a setting cannot be simulated.
+pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, Diagnostic> {
+    let sources = Sources::new(context, question.paper.as_deref());
+    let chosen = question.chosen()?;
+    let stop = Stop::new(context.host());
+    if question.beyond {
+        return search(chosen, &sources, question.effort, &stop);
+    }
+    let tables = chosen.into_par_iter().filter(|_| !stop.asked());
+    let tables = tables.map(|table| one(table, &sources)).collect::<Result<_, _>>()?;
+    Ok(Answer::Reproduced { tables, interrupted: stop.cut_short() })
+}
+
+/// Makes the cells of `table` and its picture.
+fn one(table: &Table, sources: &Sources<'_>) -> Result<Reproduced, Diagnostic> {
+    let tables::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
+    let picture =
+        table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
+    Ok(Reproduced { table: table.name, title, cells, sheet, picture })
+}
+
+/// Searches the cells of those of `tables` where that can be done.
+fn search(
+    tables: Vec<&'static Table>,
+    sources: &Sources<'_>,
+    effort: u64,
+    stop: &Stop<'_>,
+) -> Result<Answer, Diagnostic> {
+    let searched = tables.into_iter().filter_map(|table| Some((table, table.contenders?)));
+    let searched: Vec<_> = searched.collect();
+    if searched.is_empty() {
+        let names = TABLES.iter().filter(|table| table.can_be_searched()).map(|table| table.name);
+        let names: Vec<&str> = names.collect();
+        return Err(Diagnostic::new(format!("--beyond is for {}", names.join(", "))));
+    }
+    let mut found = Vec::new();
+    for (table, contenders) in searched {
+        if found.is_empty() || !stop.asked() {
+            let contenders = contenders(sources)?;
+            found.push(beyond::beyond(table, &contenders, sources, effort, stop)?);
+        }
+    }
+    Ok(Answer::Beyond { tables: found, interrupted: stop.cut_short() })
 }

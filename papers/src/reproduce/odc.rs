@@ -4,18 +4,18 @@ use std::path::Path;
 
 use fsdp::{Communication, CostModel, FsdpError, Machine, Method, Plan, StepTimes};
 use pipeline::Nanos;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
-use super::cell::{Cell, Check, Count};
-use super::fig9::error_in;
-use super::sources::Sources;
-use super::{Reproduced, Table};
 use question::Diagnostic;
-use question::format;
+use question::sheet::Sheet;
+use serde::Deserialize;
 
-const FIGURES: &str = "odc.csv";
-const LENGTHS: &str = "odc-lengths.csv";
+use super::cell::{self, Cell, Check, Count, whole};
+use super::sources::{Sources, error_in};
+use super::tables::{Contents, Table};
+
+/// The file of its figures.
+pub(super) const FIGURES: &str = "odc.csv";
+/// The file of its test cases.
+pub(super) const LENGTHS: &str = "odc-lengths.csv";
 
 /// The time of a token where costs are linear: the figures count tokens.
 const TOKEN: Nanos = Nanos(1_000);
@@ -60,13 +60,14 @@ struct Ours {
     unit: f64,
 }
 
-pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    let cases: Vec<Case> = records(sources, LENGTHS)?;
-    let figures: Vec<Figures> = records(sources, FIGURES)?;
+/// All cells: every figure of every plan.
+pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let (_, cases) = sources.records::<Case>(LENGTHS)?;
+    let (_, all) = sources.records::<Figures>(FIGURES)?;
     let path = Path::new(FIGURES);
     let mut cells = Vec::new();
     let mut rows = Vec::new();
-    for figures in &figures {
+    for figures in &all {
         let wrong =
             |message: String| error_in(path, None, &format!("{}: {message}", figures.row()));
         let ours = ours(figures, &cases).map_err(wrong)?;
@@ -84,15 +85,7 @@ pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
         "bubble, on-demand",
         "match",
     ];
-    let text = format::table(&header, rows);
-    Ok(Reproduced { table: Table::Odc, title: title.to_owned(), cells, text })
-}
-
-fn records<T: DeserializeOwned>(sources: &Sources, name: &str) -> Result<Vec<T>, Diagnostic> {
-    let (path, text) = sources.text(name)?;
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
-    reader.deserialize().collect::<Result<_, _>>().map_err(unreadable)
+    Ok(Contents { title: title.to_owned(), cells, sheet: Sheet::table(&header, rows) })
 }
 
 /// Packs and times a test case.
@@ -130,15 +123,9 @@ fn ours(figures: &Figures, cases: &[Case]) -> Result<Ours, String> {
         let cost = |&sample: &u32| model.cost(lengths[sample as usize]);
         let load = |device: &Vec<Vec<u32>>| device.iter().flatten().map(cost).sum();
         let loads = plan.devices().iter().map(load).collect();
-        Ok(Ours { plan, loads, collectives, on_demand, unit: exact(unit) })
+        Ok(Ours { plan, loads, collectives, on_demand, unit: whole(unit) })
     };
     answer().map_err(|fault: FsdpError| fault.to_string())
-}
-
-/// A whole number far below 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn exact(number: u64) -> f64 {
-    number as f64
 }
 
 impl Figures {
@@ -147,7 +134,7 @@ impl Figures {
     }
 
     fn cells(&self, ours: &Ours) -> Result<Vec<Cell>, String> {
-        let counts = ours.plan.devices().iter().map(|device| exact(device.len() as u64));
+        let counts = ours.plan.devices().iter().map(|device| whole(device.len() as u64));
         let mut cells = self.by_device("microbatches", &self.microbatches, counts.collect())?;
         cells.extend(self.by_device("load", &self.loads, ours.loads.clone())?);
         let on_demand = Some(&ours.on_demand);
@@ -160,7 +147,7 @@ impl Figures {
             let (column, [published, ours_too]) = (format!("deadlock, {name}"), deadlocks);
             cells.push(self.cell(column, &published.to_string(), ours_too)?);
             if let (false, Some(step)) = (time.is_empty(), step) {
-                let seconds = exact(step.time.0) / ours.unit;
+                let seconds = whole(step.time.0) / ours.unit;
                 cells.push(self.cell(format!("step, {name}"), time, seconds)?);
                 cells.push(self.cell(format!("bubble, {name}"), bubble, step.bubble_rate())?);
             }
@@ -168,40 +155,31 @@ impl Figures {
         Ok(cells)
     }
 
-    fn by_device(&self, what: &str, text: &str, ours: Vec<f64>) -> Result<Vec<Cell>, String> {
+    fn by_device(&self, figure: &str, text: &str, ours: Vec<f64>) -> Result<Vec<Cell>, String> {
         let published: Vec<&str> = text.split_whitespace().collect();
         if published.len() != ours.len() {
             return Err(format!("{} figures for {} devices", published.len(), ours.len()));
         }
         let pairs = published.into_iter().zip(ours).enumerate();
         let cell = |(device, (text, ours)): (usize, (&str, f64))| {
-            self.cell(format!("{what}, device {device}"), text, ours)
+            self.cell(format!("{figure}, device {device}"), text, ours)
         };
         pairs.map(cell).collect()
     }
 
     /// Whole numbers match if they are equal, others to all digits that were printed.
     fn cell(&self, column: String, text: &str, ours: f64) -> Result<Cell, String> {
-        let published = text.parse::<f64>().ok().filter(|figure| figure.is_finite());
-        let published = published.ok_or_else(|| format!("`{text}` is no number"))?;
+        let published = cell::figure(text).ok_or_else(|| format!("`{text}` is no number"))?;
         let tolerance = if text.contains('.') {
             // Half of the last digit, and the clock's rounding of every sample.
-            0.5 * last_digit(&column, published) + 0.5e-9 * exact(self.samples as u64)
+            0.5 * last_digit(&column, published) + 0.5e-9 * whole(self.samples as u64)
         } else {
             0.0
         };
-        Ok(Cell {
-            table: Table::Odc.name(),
-            row: self.row(),
-            column,
-            convention: "packing code, run again",
-            published,
-            regenerated: None,
-            ours,
-            check: Check::of((ours - published).abs() <= tolerance),
-            corrected: None,
-            digits: text.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
-        })
+        let check = Check::of((ours - published).abs() <= tolerance);
+        let convention = "packing code, run again";
+        let cell = Cell::new(self.row(), column, convention, [published, ours], check);
+        Ok(Cell { digits: cell::decimals(text), ..cell })
     }
 }
 
@@ -220,10 +198,7 @@ fn last_digit(column: &str, figure: f64) -> f64 {
 fn row(figures: &Figures, cells: &[Cell]) -> Vec<String> {
     let show = |column: &str| {
         let cell = cells.iter().find(|cell| cell.column == column);
-        cell.map_or("deadlock".to_owned(), |cell| {
-            let sign = cell.check.sign();
-            format!("{} {sign} {}", cell.printed(cell.published), cell.printed(cell.ours))
-        })
+        cell.map_or("deadlock".to_owned(), Cell::pair)
     };
     let columns =
         ["step, collectives", "step, on-demand", "bubble, collectives", "bubble, on-demand"];

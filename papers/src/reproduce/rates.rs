@@ -1,43 +1,47 @@
 //! Tables of bubble rates: schedules beside each other, one setting per row.
 
 use pipeline::{Metrics, Nanos};
+use question::case::{self, Case, Rule};
+use question::scenario::{Convention, Scenario, Setting};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
 use rayon::prelude::*;
 use sim::Replay;
 
-use super::cell::{Cell, Check};
+use super::cell::{self, Cell, Check};
 use super::sources::Sources;
-use super::{Reproduced, Table};
-use question::Diagnostic;
-use question::format;
-use question::case;
-use question::case::{Case, Rule};
-use question::scenario::{Convention, Scenario, Setting};
+use super::tables::{Contents, Table};
 
 /// How far ours may lie from a regenerated figure of eight digits.
 const TOLERANCE: f64 = 1e-8;
 
-pub(super) fn reproduce(table: Table, sources: &Sources) -> Result<Reproduced, Diagnostic> {
-    let scenario = sources.scenario(&format!("{}.toml", table.name()))?;
+/// All cells of a table of bubble rates.
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let scenario = sources.scenario(table.settings())?;
     let cells = scenario
         .settings
         .par_iter()
-        .map(|setting| cells_of(table, &scenario, setting))
+        .map(|setting| cells_of(sources.context(), &scenario, setting))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let title = scenario.title.clone().unwrap_or_else(|| table.name().to_owned());
-    let text = text(&scenario, &cells);
-    Ok(Reproduced { table, title, cells, text })
+    let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
+    let sheet = sheet(&scenario, &cells);
+    Ok(Contents { title, cells, sheet })
 }
 
-fn cells_of(table: Table, scenario: &Scenario, setting: &Setting) -> Result<Vec<Cell>, Diagnostic> {
-    let rules = case::rules(scenario, setting)?;
-    let cells = rules.into_par_iter().map(|rule| cell(table, scenario, setting, &rule));
+fn cells_of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+) -> Result<Vec<Cell>, Diagnostic> {
+    let rules = case::rules(context, scenario, setting)?;
+    let cells = rules.into_par_iter().map(|rule| cell(context, scenario, setting, &rule));
     Ok(cells.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// The cell of one schedule, if a figure was published for it.
 fn cell(
-    table: Table,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
@@ -45,40 +49,35 @@ fn cell(
     let column = rule.name();
     let Some(printed) = setting.published.get(column) else { return Ok(None) };
     let convention = scenario.convention.get(column).copied().unwrap_or(Convention::Span);
-    let number = |key: &str, text: &str| match text.parse::<f64>() {
-        Ok(figure) if figure.is_finite() => Ok(figure),
-        _ => {
+    let number = |key: &str, text: &str| {
+        cell::figure(text).ok_or_else(|| {
             let message = format!("the {key} figure of {column}, `{text}`, is not a number");
-            Err(scenario.error(setting, Some(key), message))
-        }
+            scenario.error(setting, Some(key), message)
+        })
     };
     let published = number("published", printed)?;
-    let digits = printed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let digits = cell::decimals(printed);
     let regenerated = setting.regenerated.get(column);
     let regenerated = regenerated.map(|text| number("regenerated", text)).transpose()?;
-    let (ours, corrected) = rates(&exact_case(scenario, setting, rule)?, convention)?;
+    let (ours, corrected) = rates(&exact_case(context, scenario, setting, rule)?, convention)?;
     let near = regenerated.is_none_or(|figure| (figure - ours).abs() < TOLERANCE);
     let matches = near && format!("{ours:.digits$}") == format!("{published:.digits$}");
-    Ok(Some(Cell {
-        table: table.name(),
-        row: setting.name.clone().unwrap_or_default(),
-        column: column.to_owned(),
-        convention: convention.name(),
-        published,
-        regenerated,
-        ours,
-        check: Check::of(matches),
-        corrected,
-        digits,
-    }))
+    let row = setting.name.clone().unwrap_or_default();
+    let cell = Cell::new(row, column, convention.name(), [published, ours], Check::of(matches));
+    Ok(Some(Cell { regenerated, corrected, digits, ..cell }))
 }
 
 /// The case on a clock on which every chunk's share of the stage's times is whole.
-fn exact_case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case, Diagnostic> {
+fn exact_case(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<Case, Diagnostic> {
     let mut setting = setting.clone();
     let chunks = setting.keys.chunks.unwrap_or(1);
     tick(&mut setting, chunks);
-    case::case(scenario, &setting, rule)
+    case::case(context, scenario, &setting, rule)
 }
 
 /// Puts `setting` on a clock that ticks `chunks` times as often. Rates do not depend on the clock.
@@ -126,8 +125,7 @@ impl Column<'_> {
         if self.corrected {
             return cell.corrected.map_or(String::new(), |rate| cell.printed(rate));
         }
-        let sign = cell.check.sign();
-        format!("{} {sign} {}", cell.printed(cell.published), cell.printed(cell.ours))
+        cell.pair()
     }
 }
 
@@ -149,7 +147,7 @@ fn columns(cells: &[Cell]) -> Vec<Column<'_>> {
 }
 
 /// One line per setting.
-fn text(scenario: &Scenario, cells: &[Cell]) -> String {
+fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
     let columns = columns(cells);
     let line = |first: &str, show: &dyn Fn(&Column<'_>) -> String| -> Vec<String> {
         std::iter::once(first.to_owned()).chain(columns.iter().map(show)).collect()
@@ -165,5 +163,5 @@ fn text(scenario: &Scenario, cells: &[Cell]) -> String {
         })
     });
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    format::table(&header, std::iter::once(conventions).chain(rows))
+    Sheet::table(&header, std::iter::once(conventions).chain(rows))
 }

@@ -1,58 +1,68 @@
-//! Where the paper's settings and figures are read from.
+//! The files from which published settings and figures are read.
 
 use std::path::{Path, PathBuf};
 
-use question::{Context, Diagnostic};
-use scenarios::PAPER;
-use crate::files;
 use question::scenario::Scenario;
+use question::{Context, Diagnostic};
+use serde::de::DeserializeOwned;
 
-/// The folder looked for when none is named.
-const FOLDER: &str = "scenarios/paper";
+use scenarios::PAPER;
 
-/// The largest file of figures.
+/// The largest file of figures, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// A folder with the paper's settings, or the ones built in.
-pub(super) enum Sources {
-    Folder(PathBuf),
-    BuiltIn,
+/// A folder with published settings and figures, or those that are built in.
+pub(super) struct Sources<'a> {
+    context: &'a Context<'a>,
+    folder: Option<&'a Path>,
 }
 
-impl Sources {
-    /// The folder named, which must exist; else [`FOLDER`] if it does; else what was built in.
-    pub(super) fn find(named: Option<PathBuf>) -> Result<Self, Diagnostic> {
-        match named {
-            Some(path) if path.is_dir() => Ok(Self::Folder(path)),
-            Some(path) => Err(Error::Read { path, cause: "it is no folder".to_owned() }),
-            None if Path::new(FOLDER).is_dir() => Ok(Self::Folder(PathBuf::from(FOLDER))),
-            None => Ok(Self::BuiltIn),
-        }
+impl<'a> Sources<'a> {
+    /// The files of `folder`, or those that are built in if there is none.
+    pub(super) const fn new(context: &'a Context<'a>, folder: Option<&'a Path>) -> Self {
+        Self { context, folder }
     }
 
-    pub(super) fn name(&self) -> String {
-        match self {
-            Self::Folder(path) => path.display().to_string(),
-            Self::BuiltIn => "those built in".to_owned(),
-        }
+    /// The files that schedules and profiles named by a setting are read from.
+    pub(super) const fn context(&self) -> &'a Context<'a> {
+        self.context
     }
 
-    /// The path to name in errors, and the text of the file `name`.
+    /// The text of the file `name`, and the path by which errors call it.
     pub(super) fn text(&self, name: &str) -> Result<(PathBuf, String), Diagnostic> {
-        match self {
-            Self::Folder(folder) => {
-                let path = folder.join(name);
-                let text = files::read_text(&path, MAX_FILE)?;
-                Ok((path, text))
-            }
-            Self::BuiltIn => {
-                Ok((PathBuf::from(name), PAPER.get(name).unwrap_or_default().to_owned()))
-            }
-        }
+        let path = self.folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        let text = match self.folder {
+            Some(_) => self.context.read_text(&path, MAX_FILE)?,
+            None => match PAPER.get(name) {
+                Some(text) => text.to_owned(),
+                None => return Err(Diagnostic::unreadable(&path, "it is not built in")),
+            },
+        };
+        Ok((path, text))
     }
 
+    /// The settings in the scenario file `name`.
     pub(super) fn scenario(&self, name: &str) -> Result<Scenario, Diagnostic> {
         let (path, text) = self.text(name)?;
         Scenario::parse(&path, text)
     }
+
+    /// The records of the CSV file `name`, and the path by which errors call it. Lines that begin with a
+    /// number sign are comments.
+    pub(super) fn records<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<(PathBuf, Vec<T>), Diagnostic> {
+        let (path, text) = self.text(name)?;
+        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
+        let records = reader.deserialize().collect::<Result<_, _>>().map_err(unreadable)?;
+        Ok((path, records))
+    }
+}
+
+/// An error in the file at `path`, at a position if one is known.
+pub(super) fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Diagnostic {
+    let line = position.map_or(String::new(), |position| format!(", line {}", position.line()));
+    Diagnostic::new(format!("{}{line}: {message}", path.display()))
 }

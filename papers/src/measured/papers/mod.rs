@@ -1,4 +1,4 @@
-//! What each published table leaves to be known of its runs, and their predictions: a file each.
+//! The predictions of published runs, with what their tables leave out: a file for each paper.
 
 mod megatron;
 mod vocabulary;

@@ -4,17 +4,17 @@ use pipeline::closed_form::offload_ratio;
 use pipeline::{
     CopyTimes, Costs, Family, Fault, Footprints, Nanos, Part, PassTimes, Problem, Schedule, Shape,
 };
+use question::Diagnostic;
+use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::{Simulated, held, lines, measured, simulate, timed_as, wrong};
-use crate::commands::reproduce::Table;
-use crate::commands::reproduce::cell::{Cell, Check};
-use crate::commands::reproduce::sources::Sources;
-use question::Diagnostic;
-use question::format;
+use super::super::cell::{Cell, Check};
+use super::super::sources::Sources;
+use super::{Simulated, held, measured, simulate, timed_as, wrong};
 
-const FIGURES: &str = "offload-fig1.csv";
-/// What the paper reckons with: FLOP and bytes per second of an A100.
+/// The file of its points.
+pub(in super::super) const FIGURES: &str = "offload-fig1.csv";
+/// The machine of the paper's formula, an A100: FLOP and bytes per second.
 const MACHINE: [f64; 2] = [220e12, 15e9];
 /// The pipeline that our slowdown is of: the paper does not say its own.
 const STAGES: u64 = 8;
@@ -36,25 +36,19 @@ struct Point {
 /// k, and the slowdown with one copy stream and with one for each direction, of each point.
 pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Diagnostic> {
     let mut cells = Vec::new();
-    for point in lines::<Point>(sources, FIGURES)? {
+    for point in sources.records::<Point>(FIGURES)?.1 {
         let row = format!("h={} s={}", point.hidden, point.seq);
         let [one, two] = slowdowns(&point).map_err(|fault| wrong(FIGURES, &row, &fault))?;
         let k = ratio(&point);
+        let check = Check::of((k - point.k_formula).abs() <= 0.000_05);
         cells.push(Cell {
-            table: Table::Offload.name(),
-            row: row.clone(),
-            column: "k".to_owned(),
-            convention: "formula 1",
-            published: point.k_printed,
             regenerated: Some(point.k_formula),
-            ours: k,
-            check: Check::of((k - point.k_formula).abs() <= 0.000_05),
-            corrected: None,
             digits: 2,
+            ..Cell::new(row.as_str(), "k", "formula 1", [point.k_printed, k], check)
         });
         for (column, ours) in [("slowdown %, one stream", one), ("slowdown %, two streams", two)] {
-            cells
-                .push(Cell { digits: 1, ..measured(&row, column, [point.slowdown_percent, ours]) });
+            let figures = [point.slowdown_percent, ours];
+            cells.push(Cell { digits: 1, ..measured(&row, column, figures) });
         }
     }
     Ok(cells)
@@ -104,7 +98,8 @@ fn on_one_stream(schedule: &Schedule) -> Result<Schedule, Fault> {
     schedule.clone().with_copies(copies.part(), stages.collect())
 }
 
-pub(super) fn text(cells: &[Cell]) -> String {
+/// One line per point.
+pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let rows = cells.chunks(3).map(|three| {
         let [k, one, two] = three else { return Vec::new() };
         let sign = k.check.sign();
@@ -120,5 +115,5 @@ pub(super) fn text(cells: &[Cell]) -> String {
     });
     let header =
         ["figure 1", "k printed", "formula = ours", "slowdown %", "ours, 1 stream", "2 streams"];
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }

@@ -3,16 +3,17 @@
 use pipeline::{
     CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, PassTimes, Problem, Shape,
 };
-use serde::Deserialize;
-
-use super::{Simulated, held, lines, measured, simulate, wrong};
-use crate::accuracy;
-use crate::commands::reproduce::cell::Cell;
-use crate::commands::reproduce::sources::Sources;
 use question::Diagnostic;
 use question::format;
+use serde::Deserialize;
 
-const FIGURES: &str = "offload-fig15.csv";
+use super::super::cell::Cell;
+use super::super::sources::Sources;
+use super::{Simulated, held, measured, simulate, wrong};
+use crate::accuracy;
+
+/// The file of its bars.
+pub(in super::super) const FIGURES: &str = "offload-fig15.csv";
 /// How far a simulation may lie from a figure to be called near.
 const TOLERANCE: f64 = 0.1;
 /// The schedule that throughputs are compared with: every setting has it.
@@ -45,8 +46,9 @@ impl Bar {
     }
 }
 
-pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Diagnostic> {
-    let bars: Vec<Bar> = lines(sources, FIGURES)?;
+/// Memory of each bar, and throughput where it is not that of PO-H itself.
+pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
+    let (_, bars) = sources.records::<Bar>(FIGURES)?;
     let mut cells = Vec::new();
     for bar in &bars {
         let row = bar.row();
@@ -104,7 +106,7 @@ fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     simulate(family, &Problem::new(shape, costs)?.with_footprints(footprints)?)
 }
 
-/// What a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
+/// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
 /// again, of which 4 s h are keys and values, as many as there are groups of queries.
 fn layer_bytes(bar: &Bar) -> u64 {
     let shared = 4 * bar.query_groups * bar.seq * bar.hidden / bar.heads.max(1);

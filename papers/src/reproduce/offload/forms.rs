@@ -2,12 +2,11 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{CopyTimes, Costs, Family, Fault, Footprints, Nanos, PassTimes, Problem, Shape};
-
-use super::{exact, held, simulate, wrong};
-use crate::commands::reproduce::Table;
-use crate::commands::reproduce::cell::{Cell, Check};
 use question::Diagnostic;
-use question::format;
+use question::sheet::Sheet;
+
+use super::super::cell::{Cell, Check, whole};
+use super::{held, simulate, wrong};
 
 /// p and v; m = 4p.
 const SHAPES: [[u64; 2]; 6] = [[4, 2], [4, 4], [8, 2], [8, 4], [16, 2], [16, 4]];
@@ -15,7 +14,7 @@ const SHAPES: [[u64; 2]; 6] = [[4, 2], [4, 4], [8, 2], [8, 4], [16, 2], [16, 4]]
 const PASS: Nanos = Nanos(1000);
 /// How far the peak of PO-H lies above its average, in chunk activations.
 const ABOVE: f64 = 3.0;
-/// What PO-F keeps on a device, and at which k it does.
+/// The chunk activations that PO-F keeps on a device, at k of [`K_PER_MILLE`].
 const FEW: f64 = 4.0;
 const K_PER_MILLE: u64 = 700;
 
@@ -32,18 +31,18 @@ struct Form {
 
 fn forms([p, v]: [u64; 2]) -> [Form; 6] {
     let uniform = uniform([p, v]);
-    let (whole, pass) = (exact(p * v), PASS.0);
+    let (all, pass) = (whole(p * v), PASS.0);
     let exactly = [0.0; 2];
     let form = |family, bubble, memory, k| Form { family, bubble, memory, k };
     [
-        form(Family::OneFOneB, (v * (p - 1) * 3 * pass, false), (whole, exactly), 0),
+        form(Family::OneFOneB, (v * (p - 1) * 3 * pass, false), (all, exactly), 0),
         // d v + d - 1, of which (v+1)/v M is the rounded form.
-        form(Family::Interleaved, ((p - 1) * 3 * pass, false), (whole + exact(p - 1), exactly), 0),
-        form(Family::Gis, ((p - 1) * 2 * pass, false), (whole, exactly), 0),
+        form(Family::Interleaved, ((p - 1) * 3 * pass, false), (all + whole(p - 1), exactly), 0),
+        form(Family::Gis, ((p - 1) * 2 * pass, false), (all, exactly), 0),
         form(
             Family::GisH,
             (((p - 1) * 2 + (v - 1) * p / 2) * pass, false),
-            (exact((v + 1) * p / 2), exactly),
+            (whole((v + 1) * p / 2), exactly),
             0,
         ),
         form(
@@ -62,6 +61,7 @@ fn uniform([p, v]: [u64; 2]) -> Uniform {
     Uniform { stages: p, microbatches: 4 * p, times, hop: Nanos(0) }
 }
 
+/// Bubble and peak of every form.
 pub(super) fn cells() -> Result<Vec<Cell>, Diagnostic> {
     let mut cells = Vec::new();
     for shape in SHAPES {
@@ -90,18 +90,10 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
     let bubble = (ours.makespan - ours.work).0;
     let (published, is_bound) = form.bubble;
     let (memory, [below, above]) = form.memory;
-    let peak = exact(ours.peak);
-    let cell = |column: &str, convention, [published, ours]: [f64; 2], matches| Cell {
-        table: Table::Offload.name(),
-        row: row.to_owned(),
-        column: column.to_owned(),
-        convention,
-        published,
-        regenerated: None,
-        ours,
-        check: Check::of(matches),
-        corrected: None,
+    let peak = whole(ours.peak);
+    let cell = |column: &str, convention, figures: [f64; 2], matches| Cell {
         digits: 1,
+        ..Cell::new(row, column, convention, figures, Check::of(matches))
     };
     let fits = memory - below <= peak && peak <= memory + above;
     let is_exact = below + above == 0.0;
@@ -111,12 +103,13 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
     ];
     let met = if is_bound { bubble < published } else { bubble == published };
     Ok([
-        cell("bubble ns", bubbles, [exact(published), exact(bubble)], met),
+        cell("bubble ns", bubbles, [whole(published), whole(bubble)], met),
         cell("peak chunks", peaks, [memory, peak], fits),
     ])
 }
 
-pub(super) fn text(cells: &[Cell]) -> String {
+/// One line per schedule and shape.
+pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let rows = cells.chunks(2).map(|pair| {
         let show = |cell: &Cell| {
             let sign = match (cell.check, cell.convention) {
@@ -128,5 +121,5 @@ pub(super) fn text(cells: &[Cell]) -> String {
         };
         std::iter::once(pair[0].row.clone()).chain(pair.iter().map(show)).collect()
     });
-    format::table(&["table 1 = ours", "bubble, ns", "peak, chunks"], rows)
+    Sheet::table(&["table 1 = ours", "bubble, ns", "peak, chunks"], rows)
 }

@@ -6,21 +6,27 @@
 mod profile;
 mod tables;
 
-use super::cell::{Cell, Check};
-use super::sources::Sources;
-use super::{Reproduced, Table};
-use crate::accuracy;
 use question::Diagnostic;
 use question::format;
+use question::sheet::Sheet;
+
+use super::cell::{Cell, Check};
+use super::sources::Sources;
+use super::tables::{Contents, Table};
+use crate::accuracy;
+
+pub(super) use self::profile::FIGURES as PROFILE;
+pub(super) use self::tables::FIGURES as TABLES;
 
 const TITLE: &str = "Vocabulary Parallelism: one host of 8 A100, measured and simulated; peaks; \
 memory and gains of tables 5 and 6 from bytes and FLOPs";
 
-/// What the columns of measurements are called, how far a prediction may lie from one, as a share of
-/// it, and what it is made from.
+/// A column of measurements.
 struct Column {
     name: &'static str,
+    /// The largest error of a prediction that matches, as a share of the measurement.
     tolerance: f64,
+    /// The quantities that predictions are computed from.
     from: &'static str,
 }
 
@@ -49,69 +55,50 @@ const PEAK: &str = "peak M_B";
 /// How many pairs of methods the prediction puts in another order.
 const RANKING: &str = "pairs in another order";
 
-pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Diagnostic> {
+/// All cells: first those of the profile, then those of the tables.
+pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let mut cells = profile::cells(sources)?;
     cells.extend(tables::cells(sources)?);
-    let text = text(&cells);
-    Ok(Reproduced { table: Table::Vocabulary, title: TITLE.to_owned(), cells, text })
+    Ok(Contents { title: TITLE.to_owned(), sheet: sheet(&cells), cells })
 }
 
 impl Column {
     /// A measurement with `digits` behind the point, beside `ours`.
     fn cell(&self, row: String, published: f64, ours: f64, digits: usize) -> Cell {
-        Cell {
-            table: Table::Vocabulary.name(),
-            row,
-            column: self.name.to_owned(),
-            convention: "measured",
-            published,
-            regenerated: None,
-            ours,
-            check: Check::of(accuracy::error(ours, published).abs() <= self.tolerance),
-            corrected: None,
-            digits,
-        }
+        let check = Check::of(accuracy::error(ours, published).abs() <= self.tolerance);
+        Cell { digits, ..Cell::new(row, self.name, "measured", [published, ours], check) }
     }
 }
 
 /// A count that must be what was published.
 fn exact(row: String, column: &str, convention: &'static str, [published, ours]: [f64; 2]) -> Cell {
-    Cell {
-        table: Table::Vocabulary.name(),
-        row,
-        column: column.to_owned(),
-        convention,
-        published,
-        regenerated: None,
-        ours,
-        #[allow(clippy::float_cmp)] // Both are whole.
-        check: Check::of(ours == published),
-        corrected: None,
-        digits: 0,
-    }
+    #[allow(clippy::float_cmp)] // Both are whole.
+    let check = Check::of(ours == published);
+    Cell::new(row, column, convention, [published, ours], check)
 }
 
-fn text(cells: &[Cell]) -> String {
+fn sheet(cells: &[Cell]) -> Sheet {
     let measured = [&ITERATION, &MEMORY, &DIFFERENCE, &GAIN].map(|column| measured(column, cells));
     let counted = [PEAK, RANKING].map(|column| {
         let of_column = cells.iter().filter(|cell| cell.column == column);
         let rows = of_column.map(|cell| {
             vec![cell.row.clone(), cell.printed(cell.published), cell.ours.to_string()]
         });
-        format::table(&[column, "published", "ours"], rows)
+        Sheet::table(&[column, "published", "ours"], rows)
     });
-    measured.into_iter().chain(counted).collect::<Vec<_>>().join("\n")
+    let parts = measured.into_iter().chain(counted);
+    parts.reduce(|sheet, part| sheet.and_text("\n").and(part)).unwrap_or_default()
 }
 
 /// The cells of `column` with their errors, and the mean of these by method.
-fn measured(column: &Column, cells: &[Cell]) -> String {
+fn measured(column: &Column, cells: &[Cell]) -> Sheet {
     let of_column: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column.name).collect();
     let error = |cell: &Cell| accuracy::error(cell.ours, cell.published);
     let rows = of_column.iter().map(|cell| {
         let [measured, predicted] = [cell.published, cell.ours].map(|figure| cell.printed(figure));
         vec![cell.row.clone(), measured, predicted, format::signed_percent(error(cell))]
     });
-    let table = format::table(&[column.name, "measured", "predicted", "error"], rows);
+    let table = Sheet::table(&[column.name, "measured", "predicted", "error"], rows);
     let mean = |whole: bool| {
         let chosen = of_column.iter().filter(|cell| profile::is_whole(&cell.row) == whole);
         let errors: Vec<f64> = chosen.map(|cell| error(cell)).collect();
@@ -120,5 +107,6 @@ fn measured(column: &Column, cells: &[Cell]) -> String {
     let groups = [("in shards", false), ("BASELINE and REDIS", true)];
     let means = groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", mean(of)?)));
     let means: Vec<String> = means.collect();
-    format!("{table}\nfrom {}\nmean absolute error: {}\n", column.from, means.join(", "))
+    let (from, means) = (column.from, means.join(", "));
+    table.and_text(format!("\nfrom {from}\nmean absolute error: {means}\n"))
 }

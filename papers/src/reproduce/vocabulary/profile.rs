@@ -6,17 +6,17 @@ use pipeline::{
     Collectives, Costs, Family, Nanos, PassTimes, Problem, Shape, ShardTimes, Vocabulary,
     peak_in_flight,
 };
+use question::Diagnostic;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::cell::Cell;
-use super::super::fig9::error_in;
-use super::super::sources::Sources;
+use super::super::cell::{Cell, decimals, whole};
+use super::super::sources::{Sources, error_in};
 use super::{ITERATION, PEAK, RANKING, exact};
 use crate::accuracy;
-use question::Diagnostic;
 
-const FIGURES: &str = "vocabulary.csv";
+/// The file of its measured runs.
+pub(in super::super) const FIGURES: &str = "vocabulary.csv";
 
 /// Measured times that lie closer together than this share say nothing about which is smaller:
 /// BASELINE and REDIS at 32k, which run the same layers, differ by 0.3 %.
@@ -58,13 +58,9 @@ pub(super) fn is_whole(row: &str) -> bool {
     row.starts_with("BASELINE") || row.starts_with("REDIS")
 }
 
-pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Diagnostic> {
-    let (path, text) = sources.text(FIGURES)?;
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    let run = |run: Result<Run, csv::Error>| {
-        run.map_err(|error| error_in(&path, error.position(), &error.to_string()))
-    };
-    let runs = reader.deserialize().map(run).collect::<Result<Vec<_>, _>>()?;
+/// Iteration times, rankings of methods, and peaks.
+pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
+    let (path, runs) = sources.records::<Run>(FIGURES)?;
     let mut cells = Vec::new();
     for run in &runs {
         cells.push(iteration(&path, run)?);
@@ -88,8 +84,7 @@ fn iteration(path: &Path, run: &Run) -> Result<Cell, Diagnostic> {
         Ok(Replay::new().metrics(&schedule, problem.costs())?.makespan())
     };
     let ours = makespan().map_err(|fault: pipeline::Fault| wrong(fault.to_string()))?;
-    let digits = iteration_ms.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    Ok(ITERATION.cell(row, published, milliseconds(ours), digits))
+    Ok(ITERATION.cell(row, published, milliseconds(ours), decimals(iteration_ms)))
 }
 
 /// The stages as measured. Transfers take the time of their timer, where it was there; the barriers
@@ -170,7 +165,7 @@ fn rankings(runs: &[Run], cells: &[Cell]) -> Vec<Cell> {
             "vocabulary {vocab}, sequence {seq}: {} pairs, {close} within 0.5 %",
             all.len() * all.len().saturating_sub(1) / 2
         );
-        exact(row, RANKING, "measured", [0.0, whole(ours)])
+        exact(row, RANKING, "measured", [0.0, whole(ours as u64)])
     };
     vocabularies.into_iter().map(ranking).collect()
 }
@@ -190,7 +185,7 @@ fn peaks(path: &Path, runs: &[Run]) -> Result<Vec<Cell>, Diagnostic> {
         let ours = peak_in_flight(&schedule).into_iter().max().unwrap_or(0) as usize;
         let published = published_peak(family, problem.shape().stages());
         let row = format!("{}, p = {}", run.method, problem.shape().stages());
-        cells.push(exact(row, PEAK, "worst stage", [whole(published), whole(ours)]));
+        cells.push(exact(row, PEAK, "worst stage", [whole(published as u64), whole(ours as u64)]));
     }
     Ok(cells)
 }
@@ -203,11 +198,6 @@ pub(super) const fn published_peak(family: Family, stages: usize) -> usize {
         Family::Interlaced1F1B => stages + stages / 2,
         _ => stages,
     }
-}
-
-#[allow(clippy::cast_precision_loss)]
-const fn whole(count: usize) -> f64 {
-    count as f64
 }
 
 #[allow(clippy::cast_precision_loss)]

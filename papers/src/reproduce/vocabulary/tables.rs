@@ -8,17 +8,17 @@ use std::path::Path;
 use pipeline::{
     Collectives, Costs, Family, Nanos, PassTimes, Problem, Shape, ShardTimes, Vocabulary,
 };
+use question::Diagnostic;
 use serde::Deserialize;
 use sim::Replay;
 
 use super::super::cell::Cell;
-use super::super::fig9::error_in;
-use super::super::sources::Sources;
+use super::super::sources::{Sources, error_in};
 use super::profile::{family, is_whole, published_peak};
 use super::{DIFFERENCE, GAIN, MEMORY};
-use question::Diagnostic;
 
-const FIGURES: &str = "vocabulary-tables.csv";
+/// The file of its measured runs.
+pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";
 
 /// Bytes per parameter of weights, gradients and optimizer state (Megatron's mixed precision).
 const BYTES_PER_PARAMETER: f64 = 18.0;
@@ -42,14 +42,10 @@ struct Run {
     memory_gb: f64,
 }
 
-pub(super) fn cells(sources: &Sources) -> Result<Vec<Cell>, Diagnostic> {
-    let (path, text) = sources.text(FIGURES)?;
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    let read = |run: Result<Run, csv::Error>| {
-        let run = run.map_err(|error| error_in(&path, error.position(), &error.to_string()))?;
-        run.check(&path).map(|()| run)
-    };
-    let runs = reader.deserialize().map(read).collect::<Result<Vec<_>, _>>()?;
+/// Memory, differences of memory and gains of every method in shards.
+pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
+    let (path, runs) = sources.records::<Run>(FIGURES)?;
+    runs.iter().try_for_each(|run| run.check(&path))?;
     let in_shards = || runs.iter().filter(|run| !is_whole(&run.method));
     let mut cells: Vec<Cell> = in_shards().filter_map(memory).collect();
     for run in in_shards() {
@@ -71,7 +67,7 @@ fn beside<'a>(runs: &'a [Run], run: &Run, method: &str) -> Option<&'a Run> {
     runs.iter().find(|other| other.method == method && setting(other) == setting(run))
 }
 
-/// What one device holds, of 1F1B: parameters of its layers and its part of both vocabulary layers, and
+/// The bytes that one device holds under 1F1B: parameters of its layers and its part of both vocabulary layers, and
 /// the activations of the peak.
 fn memory(run: &Run) -> Option<Cell> {
     let (p, h) = (f64::from(run.gpus), f64::from(run.hidden));
@@ -81,7 +77,7 @@ fn memory(run: &Run) -> Option<Cell> {
     Some(MEMORY.cell(run.row(), run.memory_gb, ours, 2))
 }
 
-/// What `run` holds more than `other`, which differs in the peak alone.
+/// The memory by which `run` exceeds `other`, which differs in the peak alone.
 fn difference(run: &Run, other: &Run) -> Option<Cell> {
     let published = run.memory_gb - other.memory_gb;
     let ours = run.microbatch_bytes() * (run.peak()? - other.peak()?) / GB;
