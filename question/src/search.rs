@@ -13,7 +13,7 @@ const SEARCH: &str = "The search";
 const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 /// The keys of a search, besides those of the settings that are searched.
-#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[cfg_attr(feature = "clap", derive(clap::Args), group(skip))]
 #[derive(Clone, Default, Debug)]
 pub struct Keys {
     /// Where the chunks lie [default: looped; v for two chunks per stage]

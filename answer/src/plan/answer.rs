@@ -148,6 +148,7 @@ impl Planner<'_> {
             searched.push(Searched { setups: setups.len(), found });
             finalists.push(best);
         }
+        drop(bar);
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
