@@ -5,6 +5,8 @@ use serde::Serialize;
 
 pub use question::format::{grouped, percent, signed_percent, signed_time, size, time, wrapped};
 
+use question::sheet::{Block, Sheet};
+
 use crate::error::Error;
 
 /// A table with a header, its columns lined up: the first to the left, the others to the right.
@@ -17,6 +19,17 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     }
     let lines = table.lines().map(|line| line.trim_end().to_owned());
     lines.fold(String::new(), |text, line| text + line.strip_prefix(' ').unwrap_or(&line) + "\n")
+}
+
+/// `sheet` with the columns of its tables lined up.
+pub fn sheet(sheet: &Sheet) -> String {
+    let block = |block: &Block| match block {
+        Block::Table { header, rows } => {
+            table(&header.iter().map(String::as_str).collect::<Vec<_>>(), rows.iter().cloned())
+        }
+        Block::Text(text) => text.clone(),
+    };
+    sheet.blocks.iter().map(block).collect()
 }
 
 fn aligned((column, text): (usize, impl ToString)) -> Cell {

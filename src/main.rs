@@ -28,6 +28,7 @@ mod noise;
 mod outcome;
 mod places;
 mod profiles;
+mod host;
 mod progress;
 mod question;
 mod scenario;

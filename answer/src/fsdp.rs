@@ -1,28 +1,29 @@
-//! What came of every setting and way, for tables and machines.
+//! Data-parallel training: packing and communication side by side.
 
 use fsdp::{Buffers, Communication, Method, Tally, Way};
 use pipeline::Bytes;
 use serde::Serialize;
 
-use super::keys::Setting;
-use question::Diagnostic;
-use question::format;
+use question::fsdp::{Keys, Setting};
+use question::host::{Context, foretell};
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
 
 /// What speed-ups are over.
-pub(super) const BASELINE: Way =
+pub const BASELINE: Way =
     Way { method: Method::LbMicro, communication: Communication::Collectives };
 
 /// One way in one setting.
 #[derive(Serialize, Clone, Debug)]
-pub(super) struct Row {
-    pub(super) devices: usize,
+pub struct Row {
+    pub devices: usize,
     /// Samples per device.
-    pub(super) minibatch_size: u64,
-    pub(super) max_tokens: u64,
+    pub minibatch_size: u64,
+    pub max_tokens: u64,
     /// `max_tokens` over the longest sample there may be.
-    pub(super) packing_ratio: f64,
-    pub(super) method: &'static str,
-    pub(super) communication: &'static str,
+    pub packing_ratio: f64,
+    pub method: &'static str,
+    pub communication: &'static str,
     minibatches: u64,
     /// Of the average device.
     microbatches_per_device: f64,
@@ -31,7 +32,7 @@ pub(super) struct Row {
     longest_step_ns: u64,
     /// Of the average device, mean over the minibatches.
     idle_ns: u64,
-    pub(super) bubble_rate: f64,
+    pub bubble_rate: f64,
     /// Over LB-Micro with collectives.
     speedup: f64,
     tokens_per_second: f64,
@@ -41,7 +42,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(
+    pub fn new(
         setting: &Setting,
         way: Way,
         tally: &Tally,
@@ -103,24 +104,72 @@ const HEADER: [&str; 9] = [
     "speed-up",
 ];
 
-/// The rows for a person.
-pub(super) fn table(rows: &[Row]) -> String {
-    format::table(&HEADER, rows.iter().map(Row::cells))
-}
-
-/// The rows as CSV.
-pub(super) fn csv(rows: &[Row]) -> Result<Vec<u8>, Diagnostic> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let io = |error: csv::Error| Error::Output(error.into());
-    rows.iter().try_for_each(|row| writer.serialize(row)).map_err(io)?;
-    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
-}
-
-/// The rows for machines.
-#[derive(Serialize)]
-pub(super) struct Json<'a> {
-    pub(super) results: &'a [Row],
-    /// Absent unless a Ctrl-C cut the answer short.
+/// The answer to a question of packing and communication.
+#[derive(Serialize, Clone, Debug)]
+pub struct Answer {
+    /// Every way in every setting, in the order of the keys.
+    pub results: Vec<Row>,
+    /// `Some(true)` if somebody asked to end: the rows are over the minibatches that were done by then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) interrupted: Option<bool>,
+    pub interrupted: Option<bool>,
+}
+
+impl Answer {
+    /// The rows as CSV, with the keys of the JSON as columns.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        crate::csv(&self.results)
+    }
+
+    /// The rows for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        Sheet::table(&HEADER, self.results.iter().map(Row::cells))
+    }
+}
+
+/// Packs the samples of every setting in every way, and times them.
+///
+/// # Errors
+/// If a key is wrong, a file cannot be read, or samples cannot be packed.
+pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
+    let settings = keys.settings(context)?;
+    let ways = keys.ways();
+    let mut asked = ways.clone();
+    asked.push(BASELINE);
+    let minibatches = keys.minibatches();
+    announce(context, &settings, minibatches);
+    let work =
+        context.host().begin(minibatches.saturating_mul(settings.len() as u64), "minibatches");
+    let mut results = Vec::new();
+    for setting in &settings {
+        if !results.is_empty() && context.stopped() {
+            break;
+        }
+        let tallies = setting.study.run_until(&asked, || work.inc(1), || context.stopped());
+        let tallies = tallies.map_err(|fault| setting.error(&fault))?;
+        let Some((baseline, tallies)) = tallies.split_last() else { continue };
+        let row = |(way, tally): (&Way, &Tally)| {
+            Row::new(setting, *way, tally, baseline, keys.parameters())
+        };
+        results.extend(ways.iter().zip(tallies).map(row));
+    }
+    Ok(Answer { results, interrupted: context.cut_short().then_some(true) })
+}
+
+/// Says before minibatches are packed if that takes minutes.
+fn announce(context: &Context<'_>, settings: &[Setting], minibatches: u64) {
+    // Packing goes through all devices for every sample.
+    const PAIRS_PER_SECOND: u64 = 6_000_000;
+    let pairs = |setting: &Setting| {
+        let devices = setting.devices as u128;
+        devices * devices * u128::from(setting.minibatch_size)
+    };
+    let all: u128 = settings.iter().map(pairs).sum();
+    let all = all.saturating_mul(u128::from(minibatches));
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let what = format!("{} settings of {minibatches} minibatches", settings.len());
+    foretell(context.host(), all, PAIRS_PER_SECOND * cores, &what);
 }

@@ -5,8 +5,8 @@ use serde::Serialize;
 use sim::engine::Run;
 use sim::occupancy::{Occupancy, Peak};
 
-use super::Hardware;
 use question::format;
+use question::hardware::Hardware;
 
 /// A run, and what it did to the hardware.
 pub struct Report {
@@ -29,7 +29,7 @@ impl Report {
         for transfer in &run.transfers {
             let [from, to] = [transfer.from, transfer.to].map(|stage| hardware.seats.device(stage));
             for wire in hardware.cluster.route(from, to).wires {
-                carried[wire] = carried[wire].saturating_add(hardware.messages.bytes.0);
+                carried[wire] = carried[wire].saturating_add(hardware.message().0);
             }
         }
         for copy in &run.copies {

@@ -3,34 +3,22 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use scenarios::Folder;
+
 use crate::diagnostic::Diagnostic;
 use crate::echo;
-use crate::host::Files;
+use crate::host::Context;
 use crate::nearest;
 
 /// The largest of such files when a user writes one.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The named files of a folder of `scenarios`, each with its text. `ext` ends what names leave out.
-macro_rules! texts {
-    ($folder:literal, $ext:literal, [$($name:literal),* $(,)?]) => {
-        [$((
-            $name,
-            include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"), "/../scenarios/", $folder, "/", $name, $ext
-            )),
-        )),*]
-    };
-}
-
-pub(crate) use texts;
-
 /// What a name may stand for instead of a file.
 pub struct BuiltIn {
     /// What the files describe, as errors say it.
     pub what: &'static str,
-    /// Names and texts.
-    pub texts: &'static [(&'static str, &'static str)],
+    /// The files, under their names.
+    pub folder: Folder,
 }
 
 impl BuiltIn {
@@ -40,21 +28,21 @@ impl BuiltIn {
     /// If there is neither.
     pub fn text(
         &self,
-        files: &Files<'_>,
+        context: &Context<'_>,
         name: &str,
         path: &Path,
     ) -> Result<Cow<'static, str>, Diagnostic> {
-        match self.texts.iter().find(|(known, _)| *known == name) {
-            Some((_, text)) => Ok(Cow::Borrowed(text)),
-            None if files.exists(path) || name.contains(['/', '.']) => {
-                files.read_text(path, MAX_FILE).map(Cow::Owned)
+        match self.folder.get(name) {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None if context.exists(path) || name.contains(['/', '.']) => {
+                context.read_text(path, MAX_FILE).map(Cow::Owned)
             }
             None => Err(self.unknown(name)),
         }
     }
 
     fn unknown(&self, name: &str) -> Diagnostic {
-        let known: Vec<&str> = self.texts.iter().map(|(known, _)| *known).collect();
+        let known: Vec<&str> = self.folder.names().collect();
         let near = nearest::question(name, known.iter().copied());
         let message = format!("there is no {} `{}`{near}", self.what, echo::clip(name));
         let cure = format!("built in are {}; a file name needs a `.` or a `/`", known.join(", "));

@@ -1,5 +1,7 @@
 //! Numbers and text as people read them.
 
+use std::time::Duration;
+
 use pipeline::{Bytes, Nanos};
 
 /// Milliseconds with three decimals, or more digits for less than a millisecond.
@@ -12,6 +14,17 @@ pub fn time(nanos: Nanos) -> String {
         0..1_000_000 => scaled(1_000, "us"),
         1_000_000..10_000_000_000 => scaled(1_000_000, "ms"),
         _ => scaled(1_000_000_000, "s"),
+    }
+}
+
+/// A length of time as people say it.
+pub fn length(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..90 => format!("{seconds} s"),
+        90..5_400 => format!("{} min", (seconds + 30) / 60),
+        5_400..172_800 => format!("{:.1} h", time.as_secs_f64() / 3600.0),
+        _ => format!("{:.1} days", time.as_secs_f64() / 86_400.0),
     }
 }
 
@@ -110,5 +123,14 @@ mod tests {
     fn thousands_are_parted() {
         let all = [0.0, 999.4, 999.6, 510_783.0, 1_032_161.0, -1234.0].map(grouped);
         assert_eq!(all, ["0", "999", "1,000", "510,783", "1,032,161", "-1,234"]);
+    }
+
+    #[test]
+    fn lengths_are_said_in_the_unit_that_fits() {
+        let lengths = [(5, "5 s"), (89, "89 s"), (120, "2 min"), (7_200, "2.0 h")];
+        for (count, text) in lengths {
+            assert_eq!(length(Duration::from_secs(count)), text);
+        }
+        assert_eq!(length(Duration::from_secs(864_000)), "10.0 days");
     }
 }

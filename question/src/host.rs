@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use calibrate::Profile;
+use profile::Profile;
 use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::memory;
+use crate::{echo, format};
 
 /// What a door lends the library. Only [`Host::read`] and [`Host::exists`] must be there: without the others work is silent, is
 /// never interrupted, and takes the memory that it needs.
@@ -26,9 +28,11 @@ pub trait Host: Sync {
     /// Whether there is a file at `path`.
     fn exists(&self, path: &Path) -> bool;
 
-    /// Is told that `done` steps of `what` are over; `of` is how many there are, if that is known. The
-    /// last call of a piece of work has `done` equal to `of`.
-    fn progress(&self, _done: u64, _of: Option<u64>, _what: &'static str) {}
+    /// Is told that `of` steps of `what` begin, and then of each through the [`Work`] that it makes, which is
+    /// dropped at the end.
+    fn begin(&self, _of: u64, _what: &str) -> Box<dyn Work + '_> {
+        Box::new(Unseen)
+    }
 
     /// Is told something worth knowing before long work begins, such as how long it takes.
     fn announce(&self, _text: &str) {}
@@ -38,10 +42,58 @@ pub trait Host: Sync {
         false
     }
 
+    /// The time since some moment before the question was asked, if the host has a clock. Without one,
+    /// limits of time are not heeded.
+    fn clock(&self) -> Option<Duration> {
+        None
+    }
+
     /// The bytes of memory that can still be taken, if that is known.
     fn spare_memory(&self) -> Option<u64> {
         None
     }
+}
+
+/// The progress of some work, as whoever asked sees it.
+pub trait Work: Send + Sync {
+    /// So many steps more are done.
+    fn inc(&self, _steps: u64) {}
+
+    /// So many steps more are to be done than was known.
+    fn add(&self, _steps: u64) {}
+
+    /// So many steps are to be done in all.
+    fn set_length(&self, _steps: u64) {}
+
+    /// So many steps are done in all.
+    fn set_position(&self, _steps: u64) {}
+
+    /// The name of the steps is now `what`.
+    fn set_message(&self, _what: String) {}
+}
+
+/// Work that nobody watches.
+struct Unseen;
+
+impl Work for Unseen {}
+
+/// Says how long `steps` of work take, of which `per_second` are done in a second, if it is minutes.
+pub fn foretell(host: &dyn Host, steps: u128, per_second: u64, what: &str) {
+    if let Some(text) = foretold(steps, per_second, what) {
+        host.announce(&text);
+    }
+}
+
+/// The shortest work that is announced.
+const LONG: Duration = Duration::from_secs(60);
+
+fn foretold(steps: u128, per_second: u64, what: &str) -> Option<String> {
+    let seconds = u64::try_from(steps / u128::from(per_second.max(1))).unwrap_or(u64::MAX);
+    let time = Duration::from_secs(seconds);
+    (time >= LONG).then(|| {
+        let about = format::length(time);
+        format!("this takes about {about}: {what}; Ctrl-C ends it with what there is by then")
+    })
 }
 
 /// Why a file cannot be read.
@@ -61,12 +113,13 @@ pub enum ReadError {
     Other(String),
 }
 
-/// The files of a question. A profile is read and parsed once, however many questions of a sweep name
-/// it.
-pub struct Files<'h> {
+/// A question being answered: the files of its host, and what must be remembered until the answer is
+/// there. A profile is read and parsed once, however many questions of a sweep name it.
+pub struct Context<'h> {
     host: &'h dyn Host,
     profiles: Mutex<HashMap<PathBuf, Arc<Profile>>>,
     warnings: Mutex<Vec<String>>,
+    cut_short: AtomicBool,
 }
 
 /// The most values of a TOML file.
@@ -74,15 +127,35 @@ const MAX_VALUES: u64 = 1 << 20;
 /// Bytes that each of them takes while the file is parsed, measured and rounded up.
 const OF_A_VALUE: u64 = 256;
 
-impl<'h> Files<'h> {
-    /// The files that `host` lends.
+impl<'h> Context<'h> {
+    /// A question to be answered with what `host` lends.
     pub fn new(host: &'h dyn Host) -> Self {
-        Self { host, profiles: Mutex::default(), warnings: Mutex::default() }
+        Self {
+            host,
+            profiles: Mutex::default(),
+            warnings: Mutex::default(),
+            cut_short: AtomicBool::new(false),
+        }
     }
 
-    /// Who lends them.
+    /// Who asks.
     pub const fn host(&self) -> &'h dyn Host {
         self.host
+    }
+
+    /// Whether somebody has asked to end. Whoever is told so leaves out what it would have done next: from
+    /// then on the answer counts as cut short.
+    pub fn stopped(&self) -> bool {
+        let stopped = self.host.stopped();
+        if stopped {
+            self.cut_short.store(true, Ordering::Relaxed);
+        }
+        stopped
+    }
+
+    /// Whether the answer lacks something because somebody asked to end.
+    pub fn cut_short(&self) -> bool {
+        self.cut_short.load(Ordering::Relaxed)
     }
 
     /// Whether there is a file at `path`.
@@ -145,7 +218,7 @@ impl<'h> Files<'h> {
     }
 
     /// Keeps a warning about a file, which belongs to the answer.
-    pub(crate) fn warn(&self, text: String) {
+    pub fn warn(&self, text: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 
@@ -155,7 +228,7 @@ impl<'h> Files<'h> {
     }
 }
 
-/// Files in memory, by name: what a page or a test lends.
+/// Context in memory, by name: what a page or a test lends.
 impl Host for BTreeMap<PathBuf, Vec<u8>> {
     fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.get(path).ok_or(ReadError::Missing)?;
@@ -167,5 +240,18 @@ impl Host for BTreeMap<PathBuf, Vec<u8>> {
 
     fn exists(&self, path: &Path) -> bool {
         self.contains_key(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_are_foretold_and_seconds_are_not() {
+        assert_eq!(foretold(59_000, 1_000, "a"), None);
+        let text = foretold(600_000, 1_000, "1000 replicas").unwrap();
+        assert!(text.starts_with("this takes about 10 min: 1000 replicas"), "{text}");
+        assert!(foretold(u128::MAX, 0, "a").unwrap().contains("days"));
     }
 }

@@ -22,9 +22,13 @@ pub mod noise;
 pub mod places;
 pub mod plan;
 pub mod profiles;
+pub mod replay;
 pub mod scenario;
+pub mod search;
 pub mod sheet;
 pub mod sweep;
+pub mod warnings;
 
 pub use diagnostic::Diagnostic;
-pub use host::{Files, Host, ReadError};
+pub use host::{Context, Host, ReadError, Work};
+pub use warnings::Warnings;

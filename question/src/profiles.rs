@@ -4,13 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use calibrate::statistics::Verdict;
-use calibrate::{Profile, predict};
 use pipeline::{Placement, Shape};
+use profile::{Profile, Verdict, predict};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 
@@ -18,19 +17,19 @@ use crate::scenario::{Scenario, Setting};
 const MAX_PROFILE: u64 = 64 << 20;
 
 /// The profile in that file, which is read once however many questions name it.
-pub fn read(files: &Files<'_>, path: &Path) -> Result<Arc<Profile>, Diagnostic> {
-    files.profile(path, || {
-        let profile = parse(files, path)?;
+pub fn read(context: &Context<'_>, path: &Path) -> Result<Arc<Profile>, Diagnostic> {
+    context.profile(path, || {
+        let profile = parse(context, path)?;
         if let Some(text) = doubts(&profile) {
-            files.warn(format!("profile {}: {text}", echo::path(path)));
+            context.warn(format!("profile {}: {text}", echo::path(path)));
         }
         Ok(profile)
     })
 }
 
 /// Reads the profile in that file.
-pub fn parse(files: &Files<'_>, path: &Path) -> Result<Profile, Diagnostic> {
-    let text = files.read_toml(path, MAX_PROFILE)?;
+pub fn parse(context: &Context<'_>, path: &Path) -> Result<Profile, Diagnostic> {
+    let text = context.read_toml(path, MAX_PROFILE)?;
     Profile::parse(&text).map_err(|error| {
         Diagnostic::at(path, &text, error.place, error.message).with_help(error.cure)
     })
@@ -65,20 +64,20 @@ fn doubts(profile: &Profile) -> Option<String> {
 }
 
 /// The profile that `keys` name, if they name one.
-pub fn of(files: &Files<'_>, keys: &Keys) -> Result<Option<Arc<Profile>>, Diagnostic> {
-    keys.profile.as_deref().map(|path| read(files, path)).transpose()
+pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Arc<Profile>>, Diagnostic> {
+    keys.profile.as_deref().map(|path| read(context, path)).transpose()
 }
 
 /// `setting` with what its profile says of a pipeline of `shape`; `None` if it names none.
 pub fn fill(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     (shape, placement): (Shape, Placement),
 ) -> Result<Option<Setting>, Diagnostic> {
     let keys = &setting.keys;
     let fail = |key, message: String| scenario.error(setting, Some(key), message);
-    let Some(profile) = of(files, keys)? else {
+    let Some(profile) = of(context, keys)? else {
         let message = "layers are for a profile: name one with --profile, or give the times";
         return match keys.layers {
             Some(_) => Err(fail("layers", message.to_owned())),
@@ -107,7 +106,7 @@ pub fn fill(
     }
     if keys.hardware.given().next().is_some() {
         keys.hardware.message.get_or_insert(predicted.message);
-        let optimizer = calibrate::optimizer(&profile, layers, shape, placement);
+        let optimizer = profile::optimizer(&profile, layers, shape, placement);
         let optimizer = optimizer.map_err(|error| fail("layers", format!("layers: {error}")))?;
         keys.hardware.optimizer.get_or_insert(optimizer);
     }

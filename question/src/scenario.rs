@@ -13,9 +13,10 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer};
 
+use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::hardware::keys::HardwareKeys;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::kinds::{self, Kind};
 use crate::places::Places;
@@ -118,9 +119,32 @@ impl Scenario {
         }
     }
 
+    /// The scenario in `file`, or none, with `flags` over what it says.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood, or B and W are given both together and apart.
+    pub fn asked(
+        context: &Context<'_>,
+        file: Option<&Path>,
+        flags: &Keys,
+    ) -> Result<Self, Diagnostic> {
+        let mut scenario = match file {
+            Some(file) => Self::read(context, file)?,
+            None => Self::none(),
+        };
+        for setting in &mut scenario.settings {
+            setting.overrule(flags.clone());
+        }
+        let mut settings = std::mem::take(&mut scenario.settings);
+        let resolve = |setting| case::resolve_backward(context, &scenario, setting);
+        settings.iter_mut().try_for_each(resolve)?;
+        scenario.settings = settings;
+        Ok(scenario)
+    }
+
     /// Reads a scenario file.
-    pub fn read(files: &Files<'_>, file: &Path) -> Result<Self, Diagnostic> {
-        Self::parse(file, files.read_toml(file, MAX_SCENARIO)?)
+    pub fn read(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
+        Self::parse(file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
     /// Reads `text`, calling it `file` in errors.
@@ -139,10 +163,10 @@ impl Scenario {
 
     /// Reads a scenario file that may have a table `[sweep]` of axes.
     pub fn read_sweep(
-        files: &Files<'_>,
+        context: &Context<'_>,
         file: &Path,
     ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
-        Self::parse_sweep(file, files.read_toml(file, MAX_SCENARIO)?)
+        Self::parse_sweep(file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
     fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {

@@ -1,5 +1,7 @@
 //! Tables and text for people, before anybody lines the columns up.
 
+use std::fmt;
+
 /// Tables and text, one after the other. A terminal lines the columns up, a page makes a table of each.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Sheet {
@@ -42,15 +44,36 @@ impl Sheet {
 
     /// This sheet with `text` below.
     #[must_use]
-    pub fn and_text(mut self, text: impl Into<String>) -> Self {
-        self.blocks.push(Block::Text(text.into()));
+    pub fn and_text(mut self, text: &str) -> Self {
+        self.push_text(text);
         self
     }
 
-    /// This sheet with `other` below.
+    /// This sheet with an empty line above.
     #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
+    pub fn under_a_gap(self) -> Self {
+        let mut all = Self::default().and_text("\n");
+        all.push(self);
+        all
+    }
+
+    /// Adds `text` below.
+    pub fn push_text(&mut self, text: &str) {
+        match self.blocks.last_mut() {
+            Some(Block::Text(last)) => last.push_str(text),
+            _ => self.blocks.push(Block::Text(text.to_owned())),
+        }
+    }
+
+    /// Adds `other` below.
+    pub fn push(&mut self, other: Self) {
         self.blocks.extend(other.blocks);
-        self
+    }
+}
+
+impl fmt::Write for Sheet {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push_text(text);
+        Ok(())
     }
 }

@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use calibrate::Profile;
-use calibrate::profile::{
-    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Quantity,
-};
 use executor::Model;
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -14,6 +10,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use pipeline::{Bytes, Footprint};
+use profile::{
+    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile, Quantity,
+};
 
 use super::files::{of_folder, root};
 use super::parsers::Parser;

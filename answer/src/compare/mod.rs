@@ -10,10 +10,10 @@ mod waits;
 use executor::Step;
 use pipeline::{Metrics, Nanos, Timeline};
 
-use papers::accuracy;
-use question::Diagnostic;
 use crate::timelines::Recorded;
+use papers::accuracy;
 use passes::Passes;
+use question::Diagnostic;
 use split::{Part, Share, Side};
 use waits::Wait;
 

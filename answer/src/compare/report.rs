@@ -3,41 +3,38 @@
 use std::fmt::Write;
 
 use pipeline::{Metrics, Nanos, Value};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::passes::{Passes, Spread};
 use super::split::Share;
 use super::waits::Wait;
 use super::{Comparison, seconds};
+use crate::timelines::Recorded;
 use papers::accuracy;
 use question::format;
-use crate::timelines::Recorded;
+use question::sheet::Sheet;
 
 /// More rows than this are left out of a table for people, with a word about it.
 const ROWS: usize = 64;
 
-/// All tables.
-pub fn text(comparison: &Comparison<'_>) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "predicted: {}", source(comparison.predicted));
-    let _ = writeln!(text, "measured:  {}\n", source(comparison.measured));
-    text += &summary(comparison);
-    text.push('\n');
-    text += &split(comparison);
-    text.push('\n');
-    text += &passes(&comparison.passes);
-    text.push('\n');
-    text += &stages(comparison);
+/// The comparison for people: the difference by part, by pass and by stage.
+#[must_use]
+pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
+    let mut sheet = Sheet::default();
+    // Writing to a sheet cannot fail.
+    let _ = writeln!(sheet, "predicted: {}", source(comparison.predicted));
+    let _ = writeln!(sheet, "measured:  {}\n", source(comparison.measured));
+    sheet.push(summary(comparison));
+    sheet.push(split(comparison).under_a_gap());
+    sheet.push(passes(&comparison.passes).under_a_gap());
+    sheet.push(stages(comparison).under_a_gap());
     if !comparison.waits.is_empty() {
-        text.push('\n');
-        text += &waits(&comparison.waits);
+        sheet.push(waits(&comparison.waits).under_a_gap());
     }
     if comparison.steps.len() > 1 {
-        text.push('\n');
-        text += &steps(comparison);
+        sheet.push(steps(comparison).under_a_gap());
     }
-    text
+    sheet
 }
 
 fn source(one: &Recorded) -> String {
@@ -46,7 +43,7 @@ fn source(one: &Recorded) -> String {
     format!("{}, {} on {}, {steps} step{s}", one.name, one.source.name(), one.device)
 }
 
-fn summary(comparison: &Comparison<'_>) -> String {
+fn summary(comparison: &Comparison<'_>) -> Sheet {
     let [predicted, measured] = &comparison.metrics;
     let ends = comparison.chosen_steps().map(|step| step.ends.iter().copied().max());
     let [first, second] = ends.map(Option::unwrap_or_default);
@@ -69,14 +66,14 @@ fn summary(comparison: &Comparison<'_>) -> String {
             [predicted.bubble_rate_makespan(), measured.bubble_rate_makespan()],
         ),
     ];
-    format::table(&["", "predicted", "measured", "difference", "error"], rows)
+    Sheet::table(&["", "predicted", "measured", "difference", "error"], rows)
 }
 
 fn row(what: &str, cells: [String; 3], last: String) -> Vec<String> {
     [what.to_owned()].into_iter().chain(cells).chain([last]).collect()
 }
 
-fn split(comparison: &Comparison<'_>) -> String {
+fn split(comparison: &Comparison<'_>) -> Sheet {
     let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
     let rows = parts.chain([("all", &comparison.total)]).map(|(name, share)| {
         vec![
@@ -87,10 +84,10 @@ fn split(comparison: &Comparison<'_>) -> String {
             points(share.bubble_rate),
         ]
     });
-    format::table(&["the difference by", "span", "makespan", "idle, all stages", "bubble"], rows)
+    Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "bubble"], rows)
 }
 
-fn passes(all: &[Passes]) -> String {
+fn passes(all: &[Passes]) -> Sheet {
     let spread = |one: Spread| format!("{}..{}", format::time(one.p5), format::time(one.p95));
     let row = |one: &Passes| {
         let medians = [one.predicted.median, one.measured.median];
@@ -116,14 +113,14 @@ fn passes(all: &[Passes]) -> String {
         "measured P5..P95",
         "error",
     ];
-    let mut text = format::table(&header, all.iter().take(ROWS).map(row));
+    let mut sheet = Sheet::table(&header, all.iter().take(ROWS).map(row));
     if let Some(more) = all.len().checked_sub(ROWS + 1) {
-        let _ = writeln!(text, "and {} more: see --json", more + 1);
+        let _ = writeln!(sheet, "and {} more: see --json", more + 1);
     }
-    text
+    sheet
 }
 
-fn stages(comparison: &Comparison<'_>) -> String {
+fn stages(comparison: &Comparison<'_>) -> Sheet {
     let [predicted, measured] = &comparison.metrics;
     let pairs = predicted.stages.iter().zip(&measured.stages).enumerate();
     let rows = pairs.take(ROWS).map(|(stage, (one, other))| {
@@ -144,10 +141,10 @@ fn stages(comparison: &Comparison<'_>) -> String {
     let header = ["stage", "busy, predicted", "measured", "difference"];
     let header: Vec<&str> =
         header.into_iter().chain(["idle, predicted", "measured", "difference"]).collect();
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }
 
-fn waits(all: &[Wait]) -> String {
+fn waits(all: &[Wait]) -> Sheet {
     let rows = all.iter().map(|wait| {
         vec![
             wait.slot.to_string(),
@@ -159,10 +156,10 @@ fn waits(all: &[Wait]) -> String {
         ]
     });
     let header = ["waits that differ", "stage", "last need", "predicted", "measured", "difference"];
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }
 
-fn steps(comparison: &Comparison<'_>) -> String {
+fn steps(comparison: &Comparison<'_>) -> Sheet {
     let rows = comparison.steps.iter().enumerate().take(ROWS).map(|(step, metrics)| {
         let chosen = if step == comparison.chosen[1] { "compared" } else { "" };
         vec![
@@ -173,7 +170,7 @@ fn steps(comparison: &Comparison<'_>) -> String {
             chosen.to_owned(),
         ]
     });
-    format::table(&["measured step", "makespan", "span", "bubble", "median"], rows)
+    Sheet::table(&["measured step", "makespan", "span", "bubble", "median"], rows)
 }
 
 /// The pass that makes `value`, in words.
@@ -196,7 +193,7 @@ fn points(difference: f64) -> String {
 
 /// The comparison, with the keys that machines rely on.
 #[derive(Serialize)]
-pub struct Json<'a> {
+struct Json<'a> {
     schedule: &'a str,
     predicted: Sum,
     measured: Sum,
@@ -278,6 +275,12 @@ struct JsonWait {
     last_need: Option<String>,
     predicted_ns: u64,
     measured_ns: u64,
+}
+
+impl Serialize for Comparison<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Json::from(self).serialize(serializer)
+    }
 }
 
 impl<'a> From<&'a Comparison<'a>> for Json<'a> {

@@ -11,22 +11,26 @@ use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
 use super::Explanation;
 use super::levers::{Lever, Levers};
 use question::format;
+use question::sheet::Sheet;
 
 /// Stages that get a line of their own.
 const MOST_STAGES: usize = 32;
 /// Levers that save, and levers that cost, in the table.
 const MOST_LEVERS: [usize; 2] = [8, 3];
 
-/// Tables of `why`, the explanation of `title`.
-pub fn text(title: &str, why: &Explanation) -> String {
-    let mut text = format!("why {title} waits\n{}", causes(&why.causes));
-    let _ = writeln!(text, "\n{}", path(&why.summary));
-    let _ = write!(text, "\n{}", levers(&why.levers));
-    text
+/// `why`, the explanation of `title`, for people: idle time by cause, the critical path and the levers.
+#[must_use]
+pub fn sheet(title: &str, why: &Explanation) -> Sheet {
+    let mut sheet = Sheet::default().and_text(&format!("why {title} waits\n"));
+    sheet.push(causes(&why.causes));
+    // Writing to a sheet cannot fail.
+    let _ = writeln!(sheet, "\n{}", path(&why.summary));
+    sheet.push(levers(&why.levers).under_a_gap());
+    sheet
 }
 
 /// Where the time of each stage goes.
-fn causes(causes: &Causes) -> String {
+fn causes(causes: &Causes) -> Sheet {
     let shown = seen(&causes.idle);
     let steps = causes.optimizer > Nanos(0);
     let optimizer = steps.then(|| format::time(causes.optimizer));
@@ -56,7 +60,7 @@ fn causes(causes: &Causes) -> String {
     let head = ["of the step".to_owned(), share(whole(busy))].into_iter();
     let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
     rows.push(head.chain(parts).collect());
-    format::table(&header, rows)
+    Sheet::table(&header, rows)
 }
 
 /// The causes that any stage's idle time is owed to, and structure.
@@ -91,7 +95,7 @@ fn path(summary: &Summary) -> String {
 }
 
 /// What would change the step most.
-fn levers(levers: &Levers) -> String {
+fn levers(levers: &Levers) -> Sheet {
     let row = |lever: &Lever| {
         let order = if lever.rebuilt { "rebuilt" } else { "kept" };
         let change = format::percent(ratio(lever.change, levers.base));
@@ -104,14 +108,14 @@ fn levers(levers: &Levers) -> String {
     let costing = all.iter().rev().filter(|lever| lever.change > 0).take(MOST_LEVERS[1]);
     let costing: Vec<&Lever> = costing.collect();
     let rows: Vec<Vec<String>> = saving.chain(costing.into_iter().rev()).map(row).collect();
-    let mut text = match rows.is_empty() {
-        true => "no lever tried changes the step\n".to_owned(),
-        false => format::table(&["lever", "step", "change", "of the step", "order"], rows),
+    let mut sheet = match rows.is_empty() {
+        true => Sheet::default().and_text("no lever tried changes the step\n"),
+        false => Sheet::table(&["lever", "step", "change", "of the step", "order"], rows),
     };
     for note in &levers.notes {
-        let _ = writeln!(text, "({note})");
+        let _ = writeln!(sheet, "({note})");
     }
-    text
+    sheet
 }
 
 /// A time that may be negative.

@@ -9,11 +9,12 @@ use plan::{
 };
 use serde::Serialize;
 
-use super::question::{Framework, Paid, Question};
-use super::validate::error_bar::ErrorBar;
-use question::Diagnostic;
+use papers::measured::ErrorBar;
+use question::host::foretell;
+use question::plan::{Framework, Paid, Question};
+use question::{Context, Diagnostic};
+
 use crate::front::{Candidate, standings};
-use crate::{interrupt, progress};
 
 /// The most devices of a cluster that is proposed.
 const LARGEST: u64 = 1 << 16;
@@ -105,16 +106,17 @@ fn machines<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Vec<&'a Mach
     machines
 }
 
-impl Question {
-    /// The ground of the set-ups on `cluster`.
-    pub fn ground<'a>(&'a self, cluster: &'a Cluster) -> Ground<'a> {
-        Ground { model: &self.model, recipe: &self.recipe, cluster }
-    }
+/// A question that is being answered.
+pub(super) struct Planner<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) question: &'a Question,
+}
 
+impl Planner<'_> {
     /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
     fn price(&self, machine: &Machine) -> (f64, f64) {
         let price = &machine.price;
-        match self.paid {
+        match self.question.paid {
             Paid::OnDemand => (price.on_demand, 0.0),
             Paid::Reserved => (price.reserved.unwrap_or(price.on_demand), 0.0),
             Paid::Spot => price.spot.unwrap_or((price.on_demand, 0.0)),
@@ -125,27 +127,27 @@ impl Question {
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub fn answer(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
-        let setups = self.clusters.iter().map(|cluster| {
-            self.setups(cluster).ok_or_else(|| {
+    pub(super) fn answer(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+        let setups = self.question.clusters.iter().map(|cluster| {
+            self.question.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
                 Diagnostic::new(message).with_help("name fewer values in [search]")
             })
         });
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
-        progress::foretell(all as u128, 5_000, &format!("{all} set-ups"));
-        let bar = progress::bar(all, "set-ups");
+        foretell(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
+        let bar = self.context.host().begin(all as u64, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
-        for (cluster, setups) in self.clusters.iter().zip(&setups) {
-            let ground = self.ground(cluster);
+        for (cluster, setups) in self.question.clusters.iter().zip(&setups) {
+            let ground = ground(self.question, cluster);
             let done = |count| bar.inc(count);
-            let watch = Watch { done: &done, stop: &interrupt::asked, orders };
-            let (found, best) = plan::run_with(&ground, setups, self.plans, watch);
+            let stop = || self.context.stopped();
+            let watch = Watch { done: &done, stop: &stop, orders };
+            let (found, best) = plan::run_with(&ground, setups, self.question.plans, watch);
             searched.push(Searched { setups: setups.len(), found });
             finalists.push(best);
         }
-        bar.finish_and_clear();
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
@@ -155,7 +157,7 @@ impl Question {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        if !interrupt::cut_short() {
+        if !self.context.cut_short() {
             self.check_deadline(&plans)?;
         }
         Ok(Answer { searched, plans, bars })
@@ -168,16 +170,16 @@ impl Question {
         searched: &mut [Searched],
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Diagnostic> {
-        let steps: u64 = finalists.iter().flatten().map(|one| plan::drawn(one, &self.unrest)).sum();
-        let bar = progress::bar(usize::try_from(steps).unwrap_or(usize::MAX), "steps under noise");
+        let steps: u64 = finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
+        let bar = self.context.host().begin(steps, "steps under noise");
         let mut plans = Vec::new();
         for (at, finalists) in finalists.into_iter().enumerate() {
             for finalist in finalists {
                 let percentiles = percentiles_with(
                     &finalist,
-                    &self.unrest,
+                    &self.question.unrest,
                     &|more| bar.inc(more),
-                    &interrupt::asked,
+                    &|| self.context.stopped(),
                 );
                 let percentiles =
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
@@ -189,13 +191,12 @@ impl Question {
                 }
             }
         }
-        bar.finish_and_clear();
         Ok(plans)
     }
 
     /// The error bar of each kind among `finalists`, which stand by cluster.
     fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Diagnostic> {
-        let clusters = self.clusters.iter().zip(finalists);
+        let clusters = self.question.clusters.iter().zip(finalists);
         let steps = clusters.flat_map(|(cluster, found)| {
             found.iter().map(move |finalist| (cluster, self.kind(cluster, finalist)))
         });
@@ -204,7 +205,7 @@ impl Question {
 
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
-        Kind::of(&self.ground(cluster), &finalist.costed().setup)
+        Kind::of(&ground(self.question, cluster), &finalist.costed().setup)
     }
 
     /// All that is asked of one set-up.
@@ -215,16 +216,16 @@ impl Question {
         percentiles: Option<[Nanos; 2]>,
         bars: &[ErrorBar],
     ) -> Plan {
-        let cluster = &self.clusters[at];
+        let cluster = &self.question.clusters[at];
         let step = seconds(finalist.step);
-        let tokens = number(self.recipe.batch) * number(self.model.sequence);
+        let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
         let peak: f64 =
             cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
         let used = |flops: f64| flops * tokens / (step * peak);
         let failures = self.failures(cluster);
         // What the budget takes: the median step, and what failures leave.
         let goodput = failures.goodput();
-        let steps = (self.tokens / tokens).ceil();
+        let steps = (self.question.tokens / tokens).ceil();
         let median = percentiles.map_or(finalist.step, |[median, _]| median);
         let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
@@ -235,8 +236,8 @@ impl Question {
             cluster: at,
             percentiles,
             tokens_per_second: tokens / step,
-            mfu: used(self.model.model_flops()),
-            hfu: used(self.model.hardware_flops(finalist.costed().setup.recompute)),
+            mfu: used(self.question.model.model_flops()),
+            hfu: used(self.question.model.hardware_flops(finalist.costed().setup.recompute)),
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,
@@ -252,7 +253,7 @@ impl Question {
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
     /// weights and optimizer.
     fn failures(&self, cluster: &Cluster) -> Failures {
-        let state = number(self.model.parameters()) * (2.0 + number(self.recipe.optimizer_bytes));
+        let state = number(self.question.model.parameters()) * (2.0 + number(self.question.recipe.optimizer_bytes));
         let share = state / number(cluster.devices());
         let slowest = |of: fn(&Machine) -> f64| {
             cluster.parts.iter().map(|(kind, _)| of(kind)).fold(f64::MAX, f64::min)
@@ -275,7 +276,7 @@ impl Question {
 
     /// Why there is no plan.
     fn no_plan(&self, searched: &[Searched]) -> Diagnostic {
-        match interrupt::cut_short() {
+        match self.context.cut_short() {
             true => Diagnostic::new("interrupted before any plan was found".to_owned()),
             false => self.fits_nowhere(searched),
         }
@@ -289,7 +290,7 @@ impl Question {
             .min_by_key(|(_, lacks)| lacks.needs.0 - lacks.has.0);
         let reasons = reasons(searched);
         let Some((setup, lacks)) = nearest else {
-            let all = match (reasons.is_empty(), self.framework) {
+            let all = match (reasons.is_empty(), self.question.framework) {
                 (false, _) => reasons,
                 (true, Framework::Any) => {
                     "no product of tensor, pipeline and context divides the devices".to_owned()
@@ -316,7 +317,7 @@ impl Question {
             Some(cluster) => {
                 let (devices, name) = (cluster.devices(), cluster.name());
                 let is_smaller = |one: &Cluster| one.devices() >= devices && one.name() == name;
-                let others = match self.clusters.iter().any(is_smaller) {
+                let others = match self.question.clusters.iter().any(is_smaller) {
                     true => format!("; what became of the set-ups on more devices: {reasons}"),
                     false => String::new(),
                 };
@@ -335,7 +336,7 @@ impl Question {
 
     /// The fewest devices, doubled from one, of any of the machines on which this question has a plan.
     fn smallest(&self) -> Option<Cluster> {
-        let machines = machines(&self.clusters);
+        let machines = machines(&self.question.clusters);
         let orders = Orders::default();
         let doubled = std::iter::successors(Some(1), |devices| Some(2 * devices));
         doubled
@@ -347,18 +348,19 @@ impl Question {
 
     /// Whether some set-up runs on `cluster`.
     fn holds(&self, cluster: &Cluster, orders: &Orders) -> bool {
-        let Some(setups) = self.setups(cluster) else { return false };
-        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
-        let ground = self.ground(cluster);
+        let Some(setups) = self.question.setups(cluster) else { return false };
+        let stop = || self.context.stopped();
+        let watch = Watch { done: &|_| {}, stop: &stop, orders };
+        let ground = ground(self.question, cluster);
         let (_, best) = plan::run_with(&ground, &setups, 1, watch);
         !best.is_empty()
     }
 
     fn check_deadline(&self, plans: &[Plan]) -> Result<(), Diagnostic> {
-        let Some(deadline) = self.deadline_days else { return Ok(()) };
+        let Some(deadline) = self.question.deadline_days else { return Ok(()) };
         let fastest = plans.iter().min_by(|a, b| a.days.total_cmp(&b.days));
         let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
-        let cluster = &self.clusters[fastest.cluster];
+        let cluster = &self.question.clusters[fastest.cluster];
         let message = format!(
             "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
              dollars",
@@ -369,31 +371,39 @@ impl Question {
         );
         Err(Diagnostic::new(message).with_help("give more devices, or a later deadline-days"))
     }
+}
 
-    /// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
-    /// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
-    /// of another kind are off by something else, so that nothing is known of the difference.
-    pub fn winner<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
-        let cheapest = self.cheapest(plans)?;
-        let alike = |plan: &&Plan| {
-            let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
-            let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
-            is_comparable && apart.abs() <= told_apart(cheapest)
-        };
-        // Of those that leave as much, the faster.
-        let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
-        plans.iter().filter(|plan| self.is_in_time(plan)).filter(alike).max_by_key(room)
-    }
+/// The model, recipe and machines that the set-ups of `question` on `cluster` share.
+#[must_use]
+pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Ground<'a> {
+    Ground { model: &question.model, recipe: &question.recipe, cluster }
+}
 
-    /// The cheapest plan of those that meet the deadline.
-    pub fn cheapest<'a>(&self, plans: &'a [Plan]) -> Option<&'a Plan> {
-        let in_time = plans.iter().filter(|plan| self.is_in_time(plan));
-        in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
-    }
+/// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
+/// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
+/// of another kind are off by something else, so that nothing is known of the difference.
+#[must_use]
+pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
+    let cheapest = cheapest(question, plans)?;
+    let alike = |plan: &&Plan| {
+        let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+        let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
+        is_comparable && apart.abs() <= told_apart(cheapest)
+    };
+    // Of those that leave as much, the faster.
+    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
+    plans.iter().filter(|plan| is_in_time(question, plan)).filter(alike).max_by_key(room)
+}
 
-    fn is_in_time(&self, plan: &Plan) -> bool {
-        self.deadline_days.is_none_or(|days| plan.days <= days)
-    }
+/// The cheapest plan of those that meet the deadline.
+#[must_use]
+pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
+    let in_time = plans.iter().filter(|plan| is_in_time(question, plan));
+    in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+}
+
+fn is_in_time(question: &Question, plan: &Plan) -> bool {
+    question.deadline_days.is_none_or(|days| plan.days <= days)
 }
 
 /// By how much two steps must differ to be told apart where nothing was measured of their kind: an

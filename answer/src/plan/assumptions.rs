@@ -5,7 +5,7 @@ use pipeline::{Choice, Family};
 use plan::{Boundary, Machine, Setup, Zero};
 
 use super::answer::{Answer, Plan};
-use super::question::Question;
+use question::plan::Question;
 
 /// A thing left out: whether it applies to a plan, and the line.
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);

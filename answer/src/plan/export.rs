@@ -8,7 +8,7 @@ use plan::{Boundary, Loss, Recompute, Transformer, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
-use super::question::Question;
+use question::plan::Question;
 use super::torch::TorchOrder;
 
 /// The order of the plan, beside the configuration of torchtitan that names it.

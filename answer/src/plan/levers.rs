@@ -3,9 +3,9 @@
 use pipeline::{Bytes, Nanos};
 use plan::{Machine, Orders, Watch};
 
-use super::answer::{Plan, seconds};
-use super::question::Question;
-use crate::{interrupt, progress};
+use super::answer::{Plan, ground, seconds};
+use question::Context;
+use question::plan::Question;
 
 /// A change of the winner's ground, and what it would be worth.
 pub struct Lever {
@@ -17,42 +17,49 @@ pub struct Lever {
     pub saved: f64,
 }
 
-/// What is done to each machine.
+/// A change of every machine of the cluster.
 type Change = fn(&mut Machine);
 
-/// What the next best changes would be worth to `plan`: each searched anew, until a Ctrl-C.
-pub fn levers(question: &Question, plan: &Plan, orders: &Orders) -> Vec<Lever> {
+/// The changes that are tried, each under its name.
+const LEVERS: [(&str, Change); 6] = [
+    ("network between nodes twice as fast", |machine| machine.network *= 2.0),
+    ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
+    ("half as much memory again", |machine| {
+        machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
+    }),
+    ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
+    ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
+    ("large matrix products 10 % faster", |machine| {
+        machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
+    }),
+];
+
+/// Searches the best set-up anew under each of [`LEVERS`], and says what it would be worth to `plan`; the
+/// one that saves most comes first. Somebody who asks to end gets those tried by then.
+pub(super) fn levers(
+    context: &Context<'_>,
+    question: &Question,
+    plan: &Plan,
+    orders: &Orders,
+) -> Vec<Lever> {
     let cluster = &question.clusters[plan.cluster];
-    let changes: [(&'static str, Change); 6] = [
-        ("network between nodes twice as fast", |machine| machine.network *= 2.0),
-        ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
-        ("half as much memory again", |machine| {
-            machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
-        }),
-        ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
-        ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
-        ("large matrix products 10 % faster", |machine| {
-            machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
-        }),
-    ];
     let mut levers = Vec::new();
-    let bar = progress::bar(changes.len(), "levers");
-    for (name, change) in changes {
+    let work = context.host().begin(LEVERS.len() as u64, "levers");
+    for (name, change) in LEVERS {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
         let Some(setups) = question.setups(&changed) else { continue };
-        let ground = question.ground(&changed);
-        let watch = Watch { done: &|_| {}, stop: &interrupt::asked, orders };
-        let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);
-        if interrupt::asked() {
+        let stop = || context.stopped();
+        let watch = Watch { done: &|_| {}, stop: &stop, orders };
+        let (_, mut best) = plan::run_with(&ground(question, &changed), &setups, 1, watch);
+        if context.stopped() {
             break;
         }
-        bar.inc(1);
+        work.inc(1);
         let Some(best) = best.pop() else { continue };
         let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
         levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
     }
-    bar.finish_and_clear();
     levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
     levers
 }

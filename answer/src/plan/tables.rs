@@ -4,9 +4,9 @@ use pipeline::{Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Plan, seconds, told_apart};
+use super::answer::{Answer, Plan, cheapest, seconds, told_apart};
 use super::levers::Lever;
-use super::question::{Framework, Question};
+use question::plan::{Framework, Question};
 use question::Diagnostic;
 use question::format;
 
@@ -319,7 +319,7 @@ pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2]
 
 /// Why the plan to take is not the cheapest, if it is not.
 pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
-    let cheapest = question.cheapest(plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
+    let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
     let own = &cheapest.finalist.costed().setup;
     let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
     Some(format!(

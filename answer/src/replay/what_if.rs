@@ -3,53 +3,38 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use clap::ValueEnum;
 use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Schedule, Shape};
 use rayon::prelude::*;
 use serde::Serialize;
 use traces::{Medians, Operation, Run, Times};
 
-use super::super::note;
-use super::Questions;
-use question::Diagnostic;
-use crate::interrupt;
-use question::case;
-use question::case::Rule;
-use question::scenario::Scenario;
-
-/// A change of the run.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum WhatIf {
-    /// Every pass takes the median of its kind and chunk over ranks, microbatches and steps.
-    NoStragglers,
-    /// Every pass takes the mean of those medians over the stages.
-    Balanced,
-    /// Transfers between stages take no time.
-    FreeLinks,
-}
+use question::case::{self, Rule};
+use question::replay::{Keys, WhatIf};
+use question::scenario::{Scenario, Setting};
+use question::{Context, Diagnostic};
 
 /// What a change comes to.
 #[derive(Serialize)]
-pub(super) struct Answer {
+pub struct Change {
     /// Name of the change, or of the schedule.
-    pub(super) name: String,
+    pub name: String,
     /// Mean over the steps.
-    pub(super) step_ns: u64,
+    pub step_ns: u64,
     /// Against the prediction of the run as it was.
-    pub(super) saved_ns: i64,
+    pub saved_ns: i64,
 }
 
 /// Who costs most among its like.
 #[derive(Serialize)]
-pub(super) struct Straggler {
+pub struct Straggler {
     /// The data-parallel rank; null for the stage of all of them.
     dp_rank: Option<u32>,
     /// The stage; null for all stages of the rank.
     stage: Option<u16>,
     /// The mean step if it were like the others.
-    pub(super) step_ns: u64,
+    pub step_ns: u64,
     /// Against the prediction of the run as it was.
-    pub(super) saved_ns: i64,
+    pub saved_ns: i64,
 }
 
 impl fmt::Display for Straggler {
@@ -62,44 +47,47 @@ impl fmt::Display for Straggler {
 }
 
 /// The questions, checked.
-pub(super) struct Asked<'a> {
-    questions: &'a Questions,
+pub struct Asked<'a> {
+    context: &'a Context<'a>,
+    keys: &'a Keys,
     rules: Vec<Rule>,
 }
 
 impl<'a> Asked<'a> {
     /// Finds the schedules before any long work.
-    pub(super) fn new(questions: &'a Questions) -> Result<Self, Diagnostic> {
-        if let Some(share) = questions.backward_split
+    pub fn new(context: &'a Context<'a>, keys: &'a Keys) -> Result<Self, Diagnostic> {
+        if let Some(share) = keys.backward_split
             && !(0.0..=1.0).contains(&share)
         {
             let message = format!("--backward-split is {share}: it must be from 0 to 1");
             return Err(Diagnostic::new(message));
         }
-        if questions.hidden == Some(0) {
+        if keys.hidden == Some(0) {
             return Err(Diagnostic::new("--hidden is 0: it must be at least 1"));
         }
-        if questions.schedule.is_empty() {
-            note_unused(questions);
+        if keys.schedule.is_empty() {
+            note_unused(context, keys);
         }
-        let rules = questions.schedule.iter().map(|name| Rule::named(name));
-        Ok(Self { questions, rules: rules.collect::<Result<_, _>>()? })
+        let rules = keys.schedule.iter().map(|name| Rule::named(context, name));
+        Ok(Self { context, keys, rules: rules.collect::<Result<_, _>>()? })
     }
 
-    /// The answers, in the order of the questions.
-    pub(super) fn answer(&self, run: &Run, times: &Times) -> Result<Vec<Answer>, Diagnostic> {
-        if self.questions.what_if.is_empty() && self.rules.is_empty() {
+    /// The answers, in the order of the keys.
+    pub fn answer(&self, run: &Run, times: &Times) -> Result<Vec<Change>, Diagnostic> {
+        if self.keys.what_if.is_empty() && self.rules.is_empty() {
             return Ok(Vec::new());
         }
-        interrupt::listen();
         let medians = Medians::of(run);
         let was = step(run, times);
-        let changes = self.questions.what_if.iter().take_while(|_| !interrupt::asked());
+        let changes = self.keys.what_if.iter().take_while(|_| !self.context.stopped());
         let changes = changes.map(|change| {
-            let name = change.to_possible_value().map_or(String::new(), |it| it.get_name().into());
-            Answer::new(name, was, step(run, &changed(run, times, &medians, *change)))
+            Change::new(
+                change.name().to_owned(),
+                was,
+                step(run, &changed(run, times, &medians, *change)),
+            )
         });
-        let mut answers: Vec<Answer> = changes.collect();
+        let mut answers: Vec<Change> = changes.collect();
         if !self.rules.is_empty() {
             answers.extend(self.schedules(run, times, &medians)?);
         }
@@ -108,7 +96,12 @@ impl<'a> Asked<'a> {
 
     /// Other schedules: the step without stragglers, in which the pipeline of the run, timed with
     /// medians and transfers that nobody waits for, is replaced by another one timed so.
-    fn schedules(&self, run: &Run, times: &Times, medians: &Medians) -> Result<Vec<Answer>, Diagnostic> {
+    fn schedules(
+        &self,
+        run: &Run,
+        times: &Times,
+        medians: &Medians,
+    ) -> Result<Vec<Change>, Diagnostic> {
         let was = step(run, times);
         let level = step(run, &changed(run, times, medians, WhatIf::NoStragglers));
         let fault = |fault: pipeline::Fault| Diagnostic::new(fault.to_string());
@@ -123,19 +116,19 @@ impl<'a> Asked<'a> {
         let replaced = makespan(&own, &costs)?;
         let answer = |rule: &Rule| {
             let (scenario, setting) = self.setting(&own, &costs);
-            let case = case::case(&scenario, &setting, rule)?;
+            let case = case::case(self.context, &scenario, &setting, rule)?;
             case::ignored(&setting, rule)
                 .iter()
-                .for_each(|text| note(&format!("{}: {text}", rule.name())));
+                .for_each(|text| self.context.warn(format!("{}: {text}", rule.name())));
             let pipeline = makespan(&case.schedule, case.problem.costs())?;
             let step = level.saturating_sub(replaced).saturating_add(pipeline);
-            Ok(Answer::new(rule.name().to_owned(), was, step))
+            Ok(Change::new(rule.name().to_owned(), was, step))
         };
-        self.rules.iter().take_while(|_| !interrupt::asked()).map(answer).collect()
+        self.rules.iter().take_while(|_| !self.context.stopped()).map(answer).collect()
     }
 
     /// The pipeline of the run as a question: its shape, and per stage the times of all its chunks.
-    fn setting(&self, own: &Schedule, costs: &Costs) -> (Scenario, question::scenario::Setting) {
+    fn setting(&self, own: &Schedule, costs: &Costs) -> (Scenario, Setting) {
         let mut scenario = Scenario::none();
         let mut setting = scenario.settings.remove(0);
         let (shape, placement) = (own.shape(), own.placement());
@@ -153,17 +146,18 @@ impl<'a> Asked<'a> {
         keys.backward_input = by_stage(|times| times.backward_input);
         keys.backward_weight = by_stage(|times| times.backward_weight);
         keys.hop = Some(costs.hop());
-        keys.chunks = self.questions.chunks;
-        keys.memory_limit.clone_from(&self.questions.memory_limit);
+        keys.chunks = self.keys.chunks;
+        keys.memory_limit.clone_from(&self.keys.memory_limit);
         (scenario, setting)
     }
 
     /// The share of B in a backward pass by FLOPs; `None` where the run itself splits them.
     fn split(&self, run: &Run) -> Option<f64> {
-        let Questions { backward_split, hidden, seq, .. } = *self.questions;
+        let Keys { backward_split, hidden, seq, .. } = *self.keys;
         if !run.is_fused() {
             if backward_split.or(hidden.map(|_| 0.0)).is_some() {
-                note("the run has B and W apart: their share is not split again");
+                self.context
+                    .warn("the run has B and W apart: their share is not split again".to_owned());
             }
             return None;
         }
@@ -171,7 +165,9 @@ impl<'a> Asked<'a> {
             (Some(share), ..) => share,
             (None, Some(hidden), Some(seq)) => case::Split::Flops { hidden, seq }.share(),
             _ => {
-                note("half of each backward pass is taken for B: --backward-split says otherwise");
+                let text =
+                    "half of each backward pass is taken for B: --backward-split says otherwise";
+                self.context.warn(text.to_owned());
                 0.5
             }
         };
@@ -180,8 +176,8 @@ impl<'a> Asked<'a> {
 }
 
 /// Names the flags that only schedules would heed.
-fn note_unused(questions: &Questions) {
-    let Questions { backward_split, hidden, seq, chunks, memory_limit, .. } = questions;
+fn note_unused(context: &Context<'_>, keys: &Keys) {
+    let Keys { backward_split, hidden, seq, chunks, memory_limit, .. } = keys;
     let given = [
         ("--backward-split", backward_split.is_some()),
         ("--hidden", hidden.is_some()),
@@ -190,10 +186,12 @@ fn note_unused(questions: &Questions) {
         ("--memory-limit", memory_limit.is_some()),
     ];
     let unused = given.into_iter().filter(|(_, given)| *given);
-    unused.for_each(|(flag, _)| note(&format!("no --schedule is asked for: {flag} is ignored")));
+    unused.for_each(|(flag, _)| {
+        context.warn(format!("no --schedule is asked for: {flag} is ignored"))
+    });
 }
 
-impl Answer {
+impl Change {
     fn new(name: String, was: u64, step: u64) -> Self {
         Self { name, step_ns: step, saved_ns: saved(was, step) }
     }
@@ -205,7 +203,7 @@ fn saved(was: u64, step: u64) -> i64 {
 }
 
 /// The mean, rounded down; 0 of none.
-pub(super) fn mean(values: impl Iterator<Item = u64>) -> u64 {
+pub fn mean(values: impl Iterator<Item = u64>) -> u64 {
     let (count, sum) =
         values.fold((0u128, 0u128), |(count, sum), value| (count + 1, sum + u128::from(value)));
     u64::try_from(sum / count.max(1)).unwrap_or(u64::MAX)
@@ -246,7 +244,7 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
 
 /// Who costs most: the data-parallel rank whose passes should take the medians, the stage of it,
 /// and the stage that should be an ordinary one on all ranks; where there are several.
-pub(super) fn stragglers(run: &Run, times: &Times) -> Vec<Straggler> {
+pub fn stragglers(run: &Run, times: &Times) -> Vec<Straggler> {
     let medians = Medians::of(run);
     let was = step(run, times);
     let mended = |dp_rank: Option<u32>, stage: Option<u16>| {

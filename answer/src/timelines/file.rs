@@ -23,15 +23,13 @@ use std::path::Path;
 
 use executor::Step;
 use pipeline::{Collectives, Costs, MAX_CHUNKS, Nanos, PassTimes, ShardTimes, Value};
-use serde::de::{Deserializer, Diagnostic as _, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{Recorded, Source, check};
-use question::Diagnostic;
-use crate::files;
 use question::kinds;
 use question::kinds::Kind;
-use crate::memory;
+use question::{Context, Diagnostic, memory};
 
 /// The largest file.
 const MAX_FILE: u64 = 512 << 20;
@@ -229,16 +227,12 @@ impl RawStep {
     }
 }
 
-/// Writes `recorded` to `path`.
+/// `recorded` as the bytes of a file.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub fn write(path: &Path, recorded: &Recorded) -> Result<(), Diagnostic> {
-    files::write(path, text(recorded).map_err(|cause| write_error(path, cause))?)
-}
-
-fn write_error(path: &Path, cause: serde_json::Error) -> Diagnostic {
-    Error::Write { path: path.to_owned(), cause: cause.into() }
+/// If memory runs out.
+pub fn bytes(recorded: &Recorded) -> Result<Vec<u8>, Diagnostic> {
+    text(recorded).map_err(|error| Diagnostic::new(error.to_string()))
 }
 
 fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
@@ -247,18 +241,18 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads what [`write()`] wrote.
+/// Reads a file of [`bytes`].
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is not the timeline of a schedule: stage and slot
 /// are named.
-pub fn read(path: &Path) -> Result<Recorded, Diagnostic> {
-    let bytes = files::read_bytes(path, MAX_FILE)?;
+pub fn read(context: &Context<'_>, path: &Path) -> Result<Recorded, Diagnostic> {
+    let bytes = context.read_bytes(path, MAX_FILE)?;
     let what = format!("the timeline in {}", path.display());
     let cure = "record fewer steps, or give the process more memory";
-    memory::demand(&what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+    memory::demand(context.host(), &what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
     parse(&bytes).map_err(|cause| {
-        let error = Error::Read { path: path.to_owned(), cause };
+        let error = Diagnostic::unreadable(path, &cause);
         kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
     })
 }

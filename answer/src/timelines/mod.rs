@@ -9,11 +9,11 @@ use pipeline::{Costs, Metrics, Nanos, Placement, Schedule, Shape, Slot, Value};
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
-pub use file::{read, write};
+pub use file::{bytes, read};
 
-use question::Diagnostic;
 use crate::outcome;
 use crate::outcome::Outcome;
+use question::Diagnostic;
 
 /// Where a timeline comes from.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]

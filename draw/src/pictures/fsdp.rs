@@ -3,8 +3,7 @@
 use fsdp::{FsdpError, Way};
 use pipeline::Timeline;
 
-use super::keys::Setting;
-use super::rows::Row;
+use answer::fsdp::Row;
 use crate::gantt;
 use crate::gantt::Chart;
 use crate::plot::lines;
@@ -15,7 +14,7 @@ use question::Diagnostic;
 const MAX_SPANS: u64 = 1 << 20;
 
 /// A panel per number of devices and tokens, a curve per way.
-pub(super) fn bubbles(rows: &[Row]) -> Result<String, Diagnostic> {
+pub fn bubbles(rows: &[Row]) -> Result<String, Diagnostic> {
     let name = |row: &Row| format!("{}, {}", row.method, row.communication);
     let place = |row: &Row| (row.devices, row.max_tokens);
     let (mut series, mut places) = (Vec::new(), Vec::new());
@@ -62,7 +61,7 @@ fn axis(minibatch_size: u64) -> f64 {
 }
 
 /// The first minibatch of `setting` in each of `ways`, on one time axis.
-pub(super) fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<String, Diagnostic> {
+pub fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<String, Diagnostic> {
     let samples = setting.minibatch_size.saturating_mul(setting.devices as u64);
     let spans = samples.saturating_mul(2 * layers).saturating_mul(ways.len() as u64);
     if spans > MAX_SPANS {

@@ -1,10 +1,8 @@
 //! The answer as a picture and as one page.
 
-use super::answer::{Answer, Plan};
-use super::levers::Lever;
-use super::question::Question;
-use super::validate::error_bar::ErrorBar;
-use super::{assumptions, export, tables};
+use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables};
+use papers::measured::ErrorBar;
+use question::plan::Question;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Panel, Scatter};
@@ -87,10 +85,11 @@ svg { max-width: 100%; height: auto; }\n\
 pre { padding: 8px; background: #f4f4f4; overflow-x: auto; }\n</style>\n</head>\n<body>\n";
 
 /// One self-contained page.
-pub fn html(question: &Question, answer: &Answer, levers: &[Lever]) -> Result<String, Diagnostic> {
+pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
+    let Planned { question, answer, levers, .. } = planned;
     // The picture has the title.
     let mut page = HEAD.to_owned() + &svg(question, answer)?;
-    let winner = question.winner(&answer.plans);
+    let winner = planned.winner();
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, answer, winner).join(": "));
         let why = tables::roomier(question, &answer.plans, winner);

@@ -1,42 +1,19 @@
 //! Bubble against peak memory, of what was found and what was published.
 
-use super::report::Row;
+use answer::search::Row;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
 use question::Diagnostic;
-use answer::front::{Candidate, Standing, standings};
+use answer::front::Standing;
 use question::case::SEARCHED;
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
 
-/// Marks which orders, found or published, nothing of their setting beats: whatever the limit they
-/// were found under, each has a bubble and a peak of its own.
-pub(super) fn mark(rows: &mut [Row]) {
-    for at in 0..rows.len() {
-        if rows[..at].iter().any(|row| row.setting() == rows[at].setting()) {
-            continue;
-        }
-        let setting = rows[at].setting().map(str::to_owned);
-        let mut of_setting: Vec<&mut Row> =
-            rows[at..].iter_mut().filter(|row| row.setting() == setting.as_deref()).collect();
-        let found = of_setting.iter().map(|row| Candidate::new(row.found_at(), None));
-        let published = of_setting.iter().filter_map(|row| row.published_at());
-        let published = published.map(|at| Candidate::new(at, None));
-        let mut standings = standings(&found.chain(published).collect::<Vec<_>>()).into_iter();
-        for row in &mut of_setting {
-            row.found_standing = standings.next();
-        }
-        for row in of_setting.iter_mut().filter(|row| row.published_at().is_some()) {
-            row.published_standing = standings.next();
-        }
-    }
-}
-
 /// A panel for each setting: the orders found, the best published ones under the same limits, and
 /// the bounds at those limits, which nobody need reach.
-pub(super) fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
+pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
     let mut panels: Vec<Panel> = Vec::new();
     for row in rows {
         let title = row.setting().unwrap_or_default();

@@ -6,13 +6,13 @@ use std::path::Path;
 use plan::{Cluster, Kind, Machine};
 use question::Diagnostic;
 use question::format;
+use scenarios::PAPER;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::rows;
 use super::sets::{self, SPEED};
 use crate::accuracy;
-use crate::built_in;
 
 /// The errors of the planner on the iterations of one set of measurements that are of one kind. Errors are
 /// relative: (predicted - measured) / measured.
@@ -80,7 +80,7 @@ fn times_as_long(row: &Row) -> f64 {
 /// # Errors
 /// If the record cannot be read.
 pub(super) fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {
-    const RECORDED: &str = built_in::text("vtrain-errors.csv");
+    const RECORDED: &str = PAPER.text("vtrain-errors.csv");
     rows::table(RECORDED).map_err(|cause| {
         Diagnostic::unreadable(Path::new("scenarios/paper/vtrain-errors.csv"), &cause)
     })

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use question::plan::machines;
 use question::sheet::Sheet;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 pub use self::error_bar::{ErrorBar, SetErrors};
@@ -134,13 +134,13 @@ impl Validated {
 ///
 /// # Errors
 /// If a file cannot be read, has an unknown header or device, or has a run that cannot be predicted.
-pub fn validate(files: &Files<'_>, question: &Question) -> Result<Validated, Diagnostic> {
+pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated, Diagnostic> {
     let mut texts: Vec<(PathBuf, String)> = Vec::new();
     if question.built_in {
         texts.extend(sets::BUILT_IN.map(|(name, text)| (PathBuf::from(name), text.to_owned())));
     }
     for path in &question.files {
-        texts.push((path.clone(), files.read_text(path, MAX_FILE)?));
+        texts.push((path.clone(), context.read_text(path, MAX_FILE)?));
     }
     let sets = texts.iter().map(|(path, text)| validated(path, text));
     let sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;

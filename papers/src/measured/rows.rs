@@ -1,4 +1,4 @@
-//! Files of measurements, read and predicted.
+//! Context of measurements, read and predicted.
 
 use std::path::Path;
 

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use scenarios::PAPER;
+
 use super::Row;
-use crate::built_in::text;
 
 /// The measurements that are built in: the path of each file in the project, and its text.
 pub(super) const BUILT_IN: [(&str, &str); 5] = [
-    ("scenarios/paper/megatron2021.csv", text("megatron2021.csv")),
-    ("scenarios/paper/korthikanti2022.csv", text("korthikanti2022.csv")),
-    ("scenarios/paper/zb-throughput.csv", text("zb-throughput.csv")),
-    ("scenarios/paper/megatron2021-zero3.csv", text("megatron2021-zero3.csv")),
-    ("scenarios/paper/vocabulary-tables.csv", text("vocabulary-tables.csv")),
+    ("scenarios/paper/megatron2021.csv", PAPER.text("megatron2021.csv")),
+    ("scenarios/paper/korthikanti2022.csv", PAPER.text("korthikanti2022.csv")),
+    ("scenarios/paper/zb-throughput.csv", PAPER.text("zb-throughput.csv")),
+    ("scenarios/paper/megatron2021-zero3.csv", PAPER.text("megatron2021-zero3.csv")),
+    ("scenarios/paper/vocabulary-tables.csv", PAPER.text("vocabulary-tables.csv")),
 ];
 
 /// The weaknesses of the planner that the errors show.

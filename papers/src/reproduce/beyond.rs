@@ -5,14 +5,13 @@ use pipeline::{Limit, Nanos, Placement};
 use question::case::{self, Search, Searched};
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
 use search::{Effort, Objective};
 use serde::Serialize;
 use sim::Replay;
 
 use super::cell::unwritable;
 use super::sources::Sources;
-use super::stop::Stop;
 use super::tables::Table;
 
 /// A search that is made for every setting of a table: it may use as much memory as a published schedule.
@@ -82,7 +81,7 @@ impl Beyond {
         let optimal = self.cells.iter().filter(|cell| cell.gap_ns == 0).count();
         let all = self.cells.len();
         Sheet::table(&header, self.cells.iter().map(line))
-            .and_text(format!("\n{optimal} of {all} are optimal: no order is better\n"))
+            .and_text(&format!("\n{optimal} of {all} are optimal: no order is better\n"))
     }
 
     /// The cells as CSV, one line each.
@@ -115,41 +114,37 @@ fn line(cell: &SearchedCell) -> Vec<String> {
     ]
 }
 
-/// Searches `contenders` for every setting of `table` with `times` the default effort. Once `stop` was
-/// asked for, no further cell is begun.
+/// Searches `contenders` for every setting of `table` with `times` the default effort. Once the host asks
+/// to stop, no further cell is begun.
 pub(super) fn beyond(
     table: &Table,
     contenders: &[Contender],
     sources: &Sources<'_>,
     times: u64,
-    stop: &Stop<'_>,
 ) -> Result<Beyond, Diagnostic> {
     let scenario = sources.scenario(table.settings())?;
     let settings = scenario.settings.iter();
     let all: Vec<(&Setting, &Contender)> =
         settings.flat_map(|setting| contenders.iter().map(move |one| (setting, one))).collect();
-    let (files, host) = (sources.files(), sources.files().host());
-    let count = all.len() as u64;
-    host.progress(0, Some(count), "cells");
+    let context = sources.context();
+    let work = context.host().begin(all.len() as u64, "cells");
     let mut cells = Vec::new();
-    for (done, (setting, contender)) in (1..).zip(all) {
-        if !cells.is_empty() && stop.asked() {
-            host.progress(cells.len() as u64, Some(cells.len() as u64), "cells");
+    for (setting, contender) in all {
+        if !cells.is_empty() && context.stopped() {
             break;
         }
-        cells.push(cell(files, &scenario, setting, contender, times, stop)?);
-        host.progress(done, Some(count), "cells");
+        cells.push(cell(context, &scenario, setting, contender, times)?);
+        work.inc(1);
     }
     Ok(Beyond { table: table.name, cells })
 }
 
 fn cell(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     contender: &Contender,
     times: u64,
-    stop: &Stop<'_>,
 ) -> Result<SearchedCell, Diagnostic> {
     let setting = exact(setting, contender);
     let placement = if contender.chunks == 2 { Placement::Vee } else { Placement::Looped };
@@ -157,9 +152,9 @@ fn cell(
         placement: Some(placement),
         objective: Objective::Span,
         effort: Effort { times: Some(times), seed: 0 },
-        stop: &|| stop.asked(),
+        stop: &|| context.stopped(),
     };
-    let Searched { case, found, .. } = case::search(files, scenario, &setting, &search, |_| {})?;
+    let Searched { case, found, .. } = case::search(context, scenario, &setting, &search, |_| {})?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let metrics = metrics.map_err(|fault| Diagnostic::new(fault.to_string()))?;
     let rate = |cost: Nanos| metrics.bubble_rate_of(cost);

@@ -5,7 +5,7 @@ use pipeline::{Bytes, Memory, Nanos};
 use question::case::{self, Case, Rule};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
 use sim::Replay;
 
 use super::cell::{Cell, Check, whole};
@@ -15,11 +15,11 @@ use super::tables::{Contents, Table};
 /// All cells of the table of closed forms.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let scenario = sources.scenario(table.settings())?;
-    let files = sources.files();
+    let context = sources.context();
     let mut cells = Vec::new();
     for setting in &scenario.settings {
-        for rule in case::rules(files, &scenario, setting)? {
-            cells.extend(cells_of(files, &scenario, setting, &rule)?);
+        for rule in case::rules(context, &scenario, setting)? {
+            cells.extend(cells_of(context, &scenario, setting, &rule)?);
         }
     }
     let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
@@ -29,12 +29,12 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
 
 /// Bubble and peak memory of one schedule, as far as the setting lies in the formulas' domain.
 fn cells_of(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
 ) -> Result<Vec<Cell>, Diagnostic> {
-    let case = case::case(files, scenario, setting, rule)?;
+    let case = case::case(context, scenario, setting, rule)?;
     let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };
     let fault = |fault: pipeline::Fault| Diagnostic::new(format!("{}: {fault}", case.name));
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs()).map_err(fault)?;

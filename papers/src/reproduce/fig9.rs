@@ -7,7 +7,7 @@ use pipeline::Limit;
 use question::case::{self, Rule};
 use question::scenario::{Convention, Scenario};
 use question::sheet::Sheet;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
 use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
@@ -47,7 +47,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
             let figures = [&line.zb_heuristic, &line.zb_v];
             METHODS.into_par_iter().zip(figures).map(move |pair| (line, pair))
         })
-        .map(|(line, pair)| cell(sources.files(), &scenario, &path, line, pair))
+        .map(|(line, pair)| cell(sources.context(), &scenario, &path, line, pair))
         .collect::<Result<Vec<_>, _>>()?;
     let title = "Figure 9: bubble rate over the memory limit".to_owned();
     let sheet = summary(&scenario, &cells);
@@ -71,7 +71,7 @@ pub(super) fn contenders(sources: &Sources<'_>) -> Result<Vec<Contender>, Diagno
 }
 
 fn cell(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     path: &Path,
     line: &Line,
@@ -87,7 +87,7 @@ fn cell(
     let published = published.ok_or_else(|| wrong(format!("`{figure}` is not a number")))?;
     let mut setting = setting.clone();
     setting.keys.memory_limit = Some(vec![limit]);
-    let case = case::case(files, scenario, &setting, &Rule::named(files, method)?)?;
+    let case = case::case(context, scenario, &setting, &Rule::named(context, method)?)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let ours = metrics.map_err(|fault| wrong(fault.to_string()))?.bubble_rate();
     let check = Check::of((ours - published).abs() < TOLERANCE);

@@ -4,7 +4,7 @@ use pipeline::{Metrics, Nanos};
 use question::case::{self, Case, Rule};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -21,7 +21,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
     let cells = scenario
         .settings
         .par_iter()
-        .map(|setting| cells_of(sources.files(), &scenario, setting))
+        .map(|setting| cells_of(sources.context(), &scenario, setting))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
@@ -30,18 +30,18 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
 }
 
 fn cells_of(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
 ) -> Result<Vec<Cell>, Diagnostic> {
-    let rules = case::rules(files, scenario, setting)?;
-    let cells = rules.into_par_iter().map(|rule| cell(files, scenario, setting, &rule));
+    let rules = case::rules(context, scenario, setting)?;
+    let cells = rules.into_par_iter().map(|rule| cell(context, scenario, setting, &rule));
     Ok(cells.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// The cell of one schedule, if a figure was published for it.
 fn cell(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
@@ -59,7 +59,7 @@ fn cell(
     let digits = cell::decimals(printed);
     let regenerated = setting.regenerated.get(column);
     let regenerated = regenerated.map(|text| number("regenerated", text)).transpose()?;
-    let (ours, corrected) = rates(&exact_case(files, scenario, setting, rule)?, convention)?;
+    let (ours, corrected) = rates(&exact_case(context, scenario, setting, rule)?, convention)?;
     let near = regenerated.is_none_or(|figure| (figure - ours).abs() < TOLERANCE);
     let matches = near && format!("{ours:.digits$}") == format!("{published:.digits$}");
     let row = setting.name.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ fn cell(
 
 /// The case on a clock on which every chunk's share of the stage's times is whole.
 fn exact_case(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
@@ -77,7 +77,7 @@ fn exact_case(
     let mut setting = setting.clone();
     let chunks = setting.keys.chunks.unwrap_or(1);
     tick(&mut setting, chunks);
-    case::case(files, scenario, &setting, rule)
+    case::case(context, scenario, &setting, rule)
 }
 
 /// Puts `setting` on a clock that ticks `chunks` times as often. Rates do not depend on the clock.

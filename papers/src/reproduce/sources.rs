@@ -3,37 +3,36 @@
 use std::path::{Path, PathBuf};
 
 use question::scenario::Scenario;
-use question::{Diagnostic, Files};
+use question::{Context, Diagnostic};
+use scenarios::PAPER;
 use serde::de::DeserializeOwned;
-
-use crate::built_in;
 
 /// The largest file of figures, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
 /// A folder with published settings and figures, or those that are built in.
 pub(super) struct Sources<'a> {
-    files: &'a Files<'a>,
+    context: &'a Context<'a>,
     folder: Option<&'a Path>,
 }
 
 impl<'a> Sources<'a> {
     /// The files of `folder`, or those that are built in if there is none.
-    pub(super) const fn new(files: &'a Files<'a>, folder: Option<&'a Path>) -> Self {
-        Self { files, folder }
+    pub(super) const fn new(context: &'a Context<'a>, folder: Option<&'a Path>) -> Self {
+        Self { context, folder }
     }
 
-    /// The files that schedules and profiles named by a setting are read from.
-    pub(super) const fn files(&self) -> &'a Files<'a> {
-        self.files
+    /// The context in which settings are simulated.
+    pub(super) const fn context(&self) -> &'a Context<'a> {
+        self.context
     }
 
     /// The text of the file `name`, and the path by which errors call it.
     pub(super) fn text(&self, name: &str) -> Result<(PathBuf, String), Diagnostic> {
         let path = self.folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
         let text = match self.folder {
-            Some(_) => self.files.read_text(&path, MAX_FILE)?,
-            None => match built_in::get(name) {
+            Some(_) => self.context.read_text(&path, MAX_FILE)?,
+            None => match PAPER.get(name) {
                 Some(text) => text.to_owned(),
                 None => return Err(Diagnostic::unreadable(&path, "it is not built in")),
             },

@@ -137,8 +137,9 @@ impl Table {
 mod tests {
     use std::collections::BTreeSet;
 
+    use scenarios::PAPER;
+
     use super::*;
-    use crate::built_in;
 
     #[test]
     fn every_table_has_a_name_of_its_own_and_files_that_are_built_in() {
@@ -146,11 +147,7 @@ mod tests {
         assert_eq!(names.len(), TABLES.len());
         for table in TABLES {
             assert!(!table.sources.is_empty() && !table.help.is_empty(), "{}", table.name);
-            assert!(
-                table.sources.iter().all(|name| built_in::get(name).is_some()),
-                "{}",
-                table.name
-            );
+            assert!(table.sources.iter().all(|name| PAPER.get(name).is_some()), "{}", table.name);
             assert!(Table::named(table.name).is_some_and(|found| std::ptr::eq(found, table)));
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
 use crate::format;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::profiles;
 use crate::scenario::{Scenario, Setting};
@@ -40,11 +40,11 @@ impl Split {
     ///
     /// # Errors
     /// If a profile that they name cannot be read.
-    pub fn of(files: &Files<'_>, keys: &Keys) -> Result<Option<Self>, Diagnostic> {
+    pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Self>, Diagnostic> {
         if keys.backward.is_none() {
             return Ok(None);
         }
-        let measured = profiles::of(files, keys)?.map(|profile| {
+        let measured = profiles::of(context, keys)?.map(|profile| {
             let model = profile.model.one_layer();
             (model.hidden() as u64, model.sequence() as u64)
         });
@@ -110,7 +110,7 @@ impl Split {
 /// # Errors
 /// If it also has one of them apart.
 pub fn resolve(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &mut Setting,
 ) -> Result<(), Diagnostic> {
@@ -126,7 +126,7 @@ pub fn resolve(
         let cure = "give backward alone, or backward-input and backward-weight";
         return Err(scenario.error(setting, Some("backward"), message).with_help(cure));
     }
-    let Some(split) = Split::of(files, keys)? else { return Ok(()) };
+    let Some(split) = Split::of(context, keys)? else { return Ok(()) };
     let parts = backward.iter().map(|&time| split.parts(time));
     let (input, weight) = parts.map(|[input, weight]| (input, weight)).unzip();
     (setting.keys.backward_input, setting.keys.backward_weight) = (Some(input), Some(weight));

@@ -8,7 +8,11 @@ use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 
 /// Checks that no key is missing, and says all that are at once.
-pub(super) fn complete(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Diagnostic> {
+pub(super) fn complete(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     if some_size(keys) && keys.activation.is_some() {
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
@@ -118,7 +122,12 @@ pub(super) fn agree(
 }
 
 /// The error of a schedule that never flushes, asked to run in `steps` steps one after the other.
-pub(super) fn flushes(scenario: &Scenario, setting: &Setting, rule: &Rule, steps: u32) -> Diagnostic {
+pub(super) fn flushes(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    steps: u32,
+) -> Diagnostic {
     let message = format!(
         "{} never flushes, but on hardware steps end before the next begins (here {steps})",
         rule.name()
@@ -128,7 +137,12 @@ pub(super) fn flushes(scenario: &Scenario, setting: &Setting, rule: &Rule, steps
 }
 
 /// Turns a fault into an error at the key that is to blame.
-pub(super) fn explain(scenario: &Scenario, setting: &Setting, rule: &Rule, fault: &Fault) -> Diagnostic {
+pub(super) fn explain(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    fault: &Fault,
+) -> Diagnostic {
     let key = match fault {
         Fault::Zero { what: "chunks per stage" } => Some("chunks"),
         Fault::Zero { what } | Fault::ValueCount { what, .. } => Some(*what),

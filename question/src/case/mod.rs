@@ -23,7 +23,7 @@ pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
-use crate::host::Files;
+use crate::host::Context;
 use crate::noise::Noise;
 use crate::profiles;
 use crate::scenario::{Scenario, Setting};
@@ -71,6 +71,11 @@ impl Case {
         by_stage.into_iter().max().unwrap_or_default() * segments
     }
 
+    /// `error` about this schedule.
+    pub fn error(&self, error: &impl ToString) -> Diagnostic {
+        Diagnostic::new(format!("{}: {}", self.name, error.to_string()))
+    }
+
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
         self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
@@ -101,19 +106,19 @@ pub fn shape(
 }
 
 fn ground(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
 ) -> Result<Ground, Diagnostic> {
     complete(scenario, setting, rule)?;
     let (shape, placement) = shape(scenario, setting, rule)?;
-    let filled = profiles::fill(files, scenario, setting, (shape, placement))?;
+    let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
     let setting = filled.as_ref().unwrap_or(setting);
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
-    let hardware = Hardware::of(files, scenario, setting, shape, placement, segments)?;
+    let hardware = Hardware::of(context, scenario, setting, shape, placement, segments)?;
     if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
@@ -153,13 +158,13 @@ pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
 
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
 ) -> Result<Case, Diagnostic> {
-    let ground = ground(files, scenario, setting, rule)?;
-    room::check(files.host(), rule, &ground)?;
+    let ground = ground(context, scenario, setting, rule)?;
+    room::check(context.host(), rule, &ground)?;
     let problem = &ground.problem;
     let schedule = match rule {
         Rule::Family(family) => {
@@ -170,12 +175,12 @@ pub fn case(
         Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
     };
     let schedule = offloaded(schedule, problem);
-    case_of(files, scenario, setting, rule, ground, schedule)
+    case_of(context, scenario, setting, rule, ground, schedule)
 }
 
 /// The case of a schedule that is there.
 fn case_of(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
@@ -183,7 +188,7 @@ fn case_of(
     schedule: Schedule,
 ) -> Result<Case, Diagnostic> {
     let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
-    let noise = Noise::of(files, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
+    let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
@@ -195,7 +200,7 @@ fn case_of(
         schedule,
         limits,
         told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
-        split: Split::of(files, &setting.keys)?,
+        split: Split::of(context, &setting.keys)?,
         noise,
         hardware,
         steady: amounts::steady(&setting.keys, rule),
@@ -211,19 +216,19 @@ fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
 /// Checks that `rule` has an answer for `setting` as far as can be said at once; orders are only
 /// made where they have few passes.
 pub fn try_out(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &Rule,
 ) -> Result<(), Diagnostic> {
     const FEW: u64 = 20_000;
-    let ground = ground(files, scenario, setting, rule)?;
+    let ground = ground(context, scenario, setting, rule)?;
     let is_search = matches!(rule, Rule::Searched(_));
     if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
-        return case(files, scenario, setting, rule).map(drop);
+        return case(context, scenario, setting, rule).map(drop);
     }
     let devices = seats(ground.hardware.as_ref(), ground.shape);
-    Noise::of(files, scenario, setting, ground.shape, devices).map(drop)
+    Noise::of(context, scenario, setting, ground.shape, devices).map(drop)
 }
 
 /// Checks that `setting` lacks no key that `rule` needs.

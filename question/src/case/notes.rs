@@ -5,7 +5,7 @@ use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocab
 use super::checks::{has_footprints, limit_in_bytes};
 use super::{Rule, Split, amounts};
 use crate::hardware;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::Setting;
 
@@ -106,10 +106,10 @@ fn ignored_by_search(setting: &Setting) -> Vec<String> {
 }
 
 /// What is taken for granted where the keys of `setting` leave it open, in words.
-pub fn assumed(files: &Files<'_>, setting: &Setting) -> Vec<String> {
+pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     // A profile that cannot be read is an error elsewhere.
-    let split = Split::of(files, keys).ok().flatten().map(Split::note);
+    let split = Split::of(context, keys).ok().flatten().map(Split::note);
     split.into_iter().chain(of_memory(keys)).collect()
 }
 

@@ -6,7 +6,7 @@ use pipeline::{Family, LeftOut, Placement, Schedule};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
-use crate::host::Files;
+use crate::host::Context;
 use crate::memory;
 use crate::nearest;
 use crate::scenario::{Scenario, Setting};
@@ -33,7 +33,7 @@ pub const SEARCHED: &str = "zb-auto";
 
 impl Rule {
     /// The family of that name, or the schedule in that file.
-    pub fn named(files: &Files<'_>, name: &str) -> Result<Self, Diagnostic> {
+    pub fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
         if let Some(family) = Family::named(name) {
             return Ok(Self::Family(family));
         }
@@ -41,12 +41,12 @@ impl Rule {
             return Ok(Self::Searched(None));
         }
         let path = Path::new(name);
-        if !files.exists(path) && !name.contains(['/', '.']) {
+        if !context.exists(path) && !name.contains(['/', '.']) {
             return Err(unknown(name));
         }
-        let text = files.read_text(path, MAX_SCHEDULE)?;
+        let text = context.read_text(path, MAX_SCHEDULE)?;
         let cure = "write fewer microbatches, or give the process more memory";
-        memory::demand(files.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+        memory::demand(context.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
         let schedule = text.parse().map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self::Written(stem, Box::new(schedule)))
@@ -98,11 +98,11 @@ pub struct Selected {
 /// # Errors
 /// If one is unknown or cannot be read, or [`ALL`] is among the names.
 pub fn rules(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
 ) -> Result<Vec<Rule>, Diagnostic> {
-    let selected = selected(files, scenario, setting)?;
+    let selected = selected(context, scenario, setting)?;
     if selected.iter().any(|one| one.by_all) {
         let message = "`all` stands for every schedule side by side: name the schedules here";
         let cure = "`debubble simulate` and `debubble sweep` take `all`";
@@ -114,7 +114,7 @@ pub fn rules(
 /// The schedules a setting asks for. Where [`ALL`] stands, every family that is not named by itself
 /// follows, in the order of [`Family::ALL`], then the searched order; and none of them comes twice.
 pub fn selected(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
 ) -> Result<Vec<Selected>, Diagnostic> {
@@ -133,7 +133,7 @@ pub fn selected(
                 let named = families.chain([Rule::Searched(None)]);
                 named.filter(|one| !told(one.name())).collect()
             }
-            false => vec![rule(files, scenario, setting, name)?],
+            false => vec![rule(context, scenario, setting, name)?],
         };
         for rule in rules {
             let is_named = !matches!(rule, Rule::Written(..));
@@ -148,12 +148,12 @@ pub fn selected(
 
 /// The rule called `name`; what is wrong with it is said where `setting` names it.
 fn rule(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     name: &str,
 ) -> Result<Rule, Diagnostic> {
-    Rule::named(files, name).map_err(|error| match error.is_placeless() {
+    Rule::named(context, name).map_err(|error| match error.is_placeless() {
         true => {
             let placed = scenario.error(setting, Some("schedule"), error.message);
             error.help.into_iter().fold(placed, Diagnostic::with_help)

@@ -5,7 +5,7 @@ use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 
 use super::{Case, Ground, Rule, case_of, ground, room};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::scenario::{Scenario, Setting};
 
 /// How a question is searched.
@@ -35,19 +35,19 @@ pub struct Searched {
 /// # Errors
 /// If the question is wrong, or has no order under its limit.
 pub fn search(
-    files: &Files<'_>,
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     search: &Search<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Searched, Diagnostic> {
     let rule = Rule::Searched(search.placement);
-    let ground = ground(files, scenario, setting, &rule)?;
-    room::check(files.host(), &rule, &ground)?;
+    let ground = ground(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &ground)?;
     let instance = instance(scenario, setting, &rule, &ground, search.objective)?;
     let found = search::search(&instance, search.effort, progress, search.stop);
     let found = found.map_err(|error| explain(scenario, setting, &error))?;
-    let case = case_of(files, scenario, setting, &rule, ground, found.schedule.clone())?;
+    let case = case_of(context, scenario, setting, &rule, ground, found.schedule.clone())?;
     Ok(Searched { case, instance, found })
 }
 

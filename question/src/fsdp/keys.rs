@@ -7,7 +7,7 @@ use sim::straggler::{Stragglers, Target};
 
 use super::syntax::{CostKey, LengthsKey, Ratio};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::noise;
 use crate::noise::syntax::{JitterOf, Jittered, Slowdown, Stall};
 
@@ -207,8 +207,8 @@ impl Keys {
     }
 
     /// All settings, in the order of the keys; nothing is drawn yet.
-    pub fn settings(&self, files: &Files<'_>) -> Result<Vec<Setting>, Diagnostic> {
-        let lengths = self.lengths.read(files)?;
+    pub fn settings(&self, context: &Context<'_>) -> Result<Vec<Setting>, Diagnostic> {
+        let lengths = self.lengths.read(context)?;
         let limits = self.limits(&lengths);
         let count = self.devices.len().saturating_mul(self.minibatch_size.len());
         let count = count.saturating_mul(limits.len());
@@ -218,7 +218,7 @@ impl Keys {
         }
         let mut settings = Vec::with_capacity(count);
         for &devices in &self.devices {
-            let machine = self.machine(files, devices)?;
+            let machine = self.machine(context, devices)?;
             for &minibatch_size in &self.minibatch_size {
                 for &max_tokens in &limits {
                     let study = Study {
@@ -248,7 +248,7 @@ impl Keys {
         }
     }
 
-    fn machine(&self, files: &Files<'_>, devices: usize) -> Result<Machine, Diagnostic> {
+    fn machine(&self, context: &Context<'_>, devices: usize) -> Result<Machine, Diagnostic> {
         let fail = |fault: FsdpError| Diagnostic::new(fault.to_string());
         let mut machine = Machine::new(devices, self.layers).map_err(fail)?;
         if let (Some(parameters), Some(bandwidth)) = (self.parameters, self.bandwidth) {
@@ -261,7 +261,7 @@ impl Keys {
             };
             machine = machine.with_links(links).map_err(fail)?;
         }
-        match self.stragglers(files, devices)? {
+        match self.stragglers(context, devices)? {
             Some(stragglers) => Ok(machine.with_stragglers(stragglers)),
             None => Ok(machine),
         }
@@ -269,7 +269,7 @@ impl Keys {
 
     fn stragglers(
         &self,
-        files: &Files<'_>,
+        context: &Context<'_>,
         devices: usize,
     ) -> Result<Option<Stragglers>, Diagnostic> {
         if self.slowdown.is_empty() && self.jitter.is_none() && self.stall.is_none() {
@@ -289,7 +289,7 @@ impl Keys {
                 let message = "--jitter hop: there are no hops between stages";
                 return Err(Diagnostic::new(message).with_help("write pass=LAW, for layers"));
             }
-            stragglers.jitter_passes(noise::law(files, &jitter.law)?);
+            stragglers.jitter_passes(noise::law(context, &jitter.law)?);
         }
         if let Some(stall) = self.stall {
             stragglers.stall(stall.probability, stall.length).map_err(fail)?;

@@ -8,7 +8,7 @@ use pipeline::{Nanos, UnitError};
 use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 
 /// A text that says nothing about lengths or costs.
 #[derive(Debug, Error)]
@@ -45,19 +45,19 @@ pub enum LengthsKey {
 
 impl LengthsKey {
     /// The lengths; reads their file.
-    pub fn read(&self, files: &Files<'_>) -> Result<Lengths, Diagnostic> {
+    pub fn read(&self, context: &Context<'_>) -> Result<Lengths, Diagnostic> {
         let made = match self {
             Self::Known(lengths) => return Ok(lengths.clone()),
-            Self::File(path) => Lengths::drawn_from(read(files, path)?),
-            Self::InOrder(path) => Lengths::in_order(read(files, path)?),
+            Self::File(path) => Lengths::drawn_from(read(context, path)?),
+            Self::InOrder(path) => Lengths::in_order(read(context, path)?),
         };
         made.map_err(|fault| Diagnostic::new(fault.to_string()))
     }
 }
 
 /// Lengths from a file, one to a line or with blanks or commas between; `#` begins a comment.
-fn read(files: &Files<'_>, path: &Path) -> Result<Vec<u32>, Diagnostic> {
-    let text = files.read_text(path, MAX_FILE)?;
+fn read(context: &Context<'_>, path: &Path) -> Result<Vec<u32>, Diagnostic> {
+    let text = context.read_text(path, MAX_FILE)?;
     let mut lengths = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let content = line.split('#').next().unwrap_or("");

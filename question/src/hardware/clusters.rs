@@ -6,20 +6,13 @@ use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
 
-use crate::built_in::{BuiltIn, texts};
+use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::text;
 
 /// The clusters that can be named without a file.
-const CLUSTERS: BuiltIn = BuiltIn {
-    what: "cluster",
-    texts: &texts!(
-        "clusters",
-        ".toml",
-        ["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"]
-    ),
-};
+const CLUSTERS: BuiltIn = BuiltIn { what: "cluster", folder: scenarios::CLUSTERS };
 
 /// What a cluster file says.
 #[derive(Deserialize)]
@@ -67,9 +60,9 @@ struct HostDocument {
 }
 
 /// The cluster in the file `name`, or the built-in one of that name, with room for `stages`.
-pub fn named(files: &Files<'_>, name: &str, stages: usize) -> Result<Cluster, Diagnostic> {
+pub fn named(context: &Context<'_>, name: &str, stages: usize) -> Result<Cluster, Diagnostic> {
     let path = Path::new(name);
-    let content = CLUSTERS.text(files, name, path)?;
+    let content = CLUSTERS.text(context, name, path)?;
     let document: Document =
         toml::from_str(&content).map_err(|error| Diagnostic::toml(path, &content, &error, &[]))?;
     let impossible = |error| Diagnostic::new(format!("cluster {name}: {error}"));

@@ -14,7 +14,7 @@ use sim::straggler;
 
 use crate::case::Case;
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
@@ -42,7 +42,7 @@ impl Hardware {
     /// What `setting` asks for, if it says anything of the hardware; a microbatch crosses links in
     /// `segments`.
     pub fn of(
-        files: &Files<'_>,
+        context: &Context<'_>,
         scenario: &Scenario,
         setting: &Setting,
         shape: Shape,
@@ -57,7 +57,7 @@ impl Hardware {
         let fail = |key, message| scenario.error(setting, Some(key), message);
         let stages = shape.stages();
         let cluster = match &keys.cluster {
-            Some(name) => clusters::named(files, name, stages)?,
+            Some(name) => clusters::named(context, name, stages)?,
             None => Cluster::ideal(devices(keys, stages), all.hop.unwrap_or_default()),
         };
         let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
@@ -105,6 +105,11 @@ impl Hardware {
     /// what a family reckons with when it orders passes.
     pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
         self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
+    }
+
+    /// The bytes of a message between two stages.
+    pub const fn message(&self) -> Bytes {
+        self.messages.bytes
     }
 
     /// Time of the optimizer on a stage.
@@ -166,12 +171,12 @@ impl Hardware {
 }
 
 /// Checks that the cluster `keys` name exists and can be read.
-pub fn check_files(files: &Files<'_>, keys: &Keys) -> Result<(), Diagnostic> {
+pub fn check_files(context: &Context<'_>, keys: &Keys) -> Result<(), Diagnostic> {
     let stages = keys.stages.and_then(|stages| usize::try_from(stages).ok()).unwrap_or(1);
     keys.hardware
         .cluster
         .iter()
-        .try_for_each(|name| clusters::named(files, name, stages).map(|_| ()))
+        .try_for_each(|name| clusters::named(context, name, stages).map(|_| ()))
 }
 
 /// As many devices as stages, or as an explicit seating names.

@@ -12,7 +12,7 @@ use sim::timed;
 
 use crate::case::{Case, SEARCHED};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use syntax::{Jittered, Law};
@@ -31,7 +31,7 @@ impl Noise {
     ///
     /// `devices` says which device each stage sits on.
     pub fn of(
-        files: &Files<'_>,
+        context: &Context<'_>,
         scenario: &Scenario,
         setting: &Setting,
         shape: Shape,
@@ -48,12 +48,12 @@ impl Noise {
             slowed.map_err(|error| fail("slowdown", error.to_string()))?;
         }
         if let Some(path) = &keys.slowdown_profile {
-            add_profiles(&mut stragglers, &Profiles::read(files, path)?, shape)?;
+            add_profiles(&mut stragglers, &Profiles::read(context, path)?, shape)?;
         }
         if let Some(twice) = jittered_twice(keys) {
             return Err(fail("jitter", format!("{twice} has two jitters")));
         }
-        add_jitters(files, &mut stragglers, keys)?;
+        add_jitters(context, &mut stragglers, keys)?;
         if let Some(stall) = keys.stall {
             let stalled = stragglers.stall(stall.probability, stall.length);
             stalled.map_err(|error| fail("stall", error.to_string()))?;
@@ -77,12 +77,12 @@ impl Noise {
 }
 
 /// Checks that the files that `keys` name can be read.
-pub fn check_files(files: &Files<'_>, keys: &Keys) -> Result<(), Diagnostic> {
+pub fn check_files(context: &Context<'_>, keys: &Keys) -> Result<(), Diagnostic> {
     if let Some(path) = &keys.slowdown_profile {
-        Profiles::read(files, path)?;
+        Profiles::read(context, path)?;
     }
     let mut samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
-    samples.try_for_each(|path| tables::samples(files, path).map(|_| ()))
+    samples.try_for_each(|path| tables::samples(context, path).map(|_| ()))
 }
 
 /// The keys that ask for noise.
@@ -100,20 +100,20 @@ fn jittered_twice(keys: &Keys) -> Option<&'static str> {
 }
 
 /// The distribution that `law` names; reads its samples.
-pub fn law(files: &Files<'_>, law: &Law) -> Result<Jitter, Diagnostic> {
+pub fn law(context: &Context<'_>, law: &Law) -> Result<Jitter, Diagnostic> {
     match law {
         Law::Known(law) => Ok(law.clone()),
-        Law::Samples(path) => tables::samples(files, path),
+        Law::Samples(path) => tables::samples(context, path),
     }
 }
 
 fn add_jitters(
-    files: &Files<'_>,
+    context: &Context<'_>,
     stragglers: &mut Stragglers,
     keys: &Keys,
 ) -> Result<(), Diagnostic> {
     for jitter in keys.jitter.iter().flatten() {
-        let law = law(files, &jitter.law)?;
+        let law = law(context, &jitter.law)?;
         match jitter.what {
             Jittered::Pass => stragglers.jitter_passes(law),
             Jittered::Hop => stragglers.jitter_hops(law),

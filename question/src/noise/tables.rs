@@ -1,4 +1,4 @@
-//! Files that describe noise: profiles of slowdowns, and samples.
+//! Context that describe noise: profiles of slowdowns, and samples.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use sim::straggler::{Jitter, Profile, Target};
 
 use super::syntax::{self, number};
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 
 /// The largest file of either kind.
 const MAX_TABLE: u64 = 16 << 20;
@@ -38,8 +38,8 @@ pub struct Profiles<'a> {
 
 impl<'a> Profiles<'a> {
     /// Reads a file with the columns time and factor, and between them whose they are.
-    pub fn read(files: &Files<'_>, path: &'a Path) -> Result<Self, Diagnostic> {
-        let text = files.read_text(path, MAX_TABLE)?;
+    pub fn read(context: &Context<'_>, path: &'a Path) -> Result<Self, Diagnostic> {
+        let text = context.read_text(path, MAX_TABLE)?;
         let series = series(path, &text)?;
         Ok(Self { series, path, text })
     }
@@ -129,8 +129,8 @@ fn line_at(text: &str, position: Option<&csv::Position>) -> Range<usize> {
 
 /// Reads samples, one per line: factors, or durations with units. Empty lines and comments that
 /// begin with `#` do not count.
-pub fn samples(files: &Files<'_>, path: &Path) -> Result<Jitter, Diagnostic> {
-    let text = files.read_text(path, MAX_TABLE)?;
+pub fn samples(context: &Context<'_>, path: &Path) -> Result<Jitter, Diagnostic> {
+    let text = context.read_text(path, MAX_TABLE)?;
     let (mut factors, mut durations) = (Vec::new(), Vec::new());
     let mut at = 0;
     for line in text.split_inclusive('\n') {

@@ -2,21 +2,20 @@
 
 use std::path::Path;
 
-use calibrate::profile::{Part, Quantity};
 use pipeline::{Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
+use profile::{Part, Quantity};
 use serde::Deserialize;
 use sim::cluster::{Bandwidth, Host};
 
-use crate::built_in::{BuiltIn, texts};
+use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.
-const MACHINES: BuiltIn =
-    BuiltIn { what: "machine", texts: &texts!("machines", ".toml", ["a100-80g", "h100", "h200"]) };
+const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };
 
 /// What no framework gets of a device, unless the machine's file says: the context of CUDA with the
 /// kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for the groups of tensor,
@@ -100,16 +99,16 @@ struct FailuresDocument {
 }
 
 /// The machine in the file `name`, looked for in `folder`, or the built-in one of that name.
-pub fn named(files: &Files<'_>, name: &str, folder: &Path) -> Result<Machine, Diagnostic> {
+pub fn named(context: &Context<'_>, name: &str, folder: &Path) -> Result<Machine, Diagnostic> {
     let path = folder.join(name);
-    let content = MACHINES.text(files, name, &path)?;
+    let content = MACHINES.text(context, name, &path)?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     parse(&stem, &path, &content)
 }
 
 /// All machines that are built in.
 pub fn built_in() -> Result<Vec<Machine>, Diagnostic> {
-    MACHINES.texts.iter().map(|(name, content)| parse(name, Path::new(name), content)).collect()
+    MACHINES.folder.files().map(|(name, content)| parse(name, Path::new(name), content)).collect()
 }
 
 /// The built-in machine whose devices are of the type `device`.
@@ -258,11 +257,11 @@ fn machine(name: &str, document: &Document) -> Machine {
 
 /// What the profile in `path` says of a layer of `model`.
 pub fn measured(
-    files: &Files<'_>,
+    context: &Context<'_>,
     path: &Path,
     model: &Transformer,
 ) -> Result<Measured, Diagnostic> {
-    let profile = profiles::read(files, path)?;
+    let profile = profiles::read(context, path)?;
     let own = [
         ("hidden", model.hidden),
         ("heads", model.heads),

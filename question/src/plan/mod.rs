@@ -21,7 +21,7 @@ use self::document::{
 pub use self::framework::Framework;
 use self::search::Search;
 use crate::diagnostic::Diagnostic;
-use crate::host::Files;
+use crate::host::Context;
 use crate::kinds::{self, Kind};
 use crate::places::Places;
 
@@ -63,16 +63,16 @@ pub struct Question {
 }
 
 /// Reads the question in `path`.
-pub fn read(files: &Files<'_>, path: &Path, memory_error: f64) -> Result<Question, Diagnostic> {
-    let text = files.read_toml(path, MAX_FILE)?;
+pub fn read(context: &Context<'_>, path: &Path, memory_error: f64) -> Result<Question, Diagnostic> {
+    let text = context.read_toml(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
-    Reader { files, path, text: &text, document: &document, memory_error }.question()
+    Reader { context, path, text: &text, document: &document, memory_error }.question()
 }
 
 struct Reader<'a> {
-    files: &'a Files<'a>,
+    context: &'a Context<'a>,
     path: &'a Path,
     text: &'a str,
     document: &'a Document,
@@ -154,7 +154,7 @@ impl Reader<'_> {
         let attention = self.attention()?;
         match &self.document.model {
             ModelDocument::File(file) => config::read(
-                self.files,
+                self.context,
                 &self.folder().join(file),
                 self.document.sequence,
                 attention,
@@ -256,11 +256,11 @@ impl Reader<'_> {
         match (&one.machine, &one.devices, &one.parts) {
             (Some(name), Some(devices), None) => {
                 let key = format!("{path}.machine");
-                let named = machines::named(self.files, name, self.folder());
+                let named = machines::named(self.context, name, self.folder());
                 let mut machine = named.map_err(|error| self.at(&key, error))?;
                 if let Some(profile) = &one.profile {
                     let file = self.folder().join(profile);
-                    let measured = machines::measured(self.files, &file, model);
+                    let measured = machines::measured(self.context, &file, model);
                     let placed = |error| self.at(&format!("{path}.profile"), error);
                     machine.measured = Some(measured.map_err(placed)?);
                 }
@@ -287,7 +287,7 @@ impl Reader<'_> {
             return Err(self.wrong(path, "parts is empty".to_owned()));
         }
         let parts = parts.iter().enumerate().map(|(number, part)| {
-            let named = machines::named(self.files, &part.machine, self.folder());
+            let named = machines::named(self.context, &part.machine, self.folder());
             let key = format!("{path}.{number}.machine");
             let machine = named.map_err(|error| self.at(&key, error))?;
             self.check_devices(&format!("{path}.{number}.devices"), part.devices)?;

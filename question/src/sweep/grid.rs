@@ -13,7 +13,7 @@ use super::columns::Columns;
 use crate::case::{self, Rule};
 use crate::diagnostic::Diagnostic;
 use crate::hardware;
-use crate::host::Files;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::noise;
 use crate::profiles;
@@ -59,8 +59,8 @@ pub struct Question<'a> {
 impl Grid {
     /// Reads the scenario in `file`, with `flags` over it, and checks what can be checked before
     /// anything runs.
-    pub fn read(files: &Files<'_>, file: &Path, flags: &Keys) -> Result<Self, Diagnostic> {
-        let (mut scenario, axes) = Scenario::read_sweep(files, file)?;
+    pub fn read(context: &Context<'_>, file: &Path, flags: &Keys) -> Result<Self, Diagnostic> {
+        let (mut scenario, axes) = Scenario::read_sweep(context, file)?;
         let axes = axes.unwrap_or_default();
         for axis in &axes {
             let flag = flags.given().chain(flags.hardware.given()).any(|key| key == axis.key);
@@ -76,14 +76,14 @@ impl Grid {
             setting.overrule(flags.clone());
         }
         let mut grid = Self { scenario, axes, parts: Vec::new(), questions: 0, fingerprint: 0 };
-        grid.lay_out(files)?;
-        grid.check(files)?;
-        grid.fingerprint = grid.checksum(files)?;
+        grid.lay_out(context)?;
+        grid.check(context)?;
+        grid.fingerprint = grid.checksum(context)?;
         Ok(grid)
     }
 
     /// Gives every setting its questions.
-    fn lay_out(&mut self, files: &Files<'_>) -> Result<(), Diagnostic> {
+    fn lay_out(&mut self, context: &Context<'_>) -> Result<(), Diagnostic> {
         let chosen_by = self.axes.iter().position(|axis| axis.key == "schedule");
         let too_many = || {
             let message = format!("the sweep has more than {MAX_QUESTIONS} questions");
@@ -93,9 +93,9 @@ impl Grid {
         let points = points.filter(|&points| points <= MAX_QUESTIONS).ok_or_else(too_many)?;
         for setting in &self.scenario.settings {
             let rules = match chosen_by {
-                Some(axis) => self.chosen_rules(files, setting, &self.axes[axis])?,
+                Some(axis) => self.chosen_rules(context, setting, &self.axes[axis])?,
                 None => {
-                    let selected = case::selected(files, &self.scenario, setting)?.into_iter();
+                    let selected = case::selected(context, &self.scenario, setting)?.into_iter();
                     selected.map(|one| one.rule).collect()
                 }
             };
@@ -111,13 +111,13 @@ impl Grid {
     /// The rule at each value of an axis of schedules.
     fn chosen_rules(
         &self,
-        files: &Files<'_>,
+        context: &Context<'_>,
         setting: &Setting,
         axis: &Axis,
     ) -> Result<Vec<Rule>, Diagnostic> {
         let one = |index| {
             let keys = self.at(axis, index)?;
-            let mut selected = case::selected(files, &self.scenario, &setting.with(keys))?;
+            let mut selected = case::selected(context, &self.scenario, &setting.with(keys))?;
             match selected.pop() {
                 Some(one) if !one.by_all && !axis.label(index).contains(',') => Ok(one.rule),
                 _ => {
@@ -137,9 +137,9 @@ impl Grid {
     }
 
     /// Checks that no question lacks a key, and that every file that one names can be read.
-    fn check(&self, files: &Files<'_>) -> Result<(), Diagnostic> {
+    fn check(&self, context: &Context<'_>) -> Result<(), Diagnostic> {
         for part in &self.parts {
-            let shared = self.question(files, part.begin)?.setting.keys;
+            let shared = self.question(context, part.begin)?.setting.keys;
             for rule in &part.rules {
                 let mut setting = part.setting.clone();
                 setting.keys = shared.clone();
@@ -148,17 +148,17 @@ impl Grid {
         }
         for keys in self.all_keys() {
             let keys = keys?;
-            hardware::check_files(files, &keys)?;
-            noise::check_files(files, &keys)?;
-            profiles::of(files, &keys)?;
+            hardware::check_files(context, &keys)?;
+            noise::check_files(context, &keys)?;
+            profiles::of(context, &keys)?;
         }
         Ok(())
     }
 
     /// The keys of every setting, and of every value of an axis that may name a file.
     fn all_keys(&self) -> impl Iterator<Item = Result<Keys, Diagnostic>> {
-        let files = ["cluster", "slowdown-profile", "jitter", "profile"];
-        let axes = self.axes.iter().filter(move |axis| files.contains(&&axis.key[..]));
+        let naming = ["cluster", "slowdown-profile", "jitter", "profile"];
+        let axes = self.axes.iter().filter(move |axis| naming.contains(&&axis.key[..]));
         let of_axes = axes.flat_map(|axis| (0..axis.count()).map(|index| self.at(axis, index)));
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)
     }
@@ -183,7 +183,7 @@ impl Grid {
     }
 
     /// Over everything that an answer, or its row, depends on.
-    fn checksum(&self, files: &Files<'_>) -> Result<u64, Diagnostic> {
+    fn checksum(&self, context: &Context<'_>) -> Result<u64, Diagnostic> {
         let mut text = String::from(env!("CARGO_PKG_VERSION"));
         text.push_str(&String::from_utf8_lossy(&Columns::of(self).header()));
         // Writing to a string cannot fail.
@@ -206,8 +206,8 @@ impl Grid {
         let mut checksum = Checksum::default();
         checksum.add(text.as_bytes());
         for keys in self.all_keys() {
-            for path in named_files(files, &keys?) {
-                checksum.add(&files.read_bytes(&path, MAX_NAMED)?);
+            for path in named_files(context, &keys?) {
+                checksum.add(&context.read_bytes(&path, MAX_NAMED)?);
             }
         }
         Ok(checksum.value())
@@ -215,20 +215,20 @@ impl Grid {
 
     /// The first question of each setting with each schedule, and the same with each value of one
     /// axis, of long axes the first and the last.
-    pub fn samples(&self, files: &Files<'_>) -> Result<Vec<Question<'_>>, Diagnostic> {
+    pub fn samples(&self, context: &Context<'_>) -> Result<Vec<Question<'_>>, Diagnostic> {
         const LISTED: u64 = 100;
         let mut samples = Vec::new();
         for part in &self.parts {
             let rules = if part.chosen_by.is_some() { 1 } else { part.rules.len() as u64 };
             for rule in 0..rules {
-                samples.push(self.question(files, part.begin + rule)?);
+                samples.push(self.question(context, part.begin + rule)?);
             }
             let mut stride = rules;
             for axis in self.axes.iter().rev() {
                 let last = axis.count() - 1;
                 let values = (1..=last).filter(|&value| value == last || value < LISTED);
                 for value in values.take(100) {
-                    samples.push(self.question(files, part.begin + value * stride)?);
+                    samples.push(self.question(context, part.begin + value * stride)?);
                 }
                 stride *= axis.count();
             }
@@ -237,7 +237,7 @@ impl Grid {
     }
 
     /// Question number `index`.
-    pub fn question(&self, files: &Files<'_>, index: u64) -> Result<Question<'_>, Diagnostic> {
+    pub fn question(&self, context: &Context<'_>, index: u64) -> Result<Question<'_>, Diagnostic> {
         let after = self.parts.partition_point(|part| part.begin <= index);
         let part = &self.parts[after.max(1) - 1];
         let mut rest = index - part.begin;
@@ -259,7 +259,7 @@ impl Grid {
             keys = keys.or(self.at(axis, place)?);
         }
         let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
-        case::resolve_backward(files, &self.scenario, &mut setting)?;
+        case::resolve_backward(context, &self.scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
         Ok(Question { setting, rule, places })
     }
@@ -271,8 +271,9 @@ impl Grid {
 }
 
 /// The files that `keys` name and whose content an answer depends on.
-fn named_files(files: &Files<'_>, keys: &Keys) -> Vec<PathBuf> {
-    let cluster = keys.hardware.cluster.iter().map(PathBuf::from).filter(|path| files.exists(path));
+fn named_files(context: &Context<'_>, keys: &Keys) -> Vec<PathBuf> {
+    let cluster =
+        keys.hardware.cluster.iter().map(PathBuf::from).filter(|path| context.exists(path));
     let profile = keys.slowdown_profile.iter().chain(&keys.profile).cloned();
     let samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
     cluster.chain(profile).chain(samples.map(Path::to_owned)).collect()

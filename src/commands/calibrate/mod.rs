@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use calibrate::check::{self, LoneStage};
 use calibrate::company::Company;
+use calibrate::machine;
 use calibrate::measure::{
     self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
     traffic,
 };
-use calibrate::profile::{Element, Link, LinkKind, Machine, ModelShape, Quantity};
 use calibrate::sample::{Rule, sample};
-use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
 use executor::{Cpu, Model, Ops};
 use pipeline::Nanos;
+use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
 
 use self::target::{Core, Target};
 use super::OUTPUT;

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use calibrate::Profile;
 use calibrate::machine;
-use calibrate::profile::Element;
 use executor::{Model, ModelError, Step};
 use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule};
+use profile::{Element, Profile};
 use sim::Replay;
 
 use super::Execute;
@@ -131,16 +130,33 @@ fn element(execute: &Execute) -> Element {
     }
 }
 
-/// Checks that `profile` is of what computes here: a core, or GPUs or parts of them.
+/// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
+/// parts of them. What another one takes says nothing of a run here.
 fn check_machine(profile: &Profile, execute: &Execute, gpus: Option<&Gpus>) -> Result<(), Error> {
-    let there = &profile.machine.device;
+    let there = &profile.machine;
     let device = match gpus {
         None => machine::ONE_CORE,
         // What part of it was measured stands behind its name.
-        Some(gpus) if there.split(',').next() == Some(gpus.name()) => there,
+        Some(gpus) if there.device.split(',').next() == Some(gpus.name()) => &there.device,
         Some(gpus) => gpus.name(),
     };
-    profiles::check_machine(profile, device, element(execute))
+    let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
+    let element = element(execute).name().to_owned();
+    let pairs = [
+        ("processor", there.cpu.clone(), cpu),
+        ("number of cores", there.cores.to_string(), cores),
+        ("device", there.device.clone(), device.to_owned()),
+        ("element", profile.model.element().name().to_owned(), element),
+    ];
+    let Some((what, there, here)) = pairs.into_iter().find(|(_, there, here)| there != here) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the profile is of another machine: its {what} is {there}, that of this run {here}"
+    );
+    let cure =
+        "measure this machine with `debubble calibrate --pin --out FILE`, and name that file";
+    Err(Error::question(message).with_help(cure))
 }
 
 fn job(

@@ -1,8 +1,8 @@
 //! The sizes of the model that a run trains, and whether it fits the machine.
 
-use calibrate::Profile;
 use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
+use profile::Profile;
 
 use super::Execute;
 use super::kinds::{Against, DeviceKind};

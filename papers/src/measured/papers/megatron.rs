@@ -1,12 +1,12 @@
 //! Megatron-LM: Narayanan et al. 2021, tables 1 and 2, and Korthikanti et al. 2022.
 
 use plan::{Attention, Machine, Recipe, Recompute, Setup, Zero, number};
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
 use super::super::rows::{Run, VOCABULARY, gpt, recipe, set_up, table};
 use super::super::sets::{HFU, MFU, SHARDED, TIME};
-use crate::built_in;
 
 /// The length of sequences in Megatron-LM's papers.
 const SEQUENCE: u64 = 2048;
@@ -36,7 +36,7 @@ struct MegatronSetting {
     overlap: String,
 }
 
-const SETTINGS: &str = built_in::text("megatron2021-settings.csv");
+const SETTINGS: &str = PAPER.text("megatron2021-settings.csv");
 
 pub(in super::super) fn table_1(row: &Table1, machine: &Machine) -> Result<Vec<Row>, String> {
     let Table1 { heads, hidden, layers, tp, pp, gpus, global_batch, .. } = *row;

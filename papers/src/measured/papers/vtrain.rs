@@ -4,12 +4,12 @@ use std::path::Path;
 
 use plan::{Attention, Machine, Recompute, number};
 use question::plan::machines;
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
 use super::super::rows::{Run, VOCABULARY, gpt, recipe, set_up};
 use super::super::sets::TIME;
-use crate::built_in;
 
 /// Rows to which constants were fitted: every tenth of one node, six of many.
 const FITTED_EVERY: usize = 10;
@@ -41,7 +41,7 @@ pub(in super::super) struct Vtrain {
     milliseconds: f64,
 }
 
-const MULTI_NODE: &str = built_in::text("vtrain-multi.toml");
+const MULTI_NODE: &str = PAPER.text("vtrain-multi.toml");
 
 /// On `machine`, or on the cluster of the measurements over many nodes.
 pub(in super::super) fn vtrain(

@@ -14,7 +14,7 @@ use self::document::Unique;
 use self::keys::{AttentionBias, Family};
 use crate::diagnostic::Diagnostic;
 use crate::echo;
-use crate::host::Files;
+use crate::host::Context;
 
 /// The largest config file: those of today have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -30,12 +30,12 @@ pub struct Model {
 /// Reads the model of `path`, trained on sequences of `sequence` tokens, or as many as it was made
 /// for.
 pub fn read(
-    files: &Files<'_>,
+    context: &Context<'_>,
     path: &Path,
     sequence: Option<u64>,
     attention: Attention,
 ) -> Result<Model, Diagnostic> {
-    let text = files.read_text(path, MAX_FILE)?;
+    let text = context.read_text(path, MAX_FILE)?;
     parse(&File { path, text: &text }, sequence, attention)
 }
 

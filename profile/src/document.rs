@@ -5,13 +5,15 @@
 
 use std::ops::Range;
 
-use executor::Model;
 use thiserror::Error;
 use toml::Spanned;
 
-use super::form::{Document, ModelDocument, OptimizerDocument, PartDocument, VersionOnly};
-use super::quantities::{read_link, read_quantity, write_link, write_quantity};
-use super::{Element, ModelShape, Optimizer, Part, Profile, Quantity};
+use crate::form::{Document, ModelDocument, OptimizerDocument, PartDocument, VersionOnly};
+use crate::model::Model;
+use crate::profile::{Optimizer, Part, Profile};
+use crate::quantities::{read_link, read_quantity, write_link, write_quantity};
+use crate::quantity::Quantity;
+use crate::shape::{Element, ModelShape};
 
 /// The version of the file form.
 pub const VERSION: u64 = 1;
@@ -37,12 +39,12 @@ pub struct ProfileError {
 const WRITTEN_BY: &str =
     "profiles are written by `debubble calibrate`: mend the line, or run it again";
 
-pub(super) fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
+pub(crate) fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
     Err(ProfileError { message, place: Some(place), cure: WRITTEN_BY })
 }
 
 /// A value of a file to be written, where places mean nothing.
-pub(super) fn unplaced<T>(value: T) -> Spanned<T> {
+pub(crate) fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
@@ -152,7 +154,3 @@ fn read_part(part: PartDocument, half_width: f64) -> Result<Part, ProfileError> 
         footprint: part.footprint.into(),
     })
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-pub(crate) mod tests;

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use super::document::{MAX_SAMPLES, ProfileError, fail, unplaced};
-use super::form::{LinkDocument, MessageDocument, QuantityDocument, Size, Time};
-use super::{Link, LinkKind, Message, Quantity};
+use crate::document::{MAX_SAMPLES, ProfileError, fail, unplaced};
+use crate::form::{LinkDocument, MessageDocument, QuantityDocument, Size, Time};
+use crate::link::{Link, LinkKind, Message};
+use crate::quantity::Quantity;
 
-pub(super) fn read_quantity(
+pub(crate) fn read_quantity(
     document: Spanned<QuantityDocument>,
     half_width: f64,
 ) -> Result<Quantity, ProfileError> {
@@ -33,7 +34,7 @@ pub(super) fn read_quantity(
 }
 
 /// Checks that what the file says beside the samples is what the samples say.
-pub(super) fn agree<T: PartialEq + std::fmt::Display>(
+pub(crate) fn agree<T: PartialEq + std::fmt::Display>(
     place: &Range<usize>,
     what: &str,
     told: Option<T>,
@@ -48,7 +49,7 @@ pub(super) fn agree<T: PartialEq + std::fmt::Display>(
     })
 }
 
-pub(super) fn write_quantity(quantity: &Quantity, half_width: f64) -> Spanned<QuantityDocument> {
+pub(crate) fn write_quantity(quantity: &Quantity, half_width: f64) -> Spanned<QuantityDocument> {
     let summary = quantity.summary();
     let (low, high) = summary.interval.unzip();
     unplaced(QuantityDocument {
@@ -62,7 +63,7 @@ pub(super) fn write_quantity(quantity: &Quantity, half_width: f64) -> Spanned<Qu
     })
 }
 
-pub(super) fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, ProfileError> {
+pub(crate) fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, ProfileError> {
     let place = link.kind.span();
     let Some(kind) = LinkKind::named(link.kind.get_ref()) else {
         let names = LinkKind::ALL.map(LinkKind::name).join(", ");
@@ -90,7 +91,7 @@ pub(super) fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, Pro
     Ok(read)
 }
 
-pub(super) fn write_link(link: &Link, half_width: f64) -> LinkDocument {
+pub(crate) fn write_link(link: &Link, half_width: f64) -> LinkDocument {
     let fit = link.fit();
     let message = |one: &Message| MessageDocument {
         bytes: Size(one.bytes),

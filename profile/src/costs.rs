@@ -1,13 +1,14 @@
 //! From a profile to what a pipeline costs. A chunk is its layers times the layer, the first one with
 //! the embeddings, the last one with the head; nothing else is assumed.
 
-use executor::{Layout, ModelError};
 use pipeline::{
     Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape, check_sum,
 };
 use thiserror::Error;
 
-use crate::profile::{LinkKind, Profile};
+use crate::link::LinkKind;
+use crate::model::ModelError;
+use crate::profile::Profile;
 
 /// What a pipeline costs on the machine of a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,10 +72,10 @@ pub fn optimizer(
     shape: Shape,
     placement: Placement,
 ) -> Result<Nanos, CostsError> {
-    let layouts = Layout::by_chunk(profile.model.with_layers(layers)?, shape)?;
+    let by_chunk = profile.model.with_layers(layers)?.parameters_by_chunk(shape)?;
     let of_stage = |stage: usize| -> u128 {
         let chunks = placement.chunks_of(shape, stage);
-        chunks.map(|chunk| layouts[usize::from(chunk)].parameters() as u128).sum()
+        chunks.map(|chunk| by_chunk[usize::from(chunk)]).sum()
     };
     let most = (0..shape.stages()).map(of_stage).max().unwrap_or(0);
     let measured = &profile.optimizer;
@@ -151,10 +152,10 @@ fn checked(what: &'static str, sum: u128) -> Result<u64, CostsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::tests_example;
+    use crate::tests::example;
 
     fn predicted(layers: usize, stages: u64, chunks: u64) -> Result<Predicted, CostsError> {
-        let profile = Profile::parse(&tests_example()).unwrap();
+        let profile = Profile::parse(&example()).unwrap();
         predict(&profile, layers, Shape::new(stages, chunks, 4).unwrap())
     }
 
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_optimizer_takes_as_long_as_on_the_largest_stage() {
-        let profile = Profile::parse(&tests_example()).unwrap();
+        let profile = Profile::parse(&example()).unwrap();
         let time = |layers, stages, chunks, placement| {
             let shape = Shape::new(stages, chunks, 4).unwrap();
             optimizer(&profile, layers, shape, placement).unwrap()

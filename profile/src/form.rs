@@ -4,115 +4,116 @@ use pipeline::{Bytes, Footprint};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::document::{MAX_BYTES, MAX_NANOS};
-use super::{Machine, ModelShape};
+use crate::document::{MAX_BYTES, MAX_NANOS};
+use crate::profile::Machine;
+use crate::shape::ModelShape;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Document {
-    pub(super) version: Spanned<u64>,
-    pub(super) half_width: Spanned<f64>,
-    pub(super) machine: MachineDocument,
-    pub(super) model: Spanned<ModelDocument>,
-    pub(super) overhead: Spanned<QuantityDocument>,
-    pub(super) layer: PartDocument,
-    pub(super) embedding: PartDocument,
-    pub(super) head: PartDocument,
-    pub(super) optimizer: OptimizerDocument,
+pub(crate) struct Document {
+    pub(crate) version: Spanned<u64>,
+    pub(crate) half_width: Spanned<f64>,
+    pub(crate) machine: MachineDocument,
+    pub(crate) model: Spanned<ModelDocument>,
+    pub(crate) overhead: Spanned<QuantityDocument>,
+    pub(crate) layer: PartDocument,
+    pub(crate) embedding: PartDocument,
+    pub(crate) head: PartDocument,
+    pub(crate) optimizer: OptimizerDocument,
     #[serde(default)]
-    pub(super) link: Vec<LinkDocument>,
+    pub(crate) link: Vec<LinkDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct MachineDocument {
-    pub(super) cpu: String,
-    pub(super) cores: u64,
-    pub(super) os: String,
-    pub(super) device: String,
-    pub(super) driver: Option<String>,
-    pub(super) clocks: Option<String>,
-    pub(super) pinned: bool,
+pub(crate) struct MachineDocument {
+    pub(crate) cpu: String,
+    pub(crate) cores: u64,
+    pub(crate) os: String,
+    pub(crate) device: String,
+    pub(crate) driver: Option<String>,
+    pub(crate) clocks: Option<String>,
+    pub(crate) pinned: bool,
     #[serde(default)]
-    pub(super) neighbours: u64,
-    pub(super) date: String,
-    pub(super) program: String,
-    pub(super) remark: Option<String>,
+    pub(crate) neighbours: u64,
+    pub(crate) date: String,
+    pub(crate) program: String,
+    pub(crate) remark: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct ModelDocument {
-    pub(super) hidden: usize,
-    pub(super) heads: usize,
-    pub(super) seq: usize,
-    pub(super) microbatch_size: usize,
-    pub(super) vocabulary: usize,
-    pub(super) element: String,
+pub(crate) struct ModelDocument {
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) seq: usize,
+    pub(crate) microbatch_size: usize,
+    pub(crate) vocabulary: usize,
+    pub(crate) element: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct PartDocument {
-    pub(super) footprint: FootprintDocument,
-    pub(super) forward: Spanned<QuantityDocument>,
-    pub(super) backward_input: Spanned<QuantityDocument>,
-    pub(super) backward_weight: Spanned<QuantityDocument>,
+pub(crate) struct PartDocument {
+    pub(crate) footprint: FootprintDocument,
+    pub(crate) forward: Spanned<QuantityDocument>,
+    pub(crate) backward_input: Spanned<QuantityDocument>,
+    pub(crate) backward_weight: Spanned<QuantityDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OptimizerDocument {
-    pub(super) parameters: Spanned<u64>,
-    pub(super) step: Spanned<QuantityDocument>,
+pub(crate) struct OptimizerDocument {
+    pub(crate) parameters: Spanned<u64>,
+    pub(crate) step: Spanned<QuantityDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct FootprintDocument {
-    pub(super) until_backward: Size,
-    pub(super) until_weight: Size,
+pub(crate) struct FootprintDocument {
+    pub(crate) until_backward: Size,
+    pub(crate) until_weight: Size,
 }
 
 /// Times in nanoseconds.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QuantityDocument {
-    pub(super) median: Option<Time>,
+pub(crate) struct QuantityDocument {
+    pub(crate) median: Option<Time>,
     /// Ends of the 95 % confidence interval.
-    pub(super) low: Option<Time>,
-    pub(super) high: Option<Time>,
-    pub(super) count: Option<u64>,
-    pub(super) outliers: Option<u64>,
-    pub(super) verdict: Option<String>,
-    pub(super) samples: Vec<Time>,
+    pub(crate) low: Option<Time>,
+    pub(crate) high: Option<Time>,
+    pub(crate) count: Option<u64>,
+    pub(crate) outliers: Option<u64>,
+    pub(crate) verdict: Option<String>,
+    pub(crate) samples: Vec<Time>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct LinkDocument {
-    pub(super) kind: Spanned<String>,
+pub(crate) struct LinkDocument {
+    pub(crate) kind: Spanned<String>,
     /// The fit, in nanoseconds.
-    pub(super) latency: Option<u64>,
-    pub(super) per_mib: Option<u64>,
-    pub(super) worst_residual_per_mille: Option<u64>,
+    pub(crate) latency: Option<u64>,
+    pub(crate) per_mib: Option<u64>,
+    pub(crate) worst_residual_per_mille: Option<u64>,
     #[serde(default)]
-    pub(super) message: Vec<MessageDocument>,
+    pub(crate) message: Vec<MessageDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct MessageDocument {
-    pub(super) bytes: Size,
-    pub(super) pairs: Spanned<u64>,
-    pub(super) both_ways: bool,
-    pub(super) time: Spanned<QuantityDocument>,
+pub(crate) struct MessageDocument {
+    pub(crate) bytes: Size,
+    pub(crate) pairs: Spanned<u64>,
+    pub(crate) both_ways: bool,
+    pub(crate) time: Spanned<QuantityDocument>,
 }
 
 /// A time in nanoseconds that a clock can show.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
 #[serde(try_from = "i64")]
-pub(super) struct Time(pub(super) u64);
+pub(crate) struct Time(pub(crate) u64);
 
 impl TryFrom<i64> for Time {
     type Error = String;
@@ -128,7 +129,7 @@ impl TryFrom<i64> for Time {
 /// A size in bytes.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 #[serde(try_from = "i64")]
-pub(super) struct Size(pub(super) u64);
+pub(crate) struct Size(pub(crate) u64);
 
 impl TryFrom<i64> for Size {
     type Error = String;
@@ -142,8 +143,8 @@ impl TryFrom<i64> for Size {
 }
 
 #[derive(Deserialize)]
-pub(super) struct VersionOnly {
-    pub(super) version: Spanned<u64>,
+pub(crate) struct VersionOnly {
+    pub(crate) version: Spanned<u64>,
 }
 
 impl From<FootprintDocument> for Footprint {

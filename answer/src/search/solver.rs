@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use pipeline::Nanos;
 
-use crate::commands::note;
-use crate::error::Error;
 use question::case::Searched;
+use question::{Context, Diagnostic};
 
 /// It is there.
-pub(super) fn check() -> Result<(), Error> {
+pub(super) fn check() -> Result<(), Diagnostic> {
     Ok(())
 }
 
@@ -19,20 +18,23 @@ pub(super) fn check() -> Result<(), Error> {
 /// # Errors
 /// If the pipeline is one that the solver does not model.
 pub(super) fn prove(
+    context: &Context<'_>,
     searched: &mut Searched,
     time: Duration,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Nanos>, Error> {
+) -> Result<Option<Nanos>, Diagnostic> {
     let found = &mut searched.found;
     if found.is_optimal() {
         return Ok(None);
     }
     let known = Some(found.schedule.clone());
-    let answer = exact::solve(&searched.instance, known, time, stop).map_err(|unsuitable| {
-        Error::question(format!("--exact: {unsuitable}")).with_help("leave out --exact")
-    })?;
+    let answer = exact::solve(&searched.instance, known, time, &|| context.stopped()).map_err(
+        |unsuitable| {
+            Diagnostic::new(format!("--exact: {unsuitable}")).with_help("leave out --exact")
+        },
+    )?;
     if let Some((schedule, cost)) = answer.found.filter(|(_, cost)| *cost < found.cost) {
-        note(&format!("the solver found an order of {cost}, the search one of {}", found.cost));
+        let was = found.cost;
+        context.warn(format!("the solver found an order of {cost}, the search one of {was}"));
         searched.case.schedule = schedule.clone();
         (found.schedule, found.cost) = (schedule, cost);
     }

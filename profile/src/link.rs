@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Quantity;
 use crate::fit::Fit;
+use crate::quantity::Quantity;
 
 /// How a value gets from one stage to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,10 @@
 use pipeline::{Bytes, Footprint};
 use proptest::prelude::*;
 
-use super::*;
-use crate::profile::{Link, LinkKind, Machine, Message};
+use crate::{
+    Element, Link, LinkKind, MAX_BYTES, MAX_NANOS, Machine, Message, Model, ModelShape, Optimizer,
+    Part, Profile, Quantity,
+};
 
 fn quantity() -> impl Strategy<Value = Quantity> {
     prop::collection::vec(0..=MAX_NANOS, 1..20).prop_map(|samples| Quantity::of(samples).unwrap())

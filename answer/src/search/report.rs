@@ -1,24 +1,22 @@
 //! What searches came to, for people and for machines.
 
-use std::io::Write;
-
 use certificate::{Argument, Certificate};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
 use search::{Objective, Published};
 use serde::Serialize;
 use sim::Replay;
 
-use crate::error::Error;
-use crate::format;
-use answer::front::Standing;
-use crate::interrupt;
-use answer::outcome::named;
 use question::case::Searched;
 use question::scenario::Setting;
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+
+use crate::front::Standing;
 
 /// One search.
-pub(super) struct Row {
-    pub(super) searched: Searched,
+pub struct Row {
+    /// The order that was found, with what it was searched for.
+    pub searched: Searched,
     /// The limit as it was told, if there is one.
     limit: Option<String>,
     metrics: Metrics,
@@ -28,8 +26,8 @@ pub(super) struct Row {
     /// What a solver has proved that no order undercuts, if that is more than the search knows.
     proved: Option<Nanos>,
     /// What becomes of the order found, and of the best published one, in the setting, once marked.
-    pub(super) found_standing: Option<Standing>,
-    pub(super) published_standing: Option<Standing>,
+    pub found_standing: Option<Standing>,
+    pub published_standing: Option<Standing>,
 }
 
 /// The name of what a solver has proved, beside those of the arguments of bounds.
@@ -41,12 +39,12 @@ impl Row {
         searched: Searched,
         proved: Option<Nanos>,
         setting: &Setting,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Diagnostic> {
         let case = &searched.case;
         let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-        let metrics = metrics.map_err(|fault| named(case, &fault))?;
+        let metrics = metrics.map_err(|fault| case.error(&fault))?;
         let memory = Memory::of(&case.schedule, case.problem.footprints());
-        let memory = memory.map_err(|fault| named(case, &fault))?;
+        let memory = memory.map_err(|fault| case.error(&fault))?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
         let limits = setting.keys.memory_limit.as_ref();
         let limit =
@@ -66,24 +64,28 @@ impl Row {
     }
 
     /// What to write over a drawing of it.
-    pub(super) fn title(&self) -> String {
+    #[must_use]
+    pub fn title(&self) -> String {
         let parts = [self.searched.case.setting.as_ref(), self.limit.as_ref()];
         let parts = parts.into_iter().flatten().map(String::as_str);
         [self.searched.case.name.as_str()].into_iter().chain(parts).collect::<Vec<_>>().join(", ")
     }
 
     /// The part of `cost` in which the average stage waits.
-    pub(super) fn rate(&self, cost: Nanos) -> f64 {
+    #[must_use]
+    pub fn rate(&self, cost: Nanos) -> f64 {
         self.metrics.bubble_rate_of(cost)
     }
 
     /// That of the order found.
-    pub(super) fn bubble(&self) -> f64 {
+    #[must_use]
+    pub fn bubble(&self) -> f64 {
         self.rate(self.cost)
     }
 
     /// The peak of the stage that holds most, in microbatches of the stage that holds most.
-    pub(super) fn peak(&self) -> f64 {
+    #[must_use]
+    pub fn peak(&self) -> f64 {
         self.in_microbatches(self.peak)
     }
 
@@ -100,36 +102,48 @@ impl Row {
     }
 
     /// Peak memory and bubble of the order found.
-    pub(super) fn found_at(&self) -> (f64, f64) {
+    #[must_use]
+    pub fn found_at(&self) -> (f64, f64) {
         self.at(self.peak, self.cost)
     }
 
     /// The same of the best published one.
-    pub(super) fn published_at(&self) -> Option<(f64, f64)> {
+    #[must_use]
+    pub fn published_at(&self) -> Option<(f64, f64)> {
         self.published().map(|one| self.at(one.peak, one.cost))
     }
 
     /// The largest limit of a stage, or without one the peak of the order found, and the bubble that no
     /// order under it undercuts.
-    pub(super) fn bound_at(&self) -> (f64, f64) {
+    #[must_use]
+    pub fn bound_at(&self) -> (f64, f64) {
         let limits = self.searched.instance.limits.as_ref();
         let limit = limits.and_then(|limits| limits.by_stage().iter().max().copied());
         self.at(limit.unwrap_or(self.peak), self.bound())
     }
 
     /// The setting that is searched, whatever the limit.
-    pub(super) fn setting(&self) -> Option<&str> {
+    #[must_use]
+    pub fn setting(&self) -> Option<&str> {
         self.searched.case.setting.as_deref()
     }
 
     /// The published schedule that costs least of those that fit.
-    pub(super) fn published(&self) -> Option<Published> {
+    #[must_use]
+    pub fn published(&self) -> Option<Published> {
         self.searched.found.best_published()
     }
 
     /// What no order undercuts.
-    pub(super) fn bound(&self) -> Nanos {
+    #[must_use]
+    pub fn bound(&self) -> Nanos {
         self.proved.unwrap_or(self.searched.found.bound.cost)
+    }
+
+    /// Whether a solver has proved more than the search.
+    #[must_use]
+    pub const fn is_proved(&self) -> bool {
+        self.proved.is_some()
     }
 
     /// Why.
@@ -178,7 +192,7 @@ fn fits(small: &Row, large: &Row) -> bool {
 }
 
 /// What proves the result to a third party.
-pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Error> {
+pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Diagnostic> {
     let (instance, found) = (&searched.instance, &searched.found);
     let argument = found.bound.argument;
     let stages = instance.shape.stages();
@@ -194,12 +208,12 @@ pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Error> {
         },
         cost: found.cost,
         bound: found.bound.cost,
-        argument: argument.map_err(|refusal| named(&searched.case, &refusal))?,
+        argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
     })
 }
 
-/// Prints one line for each search.
-pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
+/// The searches for people, a line each.
+pub(super) fn sheet(rows: &[Row]) -> Sheet {
     let mut header = vec!["p", "m", "v", "limit"];
     header.extend(["cost", "bubble", "bound", "gap", "argument"]);
     header.extend(["published", "its bubble", "peak/M_B"]);
@@ -217,25 +231,23 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> Result<(), Error> {
         let front = marked.then(|| front(row).to_owned());
         settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
-    write!(out, "{}", format::table(&header, lines))?;
+    let mut sheet = Sheet::table(&header, lines);
     if rows.iter().any(|row| row.proved.is_some()) {
         let what = "a constraint solver found no order below the bound; no certificate shows that";
-        writeln!(out, "\n{SOLVER}: {what}")?;
+        sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
     }
-    writeln!(
-        out,
+    sheet.push_text(
         "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
          stages at which it looks\n\
-         published: the best of the published schedules that fit, each backward split where it stands"
-    )?;
+         published: the best of the published schedules that fit, each backward split where it stands\n",
+    );
     if marked {
-        writeln!(
-            out,
+        sheet.push_text(
             "front: * where nothing of the setting, found or published, has less bubble or less peak \
-             memory, and no more of the other"
-        )?;
+             memory, and no more of the other\n",
+        );
     }
-    Ok(())
+    sheet
 }
 
 fn front(row: &Row) -> &'static str {
@@ -273,7 +285,7 @@ fn line(row: &Row) -> Vec<String> {
 
 /// What machines read of a search.
 #[derive(Serialize)]
-struct Entry {
+pub(super) struct Entry {
     setting: Option<String>,
     stages: usize,
     microbatches: u32,
@@ -329,30 +341,4 @@ impl From<&Row> for Entry {
             published_on_front: row.published_standing.map(Standing::is_on_front),
         }
     }
-}
-
-/// One JSON object.
-#[derive(Serialize)]
-pub(super) struct Json {
-    results: Vec<Entry>,
-    /// Absent unless a Ctrl-C cut the search short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<bool>,
-}
-
-impl Json {
-    pub(super) fn of(rows: &[Row]) -> Self {
-        let interrupted = interrupt::cut_short().then_some(true);
-        Self { results: rows.iter().map(Entry::from).collect(), interrupted }
-    }
-}
-
-/// The same as CSV, one line for each search.
-pub(super) fn csv(rows: &[Row]) -> Result<Vec<u8>, Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let io = |error: csv::Error| Error::Output(error.into());
-    for row in rows {
-        writer.serialize(Entry::from(row)).map_err(io)?;
-    }
-    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
 }
