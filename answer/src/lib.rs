@@ -1,14 +1,18 @@
 //! One function for each question: a typed question in, a typed answer out.
 
-// pub mod compare;
+pub mod compare;
+pub mod explain;
 pub mod front;
 pub mod fsdp;
 pub mod hardware;
 pub mod noise;
+pub mod outcome;
 pub mod replay;
 pub mod schedules;
 pub mod search;
-// pub mod timelines;
+pub mod simulate;
+pub mod sweep;
+pub mod timelines;
 pub mod verify;
 
 use question::Diagnostic;

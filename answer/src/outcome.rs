@@ -1,9 +1,7 @@
 //! What a simulated case came to, for tables and machines.
 
-use std::io::Write;
-
 use pipeline::{
-    Bytes, Footprint, Footprints, Limits, Memory, Metrics, Nanos, Timeline, peak_in_flight,
+    Bytes, Footprint, Footprints, Limits, Memory, Metrics, Timeline, peak_in_flight,
 };
 use serde::Serialize;
 use sim::engine::{Run, Steady};
@@ -12,18 +10,15 @@ use sim::occupancy::activation_peaks;
 use sim::timed::{Nominal, Timing};
 use sim::{HostCopy, Replay, explain, timed};
 
-use draw::trace;
-use draw::trace::Trace;
 use question::Diagnostic;
+use question::case::{Case, Split, SplitJson};
+use question::hardware::Hardware;
+use question::noise::{self, Noise};
+
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
-use question::hardware::Hardware;
-use crate::hardware;
-use crate::hardware::Report;
+use crate::hardware::{self, Report};
 use crate::noise::{Distributions, NoiseFree};
-use question::noise;
-use question::noise::Noise;
-use question::case::{Case, Split, SplitJson};
 
 /// A case and its result.
 pub struct Outcome {
@@ -306,25 +301,6 @@ pub fn copies(outcome: &Outcome) -> Result<Vec<HostCopy>, Diagnostic> {
     }
 }
 
-/// Writes the timeline of `outcome`, and the memory of its devices, as trace events.
-pub fn write_trace(
-    out: &mut dyn Write,
-    outcome: &Outcome,
-    name: &str,
-    timeline: &Timeline,
-) -> Result<(), Diagnostic> {
-    let memory = outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves);
-    let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
-    let run = recorded(outcome)?;
-    let (transfers, releases) = (&run.transfers[..], &run.releases[..]);
-    let copies = &run.copies[..];
-    let optimizer = outcome.case.hardware.as_ref().map_or(Nanos(0), Hardware::optimizer);
-    let shape = outcome.case.schedule.shape();
-    let trace =
-        Trace { name, timeline, shape, steps, transfers, copies, releases, optimizer, memory };
-    Ok(trace::write(out, &trace)?)
-}
-
 /// A memory limit: one number, or one per stage where they differ.
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -398,5 +374,5 @@ pub struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<why::Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hardware: Option<report::Json>,
+    hardware: Option<hardware::Json>,
 }

@@ -3,11 +3,12 @@
 //! Everything is made in memory or written to what the caller gives; nothing here opens a path.
 
 mod canvas;
-pub(crate) mod gantt;
-pub(crate) mod html;
-pub(crate) mod plot;
-pub(crate) mod terminal;
-pub(crate) mod trace;
+pub mod gantt;
+pub mod html;
+pub mod pictures;
+pub mod plot;
+pub mod terminal;
+pub mod trace;
 
 use std::io;
 
@@ -17,7 +18,7 @@ use thiserror::Error;
 
 /// Why there is no picture.
 #[derive(Debug, Error)]
-pub(crate) enum DrawError {
+pub enum DrawError {
     /// Nothing that takes time, no panel, or no group.
     #[error("there is nothing to draw: {what}")]
     Empty {

@@ -14,7 +14,7 @@ const MAX_STAGES: usize = 16;
 /// stage that waits shows `.`. Passes of a later chunk are in lower case, and a legend says so.
 /// Where a cell divides all times, equal passes are equally wide; else the ends of passes are
 /// rounded to the nearest cell.
-pub(crate) fn gantt(timeline: &Timeline, columns: usize) -> Option<String> {
+pub fn gantt(timeline: &Timeline, columns: usize) -> Option<String> {
     let stages = &timeline.stages;
     // Even the shortest label takes two cells.
     let room = |spans: &Vec<Span>| 2 * timed(spans).count() <= columns;
@@ -162,7 +162,7 @@ fn draw_row(row: &[Labelled], scale: Scale, length: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples;
+    use crate::samples;
     use pipeline::{Family, Nanos, PassTimes, Shape};
 
     fn check_lines(text: &str, stages: usize, columns: usize) {

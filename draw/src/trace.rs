@@ -17,32 +17,32 @@ use sim::engine::Transfer;
 const PROCESS: u32 = 1;
 
 /// What to write.
-pub(crate) struct Trace<'a> {
+pub struct Trace<'a> {
     /// The name of the process.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// The spans of all steps, one step after the other on each stage.
-    pub(crate) timeline: &'a Timeline,
+    pub timeline: &'a Timeline,
     /// The pipeline they are of.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// How many steps those are.
-    pub(crate) steps: u32,
+    pub steps: u32,
     /// Every value that crossed between stages.
-    pub(crate) transfers: &'a [Transfer],
+    pub transfers: &'a [Transfer],
     /// Every activation that went to the host and came back.
-    pub(crate) copies: &'a [HostCopy],
+    pub copies: &'a [HostCopy],
     /// For each step, when each stage could begin the next one.
-    pub(crate) releases: &'a [Vec<Nanos>],
+    pub releases: &'a [Vec<Nanos>],
     /// How long the optimizer takes before that; 0 where there is none.
-    pub(crate) optimizer: Nanos,
+    pub optimizer: Nanos,
     /// By device, the bytes held from each moment on; empty where that is not known.
-    pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
+    pub memory: &'a [Vec<(Nanos, Bytes)>],
 }
 
 /// Writes `trace` as one JSON object. Times are in microseconds, exact to the nanosecond.
 ///
 /// # Errors
 /// If `out` cannot be written.
-pub(crate) fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let Trace { name, timeline, steps, transfers, memory, .. } = trace;
     writeln!(out, r#"{{"displayTimeUnit":"ns","traceEvents":["#)?;
     let name = serde_json::to_string(name)?;
@@ -231,7 +231,7 @@ fn micros(time: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples;
+    use crate::samples;
     use pipeline::{Family, PassTimes, Span};
     use serde_json::Value as Json;
 

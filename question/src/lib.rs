@@ -26,6 +26,7 @@ pub mod replay;
 pub mod scenario;
 pub mod search;
 pub mod sheet;
+pub mod simulate;
 pub mod sweep;
 pub mod warnings;
 

@@ -44,8 +44,15 @@ impl Sheet {
 
     /// This sheet with `text` below.
     #[must_use]
-    pub fn and_text(mut self, text: &str) -> Self {
-        self.push_text(text);
+    pub fn and_text(mut self, text: impl AsRef<str>) -> Self {
+        self.push_text(text.as_ref());
+        self
+    }
+
+    /// This sheet with `other` below.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.push(other);
         self
     }
 

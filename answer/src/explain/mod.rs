@@ -1,16 +1,15 @@
 //! Why there is a bubble, and what it is worth: causes, critical path and levers of a case.
 
 pub mod levers;
-pub mod pictures;
 pub mod report;
 
 use sim::explain::{Causes, Link, Summary, Waits};
 
-use question::Diagnostic;
 use crate::outcome;
 use crate::outcome::Outcome;
-use crate::progress::Progress;
 use levers::Levers;
+use question::Diagnostic;
+use question::{Context, Work};
 
 /// Why the stages of a case wait.
 pub struct Explanation {
@@ -29,7 +28,11 @@ impl Explanation {
     ///
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
-    pub fn of(outcome: &Outcome, bar: &Progress) -> Result<Self, Diagnostic> {
+    pub fn of(
+        context: &Context<'_>,
+        outcome: &Outcome,
+        bar: &dyn Work,
+    ) -> Result<Self, Diagnostic> {
         let case = &outcome.case;
         bar.add(1);
         let run = outcome::recorded(outcome)?;
@@ -43,7 +46,7 @@ impl Explanation {
         let path = Waits::new(&case.schedule, &run, &devices).critical_path();
         let summary = path.summary(case.schedule.shape().stages());
         bar.inc(1);
-        let levers = Levers::of(outcome, causes.cost, bar)?;
+        let levers = Levers::of(context, outcome, causes.cost, bar)?;
         Ok(Self { causes, path: path.links, summary, levers })
     }
 }

@@ -7,21 +7,29 @@ use pipeline::Metrics;
 use sim::Replay;
 use sim::monte_carlo::{MonteCarlo, Summary};
 
-use super::columns::{
+use question::case;
+use question::hardware::Hardware;
+use question::sweep::columns::{
     Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
 };
-use super::grid::{Grid, Question};
-use question::Diagnostic;
-use question::hardware::Hardware;
+use question::sweep::grid::{Grid, Question};
+use question::{Context, Diagnostic};
+
 use crate::hardware::Report;
 use crate::outcome::Outcome;
-use question::case;
 
 /// Adds the row of question number `index` to `rows`.
-pub fn answer(grid: &Grid, columns: &Columns, index: u64, replay: &mut Replay, rows: &mut Vec<u8>) {
+pub fn answer(
+    context: &Context<'_>,
+    grid: &Grid,
+    columns: &Columns,
+    index: u64,
+    replay: &mut Replay,
+    rows: &mut Vec<u8>,
+) {
     let mut line = Line { rows };
     line.add(index);
-    let question = match grid.question(index) {
+    let question = match grid.question(context, index) {
         Ok(question) => question,
         Err(error) => {
             line.skip(1 + columns.axes.iter().filter(|own| **own).count() + METRICS_COUNT);
@@ -34,7 +42,7 @@ pub fn answer(grid: &Grid, columns: &Columns, index: u64, replay: &mut Replay, r
     for (label, _) in grid.labels(&question.places).zip(&columns.axes).filter(|(_, own)| **own) {
         line.text(&label);
     }
-    let case = case::case(&grid.scenario, &question.setting, question.rule);
+    let case = case::case(context, &grid.scenario, &question.setting, question.rule);
     let outcome = case.and_then(|case| {
         let mut outcome = Outcome::of(case, replay)?;
         outcome.run_replicas(|| {}, || false)?;
@@ -145,7 +153,12 @@ fn add_hardware(line: &mut Line<'_>, report: &Report, hardware: &Hardware) {
 }
 
 /// What was asked, and why there is no answer.
-fn add_failure(line: &mut Line<'_>, columns: &Columns, question: &Question<'_>, error: &Diagnostic) {
+fn add_failure(
+    line: &mut Line<'_>,
+    columns: &Columns,
+    question: &Question<'_>,
+    error: &Diagnostic,
+) {
     let keys = &question.setting.keys;
     line.text(question.rule.name());
     line.add_some(keys.stages);

@@ -17,7 +17,7 @@ use super::canvas::{self, About, Area, Lettering, colours, extent, pixel};
 use super::{DrawError, later_chunk_means};
 
 /// One schedule of a picture.
-pub(crate) struct Chart<'a> {
+pub struct Chart<'a> {
     /// What stands above it.
     pub title: &'a str,
     /// When its passes run.
@@ -36,7 +36,7 @@ pub(crate) struct Chart<'a> {
 ///
 /// # Errors
 /// If no pass takes any time.
-pub(crate) fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
+pub fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
     let layout = Layout::of(charts)?;
     let size = (extent(layout.width()), extent(layout.height(charts)));
     canvas::picture(size, &about(&layout, charts), |area| {
@@ -199,7 +199,7 @@ mod tests {
     use super::boxes::Patch;
     use super::layout::too_narrow;
     use super::*;
-    use crate::draw::samples::{self as sample, check_svg, rectangles};
+    use crate::samples::{self as sample, check_svg, rectangles};
     use pipeline::{Family, Nanos, Pass};
 
     fn draw(timelines: &[&Timeline]) -> String {

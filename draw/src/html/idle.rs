@@ -8,25 +8,25 @@ use sim::explain::{Cause, Gaps};
 use super::pack;
 
 /// Why stages wait in the last step.
-pub(crate) struct Idle {
+pub struct Idle {
     /// Gap by gap.
-    pub(crate) gaps: Gaps,
+    pub gaps: Gaps,
     /// In all: the lines of a table.
-    pub(crate) keys: Vec<Key>,
+    pub keys: Vec<Key>,
 }
 
 /// What a stage of average idleness does with its time.
 #[derive(Clone, Serialize)]
-pub(crate) struct Key {
+pub struct Key {
     /// What it does.
-    pub(crate) name: String,
+    pub name: String,
     /// Why, where it waits for one cause.
     #[serde(serialize_with = "index")]
-    pub(crate) cause: Option<Cause>,
+    pub cause: Option<Cause>,
     /// How long, in words.
-    pub(crate) time: String,
+    pub time: String,
     /// Which part of the step, in words.
-    pub(crate) share: String,
+    pub share: String,
 }
 
 #[allow(clippy::ref_option)] // What serde asks for.

@@ -14,9 +14,9 @@ use sim::explain::Waits;
 
 use super::DrawError;
 use super::canvas::{IDLE, colours};
-use question::format;
 use idle::IdleData;
-pub(crate) use idle::{Idle, Key};
+pub use idle::{Idle, Key};
+use question::format;
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -24,41 +24,41 @@ const SCRIPT: &str = include_str!("page.js");
 const READER: &str = include_str!("read.js");
 
 /// The most bytes of a page.
-pub(crate) const MOST_BYTES: u64 = 20_000_000;
+pub const MOST_BYTES: u64 = 20_000_000;
 /// What a pass takes of them at least.
 const PASS_BYTES: u64 = 4;
 
 /// One schedule of the page.
-pub(crate) struct Chart<'a> {
+pub struct Chart<'a> {
     /// What to write over it.
-    pub(crate) title: String,
+    pub title: String,
     /// The order of passes.
-    pub(crate) schedule: &'a Schedule,
+    pub schedule: &'a Schedule,
     /// What happened.
-    pub(crate) run: Run,
+    pub run: Run,
     /// The device of each stage.
-    pub(crate) devices: Vec<usize>,
+    pub devices: Vec<usize>,
     /// By device, the bytes held from each moment on; empty where that is not known.
-    pub(crate) memory: &'a [Vec<(Nanos, Bytes)>],
+    pub memory: &'a [Vec<(Nanos, Bytes)>],
     /// What each device has, if that is known.
-    pub(crate) capacities: Option<&'a [Bytes]>,
+    pub capacities: Option<&'a [Bytes]>,
     /// Why stages wait in the last step, or why that cannot be said.
-    pub(crate) idle: Result<Idle, String>,
+    pub idle: Result<Idle, String>,
 }
 
 /// A page, and what it lacks.
-pub(crate) struct Page {
+pub struct Page {
     /// The page itself.
-    pub(crate) html: String,
+    pub html: String,
     /// What is not in it, for it would be too large.
-    pub(crate) left_out: Option<String>,
+    pub left_out: Option<String>,
 }
 
 /// Refuses a page of so many `passes` that it is too large whatever it leaves out.
 ///
 /// # Errors
 /// [`DrawError::TooLarge`].
-pub(crate) fn check(passes: u64) -> Result<(), DrawError> {
+pub fn check(passes: u64) -> Result<(), DrawError> {
     let bytes = passes.saturating_mul(PASS_BYTES);
     if bytes > MOST_BYTES { Err(DrawError::TooLarge { bytes, most: MOST_BYTES }) } else { Ok(()) }
 }
@@ -68,7 +68,7 @@ pub(crate) fn check(passes: u64) -> Result<(), DrawError> {
 ///
 /// # Errors
 /// If nothing in them takes time, or the page is too large without transfers, too.
-pub(crate) fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
+pub fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
     page_within(charts, MOST_BYTES)
 }
 

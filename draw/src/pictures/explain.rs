@@ -10,11 +10,11 @@ use crate::html;
 use crate::html::Page;
 use crate::plot::tornado;
 use crate::plot::tornado::Tornado;
-use question::Diagnostic;
 use answer::explain::levers::Lever;
-use question::format;
 use answer::outcome;
 use answer::outcome::{Outcome, title};
+use question::Diagnostic;
+use question::format;
 
 /// The levers of every schedule that was explained.
 pub fn tornado(outcomes: &[Outcome]) -> Result<String, Diagnostic> {

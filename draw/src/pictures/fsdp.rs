@@ -3,11 +3,11 @@
 use fsdp::{FsdpError, Way};
 use pipeline::Timeline;
 
-use answer::fsdp::Row;
 use crate::gantt;
 use crate::gantt::Chart;
 use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, Panel};
+use answer::fsdp::Row;
 use question::Diagnostic;
 
 /// The most layers that a picture shows.

@@ -11,7 +11,7 @@ use crate::plot::lines::{Dot, LineChart, Panel};
 use question::Diagnostic;
 
 /// The picture of a table, if it is one that makes a picture.
-pub(super) fn of(reproduced: &Reproduced) -> Result<Option<String>, Diagnostic> {
+pub fn of(reproduced: &Reproduced) -> Result<Option<String>, Diagnostic> {
     let Reproduced { table, title, cells, .. } = reproduced;
     if cells.is_empty() {
         return Ok(None);

@@ -1,11 +1,11 @@
 //! Bubble against peak memory, of what was found and what was published.
 
-use answer::search::Row;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
-use question::Diagnostic;
 use answer::front::Standing;
+use answer::search::Row;
+use question::Diagnostic;
 use question::case::SEARCHED;
 
 /// The most settings of a picture: more cannot be read.

@@ -1,26 +1,19 @@
-//! Bubble against peak memory: which schedules nothing beats, and the picture of it.
+//! Simulated schedules as pictures: bubble against peak memory, and the timeline as trace events.
 
-use clap::ValueEnum;
-use pipeline::Limits;
+use std::io::{self, Write};
 
-use super::ask::Answers;
+use pipeline::{Limits, Nanos, Timeline};
+use question::hardware::Hardware;
+use sim::engine::Run;
+
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
-use question::Diagnostic;
-use answer::front::{ASYNCHRONOUS, Candidate, Standing, standings};
+use crate::trace::{self, Trace};
+use answer::front::{ASYNCHRONOUS, Standing};
 use answer::outcome::Outcome;
-
-/// What rows are sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Sort {
-    /// The bubble of the span.
-    Bubble,
-    /// The peak activation memory of the stage that holds most.
-    Memory,
-    /// The span.
-    Step,
-}
+use answer::simulate::{Answers, point};
+use question::Diagnostic;
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
@@ -28,7 +21,7 @@ const MOST_PANELS: usize = 36;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Refuses a picture of more than can be read.
-pub(super) fn check(settings: usize) -> Result<(), Diagnostic> {
+pub fn check(settings: usize) -> Result<(), Diagnostic> {
     if settings <= MOST_PANELS {
         return Ok(());
     }
@@ -36,45 +29,9 @@ pub(super) fn check(settings: usize) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(message))
 }
 
-/// Peak memory and bubble: what is compared. Memory is bytes where sizes are known, and else
-/// multiples of M_B: units of different families are not alike.
-fn point(outcome: &Outcome) -> (f64, f64) {
-    (memory(outcome), outcome.metrics.bubble_rate())
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn memory(outcome: &Outcome) -> f64 {
-    let (_, peak) = outcome.worst();
-    match outcome.case.has_footprints {
-        true => peak.0 as f64,
-        false => outcome.in_microbatches(peak),
-    }
-}
-
-/// Marks what becomes of the outcomes of one setting: table, JSON and picture say it alike.
-pub(super) fn mark(setting: &mut [Outcome]) {
-    let candidate = |outcome: &Outcome| {
-        let (at, asynchronous) = (point(outcome), outcome.case.steady.is_some());
-        Candidate::of_schedule(at, outcome.fits_in_memory(), asynchronous)
-    };
-    let all: Vec<Candidate> = setting.iter().map(candidate).collect();
-    for (outcome, standing) in setting.iter_mut().zip(standings(&all)) {
-        outcome.standing = Some(standing);
-    }
-}
-
-/// Sorts the outcomes of one setting; those that are alike keep their order.
-pub(super) fn sort(setting: &mut [Outcome], by: Sort) {
-    match by {
-        Sort::Bubble => setting.sort_by(|a, b| point(a).1.total_cmp(&point(b).1)),
-        Sort::Memory => setting.sort_by(|a, b| memory(a).total_cmp(&memory(b))),
-        Sort::Step => setting.sort_by_key(|outcome| outcome.metrics.span()),
-    }
-}
-
 /// Bubble rate against peak memory: a panel for each setting, every point named and drawn as it was
 /// marked.
-pub(super) fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Diagnostic> {
+pub fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Diagnostic> {
     let bytes = answers.outcomes.iter().all(|outcome| outcome.case.has_whole_bytes);
     let mut series: Vec<String> = Vec::new();
     let panels = answers.by_setting().into_iter();
@@ -130,4 +87,31 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
     let limit = limit(first).filter(|_| setting.iter().all(|one| limit(one) == limit(first)));
     let title = first.case.setting.clone().unwrap_or_default();
     Panel { title, series: points, limit }
+}
+
+/// Writes the timeline of `outcome` under `name`, with the transfers and copies of `run` and the memory of
+/// its devices, as trace events.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write_trace(
+    out: &mut dyn Write,
+    outcome: &Outcome,
+    name: &str,
+    timeline: &Timeline,
+    run: &Run,
+) -> io::Result<()> {
+    let hardware = outcome.case.hardware.as_ref();
+    let trace = Trace {
+        name,
+        timeline,
+        shape: outcome.case.schedule.shape(),
+        steps: hardware.map_or(1, |hardware| hardware.steps),
+        transfers: &run.transfers,
+        copies: &run.copies,
+        releases: &run.releases,
+        optimizer: hardware.map_or(Nanos(0), Hardware::optimizer),
+        memory: outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves),
+    };
+    trace::write(out, &trace)
 }

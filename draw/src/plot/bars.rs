@@ -12,7 +12,7 @@ use crate::canvas;
 use crate::canvas::{About, Area, GRID, INK, Lettering, Spot, extent};
 
 /// Groups of bars, one bar per series in each.
-pub(crate) struct BarChart {
+pub struct BarChart {
     /// What stands above it.
     pub title: String,
     /// What the vertical axis shows; it is in percent.
@@ -27,7 +27,7 @@ pub(crate) struct BarChart {
 }
 
 /// The bars of one set-up.
-pub(crate) struct BarGroup {
+pub struct BarGroup {
     /// What stands below it; where labels do not fit, each of their words gets a line.
     pub label: String,
     /// One entry per series; `None` leaves a gap.
@@ -36,7 +36,7 @@ pub(crate) struct BarGroup {
 
 /// One bar.
 #[derive(Clone, Copy)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// Its height as a rate (1 is 100%).
     pub rate: f64,
     /// Where a tick stands across it, as a rate.
@@ -76,7 +76,7 @@ const COLOURS: [RGBColor; 6] = [
 ///
 /// # Errors
 /// If there is no bar in it, or one is not finite.
-pub(crate) fn svg(chart: &BarChart) -> Result<String, DrawError> {
+pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
     let all = || chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
     if all().next().is_none() {
         return Err(DrawError::Empty { what: "no group has a bar" });
@@ -238,7 +238,7 @@ fn spot(chart: &BarChart, group: &BarGroup, (index, bar): (usize, Bar), at: canv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples::{check_svg, rectangles};
+    use crate::samples::{check_svg, rectangles};
 
     fn chart(rates: &[Option<f64>]) -> BarChart {
         let bar = |rate: &Option<f64>| rate.map(|rate| Bar { rate, tick: Some(rate * 0.9) });

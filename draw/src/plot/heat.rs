@@ -9,7 +9,7 @@ use crate::canvas;
 use crate::canvas::{About, Area, INK, Lettering, Spot, extent, pixel};
 
 /// Panels below each other.
-pub(crate) struct HeatMap {
+pub struct HeatMap {
     /// What stands above all panels.
     pub title: String,
     /// What the columns are, and what each is.
@@ -22,7 +22,7 @@ pub(crate) struct HeatMap {
 
 /// What a cell shows.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Cell {
+pub enum Cell {
     /// There is no answer.
     None,
     /// A rate (1 is 100 %).
@@ -57,7 +57,7 @@ const SCALE: [(u8, u8, u8); 3] = [(0xFD, 0xF2, 0xC0), (0x4F, 0x9D, 0xA5), (0x1B,
 ///
 /// # Errors
 /// If there is no rate in it, or one is not finite.
-pub(crate) fn svg(map: &HeatMap) -> Result<String, DrawError> {
+pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
     let cells = || map.panels.iter().flat_map(|panel| panel.1.iter().flatten().copied());
     let all = || cells().filter_map(Cell::rate);
     if all().next().is_none() {
@@ -183,7 +183,7 @@ fn colour(part: f64) -> RGBColor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples::{check_svg, rectangles};
+    use crate::samples::{check_svg, rectangles};
 
     fn map(rates: [[Option<f64>; 3]; 2], panels: usize) -> HeatMap {
         let cell = |rate: &Option<f64>| rate.map_or(Cell::None, Cell::Rate);

@@ -13,7 +13,7 @@ use crate::canvas::{About, Area, Point, Spot};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
-pub(crate) struct LineChart {
+pub struct LineChart {
     /// What stands above all panels.
     pub title: String,
     /// What the horizontal axes show, with its unit.
@@ -34,7 +34,7 @@ pub(crate) struct LineChart {
 }
 
 /// One panel of a [`LineChart`].
-pub(crate) struct Panel {
+pub struct Panel {
     /// What stands above it.
     pub title: String,
     /// The points of each series by ascending x; a series may have none.
@@ -43,7 +43,7 @@ pub(crate) struct Panel {
 
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Dot {
+pub struct Dot {
     /// Where it lies across.
     pub x: f64,
     /// Its rate (1 is 100 %).
@@ -56,7 +56,7 @@ pub(crate) struct Dot {
 
 impl Dot {
     /// One with nothing beside it, that fits.
-    pub(crate) const fn new(x: f64, y: f64) -> Self {
+    pub const fn new(x: f64, y: f64) -> Self {
         Self { x, y, beside: None, fits: true }
     }
 
@@ -73,7 +73,7 @@ impl Dot {
 ///
 /// # Errors
 /// If there is no point in it, or one is not finite.
-pub(crate) fn svg(chart: &LineChart) -> Result<String, DrawError> {
+pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
     for panel in &chart.panels {
         for (name, points) in chart.series.iter().zip(&panel.series) {
             check_finite(name, points.iter().flat_map(|dot| dot.rates().chain([dot.x])))?;
@@ -191,7 +191,7 @@ fn spot(chart: &LineChart, panel: &Panel, index: usize, dot: &Dot, at: Point) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples::check_svg;
+    use crate::samples::check_svg;
 
     fn chart(panels: usize, y: f64) -> LineChart {
         let points = |scale: f64| (0..17).map(|x| Dot::new(f64::from(x), y / scale)).collect();

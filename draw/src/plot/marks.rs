@@ -150,7 +150,7 @@ fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::canvas::About;
+    use crate::canvas::About;
 
     fn about() -> About {
         About::new(String::new(), String::new())

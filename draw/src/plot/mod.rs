@@ -1,13 +1,13 @@
 //! Plots of results over a grid or by group, as SVG; vertical axes in percent.
 
-pub(crate) mod bars;
-pub(crate) mod heat;
-pub(crate) mod lines;
+pub mod bars;
+pub mod heat;
+pub mod lines;
 mod marks;
 mod names;
 mod panels;
-pub(crate) mod scatter;
-pub(crate) mod tornado;
+pub mod scatter;
+pub mod tornado;
 
 use std::ops::Range;
 
@@ -94,7 +94,7 @@ fn percent(value: f64, range: &Range<f64>) -> String {
 
 /// What a vertical axis shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Rates, in percent and from zero.
     Rates,
     /// Amounts, as far as there are any.

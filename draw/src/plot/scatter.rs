@@ -17,7 +17,7 @@ use crate::canvas::{About, Area, INK, Point, Spot};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
-pub(crate) struct Scatter {
+pub struct Scatter {
     /// What stands above all panels.
     pub title: String,
     /// What the horizontal axes show, with its unit.
@@ -41,7 +41,7 @@ pub(crate) struct Scatter {
 
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Mark {
+pub struct Mark {
     /// Where it lies across.
     pub x: f64,
     /// Where it lies up (of rates, 1 is 100 %).
@@ -51,7 +51,7 @@ pub(crate) struct Mark {
 }
 
 /// One panel of a [`Scatter`].
-pub(crate) struct Panel {
+pub struct Panel {
     /// What stands above it.
     pub title: String,
     /// The points of each series; a series may have none.
@@ -62,7 +62,7 @@ pub(crate) struct Panel {
 
 /// What is drawn with single points of the one panel of a [`Scatter`]; by series and point.
 #[derive(Default)]
-pub(crate) struct Details {
+pub struct Details {
     /// What stands beside each point, in a larger panel.
     pub labels: Vec<Vec<String>>,
     /// By what share of its x and y at once a point may be off; `None` where nobody knows.
@@ -122,7 +122,7 @@ enum Key {
 ///
 /// # Errors
 /// If there is no point in it, or one is not finite.
-pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
+pub fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     svg_with(scatter, &Details::default())
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn svg(scatter: &Scatter) -> Result<String, DrawError> {
 ///
 /// # Errors
 /// The same.
-pub(crate) fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
+pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
     for panel in &scatter.panels {
         for (name, points) in scatter.series.iter().zip(&panel.series) {
             check_finite(name, points.iter().flat_map(|mark| [mark.x, mark.y]))?;
@@ -353,8 +353,8 @@ fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples::check_svg;
     use crate::front::{Candidate, standings};
+    use crate::samples::check_svg;
 
     #[test]
     fn stairs_go_down_to_each_point_and_then_across() {

@@ -11,21 +11,21 @@ use crate::canvas::{About, Area, GRID, INK, Point, extent, pixel};
 use question::format;
 
 /// One change.
-pub(crate) struct Bar {
+pub struct Bar {
     /// What is changed.
-    pub(crate) name: String,
+    pub name: String,
     /// By how many nanoseconds the step gets longer.
-    pub(crate) change: i64,
+    pub change: i64,
 }
 
 /// The changes of one schedule.
-pub(crate) struct Tornado {
+pub struct Tornado {
     /// What to write over it.
-    pub(crate) title: String,
+    pub title: String,
     /// The step without any change.
-    pub(crate) step: Nanos,
+    pub step: Nanos,
     /// The changes.
-    pub(crate) bars: Vec<Bar>,
+    pub bars: Vec<Bar>,
 }
 
 /// Bars of one tornado at most.
@@ -44,7 +44,7 @@ const COSTS: RGBColor = RGBColor(0xA8, 0x3C, 0x1E);
 ///
 /// # Errors
 /// If no change changes anything.
-pub(crate) fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
+pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
     let ranked: Vec<Vec<&Bar>> = tornados.iter().map(ranked).collect();
     let largest = ranked.iter().flatten().map(|bar| bar.change.unsigned_abs()).max();
     let Some(largest) = largest else {
@@ -133,7 +133,7 @@ fn draw_legend(area: &Area<'_>, y: i32) -> Result<(), DrawError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::samples::{check_svg, rectangles};
+    use crate::samples::{check_svg, rectangles};
 
     fn tornado(changes: &[i64]) -> Tornado {
         let bar = |&change: &i64| Bar { name: format!("<change> & {change}"), change };

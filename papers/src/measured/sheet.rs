@@ -21,14 +21,10 @@ kind that is not here nothing is measured, and plans say so.";
 /// Every set, then all bars, then the errors by kind.
 pub(super) fn sheet(validated: &Validated) -> Sheet {
     let sets = &validated.sets;
-    let mut sheet = Sheet::default();
-    for set in sets {
-        sheet.push(predictions(set));
-    }
-    sheet.push(bars(sets));
+    let predictions = sets.iter().map(predictions).fold(Sheet::default(), Sheet::and);
     let known = sets.iter().flat_map(|one| &one.kinds).chain(&validated.recorded);
     let known: Vec<SetErrors> = known.cloned().collect();
-    sheet.and_text(&format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
+    predictions.and(bars(sets)).and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
 }
 
 /// The rows of a set, or the worst of many.
@@ -49,7 +45,7 @@ fn predictions(one: &ValidatedSet) -> Sheet {
         vec![run.clone(), (*quantity).into(), measured, predicted, format::signed_percent(*error)]
     });
     let header = ["run", "quantity", "measured", "predicted", "error"];
-    Sheet::default().and_text(&head).and_table(&header, cells).and_text("\n")
+    Sheet::default().and_text(head).and_table(&header, cells).and_text("\n")
 }
 
 /// The bars of all sets.

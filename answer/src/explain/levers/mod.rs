@@ -8,15 +8,14 @@ use pipeline::{
 use sim::engine::{Conditions, Steady};
 use sim::timed::{self, Nominal, Timing};
 
-use question::Diagnostic;
-use question::hardware::Hardware;
-use crate::interrupt;
 use crate::outcome;
 use crate::outcome::Outcome;
-use crate::progress;
-use crate::progress::Progress;
+use question::Diagnostic;
 use question::case;
 use question::case::Case;
+use question::hardware::Hardware;
+use question::host::foretell;
+use question::{Context, Work};
 
 /// Passes that trying all levers may time; beyond that, single stages and links are left out.
 const MOST_WORK: usize = 200_000_000;
@@ -51,9 +50,14 @@ impl Levers {
     ///
     /// # Errors
     /// If the clock overflows or the pipeline gets stuck.
-    pub fn of(outcome: &Outcome, base: Nanos, bar: &Progress) -> Result<Self, Diagnostic> {
+    pub fn of(
+        context: &Context<'_>,
+        outcome: &Outcome,
+        base: Nanos,
+        bar: &dyn Work,
+    ) -> Result<Self, Diagnostic> {
         let case = &outcome.case;
-        let mut bench = Bench { case, base, bar, tried: Vec::new(), notes: Vec::new() };
+        let mut bench = Bench { context, case, base, bar, tried: Vec::new(), notes: Vec::new() };
         bench.try_memory(None)?;
         bench.try_layer()?;
         bench.try_links(Links::All, "all links twice as fast")?;
@@ -98,25 +102,26 @@ impl Links {
 
 /// Where levers are tried.
 struct Bench<'a> {
+    context: &'a Context<'a>,
     case: &'a Case,
     base: Nanos,
     tried: Vec<Lever>,
     notes: Vec<String>,
-    bar: &'a Progress,
+    bar: &'a dyn Work,
 }
 
 impl Bench<'_> {
     /// Says before so many passes are timed if that takes minutes.
     fn foretell(&self, passes: usize) {
         // Where the order follows the times it is made anew for each change.
-        let family = self.case.family.is_some_and(question::depends_on_times);
+        let family = self.case.family.is_some_and(case::depends_on_times);
         let (per_second, steps) = match &self.case.hardware {
             Some(hardware) => (2_000_000, u128::from(hardware.steps)),
             None if family => (10_000_000, 1),
             None => (50_000_000, 1),
         };
         let what = "every single stage and link is changed in turn";
-        progress::foretell(passes as u128 * steps, per_second, what);
+        foretell(self.context.host(), passes as u128 * steps, per_second, what);
     }
 
     /// The changes of single stages and links.
@@ -127,7 +132,7 @@ impl Bench<'_> {
         let begun = self.bar;
         let go_on = || {
             begun.inc(1);
-            !interrupt::asked()
+            !self.context.stopped()
         };
         let mut stopped = false;
         for stage in 0..stages {
@@ -154,7 +159,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn add(&mut self, name: String, case: &Case, links: Links, rebuilt: bool) -> Result<(), Diagnostic> {
+    fn add(
+        &mut self,
+        name: String,
+        case: &Case,
+        links: Links,
+        rebuilt: bool,
+    ) -> Result<(), Diagnostic> {
         let step = step(case, links)?;
         let change = i128::from(step.0) - i128::from(self.base.0);
         let change = i64::try_from(change)

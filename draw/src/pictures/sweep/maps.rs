@@ -24,18 +24,14 @@ fn axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Diagnostic
 }
 
 /// Checks that a heat map of `grid` over the axes `keys` can be drawn.
-pub(super) fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
+pub fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
     let axes = axes(grid, keys)?;
     let cells = axes.iter().map(|axis| axis.count()).product::<u64>().max(1);
     check_panels("--plot-map", grid.questions / cells)
 }
 
 /// `rows` as heat maps: one for each schedule, setting and value of the other axes.
-pub(super) fn svg(
-    grid: &Grid,
-    mut rows: Rows<impl Read>,
-    keys: &[String],
-) -> Result<String, Diagnostic> {
+pub fn svg(grid: &Grid, mut rows: Rows<impl Read>, keys: &[String]) -> Result<String, Diagnostic> {
     let axes = axes(grid, keys)?;
     let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
     let [x, y]: [Vec<String>; 2] = axes.map(labels);

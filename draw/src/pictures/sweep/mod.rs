@@ -1,14 +1,17 @@
 //! The rows of a sweep as pictures: which are asked for, and their rows, one by one.
 
+mod lines;
+mod maps;
+mod pareto;
+
 use std::io::Read;
-use std::path::Path;
 
 use csv::{Reader, StringRecord};
 
 use super::run::Answered;
 use super::{lines, maps, pareto};
-use question::Diagnostic;
 use crate::files;
+use question::Diagnostic;
 use question::sweep::axis::Axis;
 use question::sweep::columns::column_of;
 use question::sweep::grid::Grid;
@@ -16,14 +19,8 @@ use question::sweep::grid::Grid;
 /// The most panels and points of a picture: more cannot be read.
 pub(super) const MOST: (u64, u64) = (36, 100_000);
 
-/// A picture that is asked for.
-pub(super) struct Picture<'a> {
-    pub path: &'a Path,
-    pub kind: Kind<'a>,
-}
-
-/// What it shows.
-pub(super) enum Kind<'a> {
+/// What a picture of a sweep shows.
+pub enum Kind<'a> {
     /// The bubble over the axis of that name, or the last one of numbers.
     Lines { over: Option<&'a str> },
     /// The bubble over two axes.
@@ -33,36 +30,31 @@ pub(super) enum Kind<'a> {
 }
 
 /// Checks that `pictures` of `grid` can be drawn.
-pub(super) fn check(grid: &Grid, pictures: &[Picture<'_>]) -> Result<(), Diagnostic> {
-    if !pictures.is_empty() && grid.questions > MOST.1 {
+pub fn check<'a>(
+    grid: &Grid,
+    pictures: impl ExactSizeIterator<Item = &'a Kind<'a>>,
+) -> Result<(), Diagnostic> {
+    if pictures.len() > 0 && grid.questions > MOST.1 {
         return Err(Diagnostic::new(format!("--plot: more than {} points", MOST.1)));
     }
-    pictures.iter().try_for_each(|picture| match picture.kind {
+    pictures.into_iter().try_for_each(|picture| match *picture {
         Kind::Lines { over } => lines::check(grid, over),
         Kind::Maps { keys } => maps::check(grid, keys),
         Kind::Pareto => pareto::check(grid),
     })
 }
 
-/// Draws `pictures` of the rows of `grid`.
-pub(super) fn draw(
-    grid: &Grid,
-    pictures: &[Picture<'_>],
-    answered: &Answered,
-) -> Result<(), Diagnostic> {
-    pictures.iter().try_for_each(|picture| {
-        let unreadable = |cause: std::io::Error| Error::Read {
-            path: picture.path.to_owned(),
-            cause: format!("the rows for it are lost: {cause}"),
-        };
-        let rows = Rows::of(answered.csv().map_err(unreadable)?)?;
-        let svg = match picture.kind {
-            Kind::Lines { over } => lines::svg(grid, rows, over),
-            Kind::Maps { keys } => maps::svg(grid, rows, keys),
-            Kind::Pareto => pareto::svg(grid, rows),
-        };
-        files::write(picture.path, svg?)
-    })
+/// Draws `picture` of the rows of `grid`, which `csv` has with their names.
+///
+/// # Errors
+/// If the rows cannot be read, or the picture cannot be drawn.
+pub fn draw(grid: &Grid, picture: &Kind<'_>, csv: impl Read) -> Result<String, Diagnostic> {
+    let rows = Rows::of(csv)?;
+    match *picture {
+        Kind::Lines { over } => lines::svg(grid, rows, over),
+        Kind::Maps { keys } => maps::svg(grid, rows, keys),
+        Kind::Pareto => pareto::svg(grid, rows),
+    }
 }
 
 /// The rows of a sweep, one by one, by the names of their columns.
@@ -80,23 +72,23 @@ impl<R: Read> Rows<R> {
     }
 
     /// Goes to the next row, and says whether there is one.
-    pub(super) fn next(&mut self) -> Result<bool, Diagnostic> {
+    pub fn next(&mut self) -> Result<bool, Diagnostic> {
         self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))
     }
 
     /// What the row has in the column `name`.
-    pub(super) fn field(&self, name: &str) -> &str {
+    pub fn field(&self, name: &str) -> &str {
         let at = self.names.iter().position(|one| one == name);
         at.and_then(|at| self.row.get(at)).unwrap_or_default()
     }
 
     /// Likewise, if it is a number.
-    pub(super) fn number(&self, name: &str) -> Option<f64> {
+    pub fn number(&self, name: &str) -> Option<f64> {
         self.field(name).parse().ok()
     }
 
     /// Whether the answer of the row keeps its memory limit and fills no device, where there is either.
-    pub(super) fn fits(&self) -> Option<bool> {
+    pub fn fits(&self) -> Option<bool> {
         if !self.field("out_of_memory_device").is_empty() {
             return Some(false);
         }
@@ -104,7 +96,7 @@ impl<R: Read> Rows<R> {
     }
 
     /// What stands over the panel of the row: its setting, and its values of the axes that `own` takes.
-    pub(super) fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
+    pub fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
         let axes = grid.axes.iter().filter(|axis| own(axis));
         let axes = axes.map(|axis| format!("{}={}", axis.key, self.field(&column_of(axis))));
         let setting = Some(self.field("setting").to_owned()).filter(|name| !name.is_empty());
@@ -117,11 +109,7 @@ fn unreadable(error: &csv::Error) -> Diagnostic {
 }
 
 /// Where what is `wanted` stands among `all`, after adding it if need be.
-pub(super) fn place<T>(
-    all: &mut Vec<T>,
-    wanted: impl Fn(&T) -> bool,
-    new: impl FnOnce() -> T,
-) -> usize {
+pub fn place<T>(all: &mut Vec<T>, wanted: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
     all.iter().position(wanted).unwrap_or_else(|| {
         all.push(new());
         all.len() - 1
@@ -130,13 +118,13 @@ pub(super) fn place<T>(
 
 /// How many panels a picture has of which there is one for each setting and value of the axes that
 /// `own` takes.
-pub(super) fn panels(grid: &Grid, own: impl Fn(&Axis) -> bool) -> u64 {
+pub fn panels(grid: &Grid, own: impl Fn(&Axis) -> bool) -> u64 {
     let counts = grid.axes.iter().filter(|axis| own(axis)).map(Axis::count);
     counts.fold(grid.scenario.settings.len().max(1) as u64, u64::saturating_mul)
 }
 
 /// Refuses more panels than can be read, before anything is answered.
-pub(super) fn check_panels(flag: &str, count: u64) -> Result<(), Diagnostic> {
+pub fn check_panels(flag: &str, count: u64) -> Result<(), Diagnostic> {
     if count <= MOST.0 {
         return Ok(());
     }
@@ -149,6 +137,6 @@ pub(super) fn check_panels(flag: &str, count: u64) -> Result<(), Diagnostic> {
 }
 
 /// What stands above all panels.
-pub(super) fn title(grid: &Grid, of: &str) -> String {
+pub fn title(grid: &Grid, of: &str) -> String {
     grid.scenario.title.clone().unwrap_or_else(|| format!("Sweep: {of}"))
 }

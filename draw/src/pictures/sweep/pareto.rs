@@ -8,8 +8,8 @@ use super::pictures::{Rows, check_panels, panels, place, title};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
-use question::Diagnostic;
 use answer::front::{ASYNCHRONOUS, Candidate, standings};
+use question::Diagnostic;
 use question::hardware;
 use question::sweep::axis::Axis;
 use question::sweep::grid::Grid;
@@ -34,7 +34,7 @@ fn is_question(axis: &Axis) -> bool {
 }
 
 /// Checks that a picture of `grid` can be drawn.
-pub(super) fn check(grid: &Grid) -> Result<(), Diagnostic> {
+pub fn check(grid: &Grid) -> Result<(), Diagnostic> {
     check_panels("--plot-pareto", panels(grid, is_question))
 }
 
@@ -47,7 +47,7 @@ struct Rivals {
 
 /// `rows` as a picture: a panel for each setting and value of the axes that ask another question, a
 /// colour and a marker for each schedule.
-pub(super) fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Diagnostic> {
+pub fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Diagnostic> {
     let bytes = in_bytes(grid)?;
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Rivals>::new());
     while rows.next()? {

@@ -27,10 +27,12 @@ const TITLE: &str = "PipeOffload: table 1, figure 1 and figure 15 beside the sim
 /// All cells of table 1 and both figures.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (forms, one, fifteen) = (forms::cells()?, fig1::cells(sources)?, fig15::cells(sources)?);
-    let mut sheet = forms::sheet(&forms);
-    sheet.push(fig1::sheet(&one).under_a_gap());
-    sheet.push(beside(&fifteen).under_a_gap());
-    sheet.push_text(&format!("\n{}", fig15::summary(&fifteen)));
+    let sheet = forms::sheet(&forms)
+        .and_text("\n")
+        .and(fig1::sheet(&one))
+        .and_text("\n")
+        .and(beside(&fifteen))
+        .and_text(format!("\n{}", fig15::summary(&fifteen)));
     Ok(Contents { title: TITLE.to_owned(), cells: [forms, one, fifteen].concat(), sheet })
 }
 

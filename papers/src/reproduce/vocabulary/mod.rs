@@ -87,11 +87,7 @@ fn sheet(cells: &[Cell]) -> Sheet {
         Sheet::table(&[column, "published", "ours"], rows)
     });
     let parts = measured.into_iter().chain(counted);
-    let mut sheet = Sheet::default();
-    for (at, part) in parts.enumerate() {
-        sheet.push(if at == 0 { part } else { part.under_a_gap() });
-    }
-    sheet
+    parts.reduce(|sheet, part| sheet.and_text("\n").and(part)).unwrap_or_default()
 }
 
 /// The cells of `column` with their errors, and the mean of these by method.
@@ -112,5 +108,5 @@ fn measured(column: &Column, cells: &[Cell]) -> Sheet {
     let means = groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", mean(of)?)));
     let means: Vec<String> = means.collect();
     let (from, means) = (column.from, means.join(", "));
-    table.and_text(&format!("\nfrom {from}\nmean absolute error: {means}\n"))
+    table.and_text(format!("\nfrom {from}\nmean absolute error: {means}\n"))
 }

@@ -1,0 +1,3 @@
+//! Answers of a sweep, row by row.
+
+pub mod row;
