@@ -81,7 +81,7 @@ impl Beyond {
         let optimal = self.cells.iter().filter(|cell| cell.gap_ns == 0).count();
         let all = self.cells.len();
         Sheet::table(&header, self.cells.iter().map(line))
-            .and_text(&format!("\n{optimal} of {all} are optimal: no order is better\n"))
+            .and_text(format!("\n{optimal} of {all} are optimal: no order is better\n"))
     }
 
     /// The cells as CSV, one line each.

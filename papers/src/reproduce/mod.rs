@@ -16,6 +16,8 @@ mod picture;
 mod rates;
 mod sources;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod vocabulary;
 
 use std::path::PathBuf;

@@ -44,7 +44,7 @@ const PLAIN: Table = Table {
 };
 
 /// All published tables, in the order in which they are answered.
-pub const TABLES: &[Table] = &[
+pub static TABLES: &[Table] = &[
     Table {
         name: "table2",
         help: "closed forms of bubble and memory, without and with communication",
