@@ -22,8 +22,11 @@ pub struct Table {
     /// Describes the picture of its cells, under a title.
     pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
     /// Lists what is searched for each of its settings, if its rates can be improved by a search.
-    pub(super) contenders: Option<fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>>,
+    pub(super) contenders: Option<Contenders>,
 }
+
+/// Lists the searches that are made for every setting of a table.
+type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
 
 /// The contents of a table.
 pub(super) struct Contents {
