@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use draw::DrawError;
 use question::{Diagnostic, echo};
 use thiserror::Error;
 
@@ -20,6 +21,12 @@ pub enum Error {
 impl From<Diagnostic> for Error {
     fn from(diagnostic: Diagnostic) -> Self {
         Self::Diagnostic(Box::new(diagnostic))
+    }
+}
+
+impl From<DrawError> for Error {
+    fn from(error: DrawError) -> Self {
+        Diagnostic::from(error).into()
     }
 }
 

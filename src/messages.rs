@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::{env, fmt};
 
 use miette::{
-    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents, SourceCode,
-    SourceSpan, SpanContents,
+    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
+    SourceCode, SourceSpan, SpanContents,
 };
 use question::diagnostic::Place;
 use question::excerpt::Excerpt;

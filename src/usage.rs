@@ -7,10 +7,9 @@ use std::process::ExitCode;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::messages;
 use question::diagnostic::Fault;
 use question::{Diagnostic, echo};
-use crate::messages;
-use crate::messages;
 
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;
@@ -38,7 +37,7 @@ pub fn end(error: &Error) -> ExitCode {
     }
     let plain = in_words(&error.render().to_string());
     if messages::are_json() {
-        json(error, &plain).say();
+        messages::say_json(&json(error, &plain));
     } else if stderr().is_terminal() {
         messages::print(&in_words(&error.render().ansi().to_string()));
     } else {

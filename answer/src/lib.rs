@@ -7,6 +7,7 @@ pub mod fsdp;
 pub mod hardware;
 pub mod noise;
 pub mod outcome;
+pub mod plan;
 pub mod replay;
 pub mod schedules;
 pub mod search;

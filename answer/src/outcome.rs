@@ -1,8 +1,6 @@
 //! What a simulated case came to, for tables and machines.
 
-use pipeline::{
-    Bytes, Footprint, Footprints, Limits, Memory, Metrics, Timeline, peak_in_flight,
-};
+use pipeline::{Bytes, Footprint, Footprints, Limits, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
 use sim::engine::{Run, Steady};
 use sim::monte_carlo::MonteCarlo;

@@ -14,6 +14,7 @@ use std::io;
 
 use pipeline::{Pass, Timeline};
 use plotters::drawing::DrawingAreaErrorKind;
+use question::Diagnostic;
 use thiserror::Error;
 
 /// Why there is no picture.
@@ -42,6 +43,12 @@ pub enum DrawError {
     /// The drawing library gave up.
     #[error("cannot draw: {0}")]
     Library(#[from] DrawingAreaErrorKind<io::Error>),
+}
+
+impl From<DrawError> for Diagnostic {
+    fn from(error: DrawError) -> Self {
+        Self::new(format!("cannot draw the picture: {error}"))
+    }
 }
 
 /// Whether `pass` belongs to a later chunk of its stage than the first, or travels against stage

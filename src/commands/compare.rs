@@ -3,15 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use answer::compare::{Comparison, report};
+use answer::timelines;
 use clap::Args;
+use draw::gantt;
+use question::Context;
 
 use super::{OUTPUT, Verdict, print_json};
-use answer::compare::{Comparison, report};
-use draw::gantt;
 use crate::error::Error;
-use crate::files;
-use crate::help;
-use answer::timelines;
+use crate::host::Host;
+use crate::{files, format, help};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,15 +2,16 @@
 
 use std::io::Write;
 
+use answer::outcome::{self, Outcome};
 use clap::{Args, ValueEnum};
+use draw::pictures::simulate::write_trace;
+use question::{Context, Warnings, case};
 use sim::Replay;
 
-use super::{Asked, Notes, OUTPUT};
+use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
 use crate::help;
-use answer::outcome;
-use answer::outcome::Outcome;
-use question::case;
+use crate::host::Host;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +50,11 @@ enum Format {
 impl Export {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
-        let mut scenario = self.asked.read()?;
+        let host = Host::default();
+        let context = Context::new(&host);
+        let scenario = self.asked.read(&context);
+        note_all(&context);
+        let mut scenario = scenario?;
         if let (Format::Text, [setting]) = (self.format, &mut scenario.settings[..]) {
             case::allow_without_times(setting);
         }
@@ -59,22 +64,24 @@ impl Export {
                 "export takes one setting, but the scenario has {count}"
             )));
         };
-        let rules = case::rules(&scenario, setting)?;
+        let rules = case::rules(&context, &scenario, setting)?;
         let [rule] = &rules[..] else {
             let message = format!("export takes one schedule, not {}", rules.len());
-            return Err(scenario.error(setting, Some("schedule"), message));
+            return Err(scenario.error(setting, Some("schedule"), message).into());
         };
-        let case = case::case(&scenario, setting, rule)?;
-        let mut notes = Notes::default();
-        notes.add_ignored(setting, rule);
-        notes.of_settings.extend(case.split.map(case::Split::note));
-        notes.print();
+        let case = case::case(&context, &scenario, setting, rule)?;
+        let mut warnings = Warnings::default();
+        warnings.add_ignored(setting, rule);
+        case.split.into_iter().for_each(|split| warnings.add_of_setting(split.note()));
+        warnings.lines().into_iter().for_each(|line| context.warn(line));
+        note_all(&context);
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
                 let outcome = Outcome::of(case, &mut Replay::new())?;
                 let timeline = outcome::timeline(&outcome)?;
-                outcome::write_trace(out, &outcome, &outcome.case.name, &timeline)?;
+                let run = outcome::recorded(&outcome)?;
+                write_trace(out, &outcome, &outcome.case.name, &timeline, &run)?;
             }
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! `debubble replay`: a real run's durations in, predicted against measured steps out, and what
 //! the steps would have been.
 
-
 use std::io::Write;
 use std::path::PathBuf;
 

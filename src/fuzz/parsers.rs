@@ -9,22 +9,22 @@ use pipeline::Schedule;
 
 use super::mutate::Form;
 use crate::Cli;
-use question::fsdp::syntax::LengthsKey;
-use question::plan::machines;
 use crate::commands::plan::question as plan_question;
 use crate::commands::sweep::merge;
 use crate::error::Error;
+use crate::messages;
+use crate::sweep::journal::Journal;
+use answer::timelines;
+use question::case;
+use question::case::Rule;
+use question::fsdp::syntax::LengthsKey;
 use question::hardware::clusters;
 use question::keys::Keys;
 use question::noise::tables;
-use question::case;
-use question::case::Rule;
+use question::plan::machines;
+use question::profiles;
 use question::scenario::Scenario;
 use question::sweep::grid::Grid;
-use crate::sweep::journal::Journal;
-use crate::messages;
-use question::profiles;
-use answer::timelines;
 
 /// What a parser is given.
 pub(super) struct Given<'a> {

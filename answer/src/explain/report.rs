@@ -64,7 +64,7 @@ fn causes(causes: &Causes) -> Sheet {
 }
 
 /// The causes that any stage's idle time is owed to, and structure.
-pub(super) fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
+pub fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
     let owed = |cause: Cause| idle.iter().any(|stage| stage[cause as usize] != 0);
     let seen = |cause: &Cause| *cause == Cause::Structure || owed(*cause);
     Cause::ALL.into_iter().filter(seen).collect()
@@ -119,12 +119,12 @@ fn levers(levers: &Levers) -> Sheet {
 }
 
 /// A time that may be negative.
-pub(super) fn whole(time: Nanos) -> i64 {
+pub fn whole(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 /// A time with its sign.
-pub(super) fn signed(time: i64) -> String {
+pub fn signed(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
     match time {
         0 => "0".to_owned(),
@@ -134,7 +134,7 @@ pub(super) fn signed(time: i64) -> String {
 
 /// The share of `part` in `of`.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn ratio(part: i64, of: Nanos) -> f64 {
+pub fn ratio(part: i64, of: Nanos) -> f64 {
     if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 

@@ -170,7 +170,8 @@ impl Planner<'_> {
         searched: &mut [Searched],
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Diagnostic> {
-        let steps: u64 = finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
+        let steps: u64 =
+            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
         let bar = self.context.host().begin(steps, "steps under noise");
         let mut plans = Vec::new();
         for (at, finalists) in finalists.into_iter().enumerate() {
@@ -253,7 +254,8 @@ impl Planner<'_> {
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
     /// weights and optimizer.
     fn failures(&self, cluster: &Cluster) -> Failures {
-        let state = number(self.question.model.parameters()) * (2.0 + number(self.question.recipe.optimizer_bytes));
+        let state = number(self.question.model.parameters())
+            * (2.0 + number(self.question.recipe.optimizer_bytes));
         let share = state / number(cluster.devices());
         let slowest = |of: fn(&Machine) -> f64| {
             cluster.parts.iter().map(|(kind, _)| of(kind)).fold(f64::MAX, f64::min)

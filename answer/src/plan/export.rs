@@ -8,8 +8,8 @@ use plan::{Boundary, Loss, Recompute, Transformer, Zero};
 use sim::cluster::{Bandwidth, ClusterSpec};
 
 use super::answer::Plan;
-use question::plan::Question;
 use super::torch::TorchOrder;
+use question::plan::Question;
 
 /// The order of the plan, beside the configuration of torchtitan that names it.
 pub const SCHEDULE_CSV: &str = "schedule.csv";

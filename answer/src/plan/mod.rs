@@ -13,10 +13,12 @@ use question::plan::Question;
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
-pub use self::answer::{Answer, Part, Plan, Searched, cheapest, ground, seconds, told_apart, winner};
+use self::answer::Planner;
+pub use self::answer::{
+    Answer, Part, Plan, Searched, cheapest, ground, seconds, told_apart, winner,
+};
 pub use self::levers::Lever;
 pub use self::torch::TorchOrder;
-use self::answer::Planner;
 
 /// A question with all that a planner says to it.
 pub struct Planned {

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::answer::{Answer, Plan, cheapest, seconds, told_apart};
 use super::levers::Lever;
-use question::plan::{Framework, Question};
 use question::Diagnostic;
 use question::format;
+use question::plan::{Framework, Question};
 
 /// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {

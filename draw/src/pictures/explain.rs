@@ -4,13 +4,13 @@ use pipeline::Nanos;
 use sim::engine::Run;
 use sim::explain::Gaps;
 
-use super::report::{ratio, seen, signed, whole};
 use crate::DrawError;
 use crate::html;
 use crate::html::Page;
 use crate::plot::tornado;
 use crate::plot::tornado::Tornado;
 use answer::explain::levers::Lever;
+use answer::explain::report::{ratio, seen, signed, whole};
 use answer::outcome;
 use answer::outcome::{Outcome, title};
 use question::Diagnostic;

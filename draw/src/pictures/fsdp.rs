@@ -9,6 +9,7 @@ use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, Panel};
 use answer::fsdp::Row;
 use question::Diagnostic;
+use question::fsdp::Setting;
 
 /// The most layers that a picture shows.
 const MAX_SPANS: u64 = 1 << 20;

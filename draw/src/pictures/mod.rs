@@ -2,7 +2,8 @@
 
 pub mod explain;
 pub mod fsdp;
-// pub mod plan;
+pub mod plan;
+pub mod reproduce;
 pub mod search;
 pub mod simulate;
 pub mod sweep;

@@ -1,13 +1,13 @@
 //! The answer as a picture and as one page.
 
-use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables};
-use papers::measured::ErrorBar;
-use question::plan::Question;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Panel, Scatter};
-use question::Diagnostic;
 use answer::front::Standing;
+use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables};
+use papers::measured::ErrorBar;
+use question::Diagnostic;
+use question::plan::Question;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
 /// each schedule where there is one cluster.

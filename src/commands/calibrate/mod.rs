@@ -338,7 +338,7 @@ impl Calibrate {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
         interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
-        let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
+        let bar = progress::bar((KERNEL_MEASUREMENTS + of_links + 2) as u64, "measurements");
         let core = || Ok(Cpu::<f32>::new());
         let company = Company::new(neighbours, target.neighbours(), shape, pinned)?;
         let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;

@@ -4,12 +4,12 @@ use executor::Step;
 use pipeline::Metrics;
 use serde::Serialize;
 
-use papers::accuracy;
 use crate::error::Error;
 use crate::format;
 use answer::outcome;
 use answer::outcome::Outcome;
 use answer::timelines::{Recorded, median};
+use papers::accuracy;
 
 /// A schedule, simulated and run.
 pub struct Ran {

@@ -19,11 +19,7 @@ const COLUMNS: usize = 100;
 const NAME: usize = 40;
 
 /// Prints the answer; with `details` everything that is known of each plan.
-pub fn print(
-    out: &mut dyn Write,
-    planned: &Planned,
-    details: bool,
-) -> Result<(), Error> {
+pub fn print(out: &mut dyn Write, planned: &Planned, details: bool) -> Result<(), Error> {
     let Planned { question, answer, levers, .. } = planned;
     writeln!(out, "{}", cut(&question.title, COLUMNS))?;
     for line in tables::model(question) {
@@ -176,7 +172,7 @@ fn largest(plan: &Plan) -> String {
     let step = seconds(plan.finalist.step);
     let large = parts.iter().filter(|part| part.seconds >= 0.01 * step).take(5);
     let one =
-        |part: &super::answer::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
+        |part: &answer::plan::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
     large.map(one).collect::<Vec<_>>().join(", ")
 }
 

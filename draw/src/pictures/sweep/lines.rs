@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::pictures::{Rows, check_panels, panels, place, title};
+use super::{Rows, check_panels, panels, place, title};
 use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, Panel};
 use question::Diagnostic;

@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
-use super::pictures::{Rows, check_panels, place, title};
+use super::{Rows, check_panels, place, title};
 use crate::plot::heat;
 use crate::plot::heat::{Cell, HeatMap};
-use question::Diagnostic;
 use question::sweep::axis::Axis;
 use question::sweep::grid::{Grid, Question};
+use question::{Context, Diagnostic};
 
 /// The two axes of a heat map.
 fn axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Diagnostic> {
@@ -31,14 +31,19 @@ pub fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
 }
 
 /// `rows` as heat maps: one for each schedule, setting and value of the other axes.
-pub fn svg(grid: &Grid, mut rows: Rows<impl Read>, keys: &[String]) -> Result<String, Diagnostic> {
+pub fn svg(
+    context: &Context<'_>,
+    grid: &Grid,
+    mut rows: Rows<impl Read>,
+    keys: &[String],
+) -> Result<String, Diagnostic> {
     let axes = axes(grid, keys)?;
     let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
     let [x, y]: [Vec<String>; 2] = axes.map(labels);
     let mut panels = Vec::<(String, Vec<Vec<Cell>>)>::new();
     let mut index = 0;
     while rows.next()? {
-        let (title, [column, row]) = cell(grid, &grid.question(index)?, axes);
+        let (title, [column, row]) = cell(grid, &grid.question(context, index)?, axes);
         let new = || (title.clone(), vec![vec![Cell::None; x.len()]; y.len()]);
         let panel = place(&mut panels, |panel| panel.0 == title, new);
         panels[panel].1[row][column] = match (rows.number("bubble_rate"), rows.fits()) {

@@ -8,13 +8,10 @@ use std::io::Read;
 
 use csv::{Reader, StringRecord};
 
-use super::run::Answered;
-use super::{lines, maps, pareto};
-use crate::files;
-use question::Diagnostic;
 use question::sweep::axis::Axis;
 use question::sweep::columns::column_of;
 use question::sweep::grid::Grid;
+use question::{Context, Diagnostic};
 
 /// The most panels and points of a picture: more cannot be read.
 pub(super) const MOST: (u64, u64) = (36, 100_000);
@@ -48,12 +45,17 @@ pub fn check<'a>(
 ///
 /// # Errors
 /// If the rows cannot be read, or the picture cannot be drawn.
-pub fn draw(grid: &Grid, picture: &Kind<'_>, csv: impl Read) -> Result<String, Diagnostic> {
+pub fn draw(
+    context: &Context<'_>,
+    grid: &Grid,
+    picture: &Kind<'_>,
+    csv: impl Read,
+) -> Result<String, Diagnostic> {
     let rows = Rows::of(csv)?;
     match *picture {
         Kind::Lines { over } => lines::svg(grid, rows, over),
-        Kind::Maps { keys } => maps::svg(grid, rows, keys),
-        Kind::Pareto => pareto::svg(grid, rows),
+        Kind::Maps { keys } => maps::svg(context, grid, rows, keys),
+        Kind::Pareto => pareto::svg(context, grid, rows),
     }
 }
 

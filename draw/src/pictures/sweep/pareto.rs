@@ -4,15 +4,15 @@ use std::io::Read;
 
 use pipeline::{Family, Semantics};
 
-use super::pictures::{Rows, check_panels, panels, place, title};
+use super::{Rows, check_panels, panels, place, title};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
 use answer::front::{ASYNCHRONOUS, Candidate, standings};
-use question::Diagnostic;
 use question::hardware;
 use question::sweep::axis::Axis;
 use question::sweep::grid::Grid;
+use question::{Context, Diagnostic};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -47,8 +47,12 @@ struct Rivals {
 
 /// `rows` as a picture: a panel for each setting and value of the axes that ask another question, a
 /// colour and a marker for each schedule.
-pub fn svg(grid: &Grid, mut rows: Rows<impl Read>) -> Result<String, Diagnostic> {
-    let bytes = in_bytes(grid)?;
+pub fn svg(
+    context: &Context<'_>,
+    grid: &Grid,
+    mut rows: Rows<impl Read>,
+) -> Result<String, Diagnostic> {
+    let bytes = in_bytes(context, grid)?;
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Rivals>::new());
     while rows.next()? {
         let title = rows.panel(grid, is_question);
@@ -95,7 +99,7 @@ fn compared(rivals: Rivals, series: usize) -> Panel {
 }
 
 /// Whether all questions know the bytes of whole stages.
-fn in_bytes(grid: &Grid) -> Result<bool, Diagnostic> {
-    let samples = grid.samples()?;
+fn in_bytes(context: &Context<'_>, grid: &Grid) -> Result<bool, Diagnostic> {
+    let samples = grid.samples(context)?;
     Ok(samples.iter().all(|question| hardware::measures_bytes(&question.setting.keys)))
 }
