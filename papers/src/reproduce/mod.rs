@@ -41,7 +41,7 @@ pub const ALL: &str = "all";
 /// The largest effort of a search, in multiples of the default.
 pub const MAX_EFFORT: u64 = 1_000_000;
 
-/// What to reproduce.
+/// A question for published tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {

@@ -6,8 +6,8 @@ use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
+use super::super::quantities::{MEMORY, SPEED};
 use super::super::rows::{Run, gpt, recipe, set_up, table};
-use super::super::sets::{MEMORY, SPEED};
 
 /// The vocabulary of its models: GPT-2's, padded to a multiple of 128.
 const VOCABULARY: u64 = 50_304;
