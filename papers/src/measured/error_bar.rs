@@ -6,13 +6,14 @@ use std::path::Path;
 use plan::{Cluster, Kind, Machine};
 use question::Diagnostic;
 use question::format;
+use scenarios::PAPER;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
+use super::quantities::{SPEED, is_step};
 use super::rows;
-use super::sets::{self, SPEED};
+use super::sets::{self, SETS, Set};
 use crate::accuracy;
-use scenarios::PAPER;
 
 /// The errors of the planner on the iterations of one set of measurements that are of one kind. Errors are
 /// relative: (predicted - measured) / measured.
@@ -44,7 +45,7 @@ pub struct SetErrors {
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
 pub(super) fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
     let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| sets::is_step(row.quantity)) {
+    for row in rows.iter().filter(|row| is_step(row.quantity)) {
         kinds.entry(&row.kind).or_default().push(row);
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
@@ -188,12 +189,12 @@ impl ErrorBar {
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.
 fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
     let mut all = recorded()?;
-    for (path, text) in sets::BUILT_IN {
+    for (path, text) in SETS.iter().filter_map(Set::source) {
         if machine.device.as_deref() != Some(rows::device(text)) {
             continue;
         }
-        let (set, rows) = rows::read(Path::new(path), text, machine)?;
-        all.extend(by_kind(set.name(), &rows));
+        let (set, rows) = sets::read(&path, text, machine)?;
+        all.extend(by_kind(set.name, &rows));
     }
     Ok(all)
 }

@@ -1,12 +1,13 @@
 //! The error of predicted memory: the largest on published peaks.
 
-use std::path::Path;
 use std::sync::OnceLock;
 
 use question::Diagnostic;
 use question::plan::machines;
 
-use super::{rows, sets};
+use super::quantities::MEMORY;
+use super::rows;
+use super::sets::{self, SETS, Set};
 
 /// The largest relative error of the memory formula on the published peaks that are built in, in either
 /// direction. It is computed once in a process, for no question changes it.
@@ -24,13 +25,11 @@ pub fn memory_error() -> Result<f64, Diagnostic> {
 
 fn predicted() -> Result<f64, Diagnostic> {
     let mut largest: f64 = 0.0;
-    for (path, text) in sets::BUILT_IN {
-        if !text.contains(",memory_gb") {
-            continue;
-        }
+    let has_memory = |set: &&Set| set.quantities.iter().any(|one| one.quantity == MEMORY);
+    for (path, text) in SETS.iter().filter(has_memory).filter_map(Set::source) {
         let machine = machines::of_device(rows::device(text))?;
-        let (_, rows) = rows::read(Path::new(path), text, &machine)?;
-        let own = rows.iter().filter(|row| row.quantity == sets::MEMORY);
+        let (_, rows) = sets::read(&path, text, &machine)?;
+        let own = rows.iter().filter(|row| row.quantity == MEMORY);
         largest = own.map(|row| row.error.abs()).fold(largest, f64::max);
     }
     Ok(largest)

@@ -7,6 +7,7 @@
 mod error_bar;
 mod memory_error;
 mod papers;
+mod quantities;
 mod rows;
 mod sets;
 mod sheet;
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 pub use self::error_bar::{ErrorBar, SetErrors};
 pub use self::memory_error::memory_error;
 
-use self::sets::{Limits, Set};
+use self::quantities::Limits;
+use self::sets::{SETS, Set};
 use crate::accuracy;
 
 /// The largest file of measurements, in bytes.
@@ -137,7 +139,8 @@ impl Validated {
 pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated, Diagnostic> {
     let mut texts: Vec<(PathBuf, String)> = Vec::new();
     if question.built_in {
-        texts.extend(sets::BUILT_IN.map(|(name, text)| (PathBuf::from(name), text.to_owned())));
+        let sources = SETS.iter().filter_map(Set::source);
+        texts.extend(sources.map(|(path, text)| (path, text.to_owned())));
     }
     for path in &question.files {
         texts.push((path.clone(), context.read_text(path, MAX_FILE)?));
@@ -152,14 +155,14 @@ pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated,
 }
 
 fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
-    let (set, rows) = rows::read(path, text, &machines::of_device(rows::device(text))?)?;
-    let bars = set.quantities().iter().map(|one| bar(set, one, &rows)).collect();
-    let kinds = error_bar::by_kind(set.name(), &rows);
-    Ok(ValidatedSet { set: set.name(), rows, bars, kinds })
+    let (set, rows) = sets::read(path, text, &machines::of_device(rows::device(text))?)?;
+    let bars = set.quantities.iter().map(|one| bar(set, one, &rows)).collect();
+    let kinds = error_bar::by_kind(set.name, &rows);
+    Ok(ValidatedSet { set: set.name, rows, bars, kinds })
 }
 
 /// The bar of one quantity of a set over `rows`.
-fn bar(set: Set, limits: &Limits, rows: &[Row]) -> Bar {
+fn bar(set: &Set, limits: &Limits, rows: &[Row]) -> Bar {
     let own = rows.iter().filter(|row| row.quantity == limits.quantity);
     let errors: Vec<f64> = own.map(|row| limits.error(row)).collect();
     let mean = accuracy::mean_absolute(&errors);
@@ -192,4 +195,38 @@ fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
         }
     }
     Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use scenarios::PAPER;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_host_is_predicted_like_a_set_that_is_built_in() {
+        let path = PathBuf::from("own.csv");
+        let host = BTreeMap::from([(path.clone(), PAPER.text("megatron2021.csv").into())]);
+        let question = Question { built_in: false, files: vec![path] };
+        let own = validate(&Context::new(&host), &question).unwrap();
+        assert!(own.holds() && own.recorded.is_empty());
+        assert_eq!((own.sets.len(), own.sets[0].rows.len()), (1, 10));
+        let built_in = validate(&Context::new(&host), &Question::default()).unwrap();
+        assert_eq!(own.sets[0], built_in.sets[0]);
+        let csv = String::from_utf8(own.csv().unwrap()).unwrap();
+        assert!(csv.starts_with("set,run,quantity,") && csv.lines().count() == 11, "{csv}");
+    }
+
+    #[test]
+    fn the_error_of_memory_is_the_largest_of_the_sets() {
+        let host = BTreeMap::new();
+        let sets = validate(&Context::new(&host), &Question::default()).unwrap().sets;
+        let rows =
+            sets.iter().flat_map(|set| &set.rows).filter(|row| row.quantity == quantities::MEMORY);
+        let largest = rows.map(|row| row.error.abs()).fold(0.0, f64::max);
+        assert!(largest > 0.0);
+        assert!((memory_error().unwrap() - largest).abs() < 1e-12);
+    }
 }

@@ -14,8 +14,6 @@ use serde::de::DeserializeOwned;
 use sim::Replay;
 
 use super::Row;
-use super::papers;
-use super::sets::Set;
 use crate::accuracy;
 
 /// The vocabulary of GPT in Megatron-LM, padded.
@@ -29,61 +27,32 @@ pub(super) fn device(text: &str) -> &str {
     comments.next().map_or(DEVICE, str::trim)
 }
 
-/// Reads a file of measurements by its header and predicts every row on `machine`.
-pub(super) fn read(
-    path: &Path,
-    text: &str,
-    machine: &Machine,
-) -> Result<(Set, Vec<Row>), Diagnostic> {
-    let text = uncommented(text);
-    let header = text.lines().next().unwrap_or_default();
-    let has = |column: &str| header.contains(column);
-    let reader = Reader { path, text: &text };
-    match () {
-        () if has("scheme,params_billion") => {
-            Ok((Set::Zero3, reader.each(|row, _| papers::sharded(row, machine))?))
-        }
-        () if has("tflops_per_gpu") => {
-            Ok((Set::Megatron, reader.each(|row, _| papers::table_1(row, machine))?))
-        }
-        () if has("full_recompute_s") => {
-            Ok((Set::Korthikanti, reader.each(|row, _| papers::korthikanti(row, machine))?))
-        }
-        () if has("samples_per_gpu_per_s") => {
-            Ok((Set::ZeroBubble, reader.each(|row, _| papers::zero_bubble(row, machine))?))
-        }
-        () if has("mfu-percent") => {
-            Ok((Set::Vocabulary, reader.each(|row, _| papers::vocabulary(row, machine))?))
-        }
-        () if has("iteration time (ms)") && has("Parameters") => {
-            Ok((Set::MultiNode, reader.each(|row, at| papers::vtrain(row, at, None))?))
-        }
-        () if has("iteration time (ms)") => {
-            Ok((Set::SingleNode, reader.each(|row, at| papers::vtrain(row, at, Some(machine)))?))
-        }
-        () => {
-            let cause = "its header is that of no measurements known here";
-            Err(Diagnostic::unreadable(path, cause))
-        }
-    }
-}
-
 /// A file of measurements.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     path: &'a Path,
-    text: &'a str,
+    text: String,
 }
 
-impl Reader<'_> {
-    /// All rows, each predicted by `predict`, which hears its place.
-    fn each<T: DeserializeOwned + Sync + Send>(
+impl<'a> Reader<'a> {
+    /// The file at `path` with that `text`.
+    pub(super) fn new(path: &'a Path, text: &str) -> Self {
+        Self { path, text: uncommented(text) }
+    }
+
+    /// The line that names the columns.
+    pub(super) fn header(&self) -> &str {
+        self.text.lines().next().unwrap_or_default()
+    }
+
+    /// All rows, each predicted by `predict`, which is told its place.
+    pub(super) fn each<T: DeserializeOwned + Sync + Send>(
         &self,
         predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,
     ) -> Result<Vec<Row>, Diagnostic> {
         let wrong = |line: usize, cause: String| {
             Diagnostic::unreadable(self.path, &format!("row {}: {cause}", line + 1))
         };
-        let rows = table::<T>(self.text).map_err(|cause| wrong(0, cause))?;
+        let rows = table::<T>(&self.text).map_err(|cause| wrong(0, cause))?;
         let predicted = rows
             .par_iter()
             .enumerate()

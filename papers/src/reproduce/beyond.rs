@@ -12,7 +12,6 @@ use sim::Replay;
 
 use super::cell::unwritable;
 use super::sources::Sources;
-use super::stop::Stop;
 use super::tables::Table;
 
 /// A search that is made for every setting of a table: it may use as much memory as a published schedule.
@@ -115,14 +114,13 @@ fn line(cell: &SearchedCell) -> Vec<String> {
     ]
 }
 
-/// Searches `contenders` for every setting of `table` with `times` the default effort. Once `stop` was
-/// asked for, no further cell is begun.
+/// Searches `contenders` for every setting of `table` with `times` the default effort. Once the host asks
+/// to stop, no further cell is begun.
 pub(super) fn beyond(
     table: &Table,
     contenders: &[Contender],
     sources: &Sources<'_>,
     times: u64,
-    stop: &Stop<'_>,
 ) -> Result<Beyond, Diagnostic> {
     let scenario = sources.scenario(table.settings())?;
     let settings = scenario.settings.iter();
@@ -132,10 +130,10 @@ pub(super) fn beyond(
     let work = context.host().begin(all.len() as u64, "cells");
     let mut cells = Vec::new();
     for (setting, contender) in all {
-        if !cells.is_empty() && stop.asked() {
+        if !cells.is_empty() && context.stopped() {
             break;
         }
-        cells.push(cell(context, &scenario, setting, contender, times, stop)?);
+        cells.push(cell(context, &scenario, setting, contender, times)?);
         work.inc(1);
     }
     Ok(Beyond { table: table.name, cells })
@@ -147,7 +145,6 @@ fn cell(
     setting: &Setting,
     contender: &Contender,
     times: u64,
-    stop: &Stop<'_>,
 ) -> Result<SearchedCell, Diagnostic> {
     let setting = exact(setting, contender);
     let placement = if contender.chunks == 2 { Placement::Vee } else { Placement::Looped };
@@ -155,7 +152,7 @@ fn cell(
         placement: Some(placement),
         objective: Objective::Span,
         effort: Effort { times: Some(times), seed: 0 },
-        stop: &|| stop.asked(),
+        stop: &|| context.stopped(),
     };
     let Searched { case, found, .. } = case::search(context, scenario, &setting, &search, |_| {})?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());

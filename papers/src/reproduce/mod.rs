@@ -15,8 +15,9 @@ mod offload;
 mod picture;
 mod rates;
 mod sources;
-mod stop;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod vocabulary;
 
 use std::path::PathBuf;
@@ -33,7 +34,6 @@ pub use self::picture::{Bars, Group, Lines, Pair, Panel, Picture, Point};
 pub use self::tables::{TABLES, Table};
 
 use self::sources::Sources;
-use self::stop::Stop;
 
 /// The name that stands for every table.
 pub const ALL: &str = "all";
@@ -41,7 +41,7 @@ pub const ALL: &str = "all";
 /// The largest effort of a search, in multiples of the default.
 pub const MAX_EFFORT: u64 = 1_000_000;
 
-/// What to reproduce.
+/// A question for published tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {
@@ -209,13 +209,12 @@ fn serialize_cells<S: Serializer>(
 pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, Diagnostic> {
     let sources = Sources::new(context, question.paper.as_deref());
     let chosen = question.chosen()?;
-    let stop = Stop::new(context.host());
     if question.beyond {
-        return search(chosen, &sources, question.effort, &stop);
+        return search(chosen, &sources, question.effort);
     }
-    let tables = chosen.into_par_iter().filter(|_| !stop.asked());
+    let tables = chosen.into_par_iter().filter(|_| !context.stopped());
     let tables = tables.map(|table| one(table, &sources)).collect::<Result<_, _>>()?;
-    Ok(Answer::Reproduced { tables, interrupted: stop.cut_short() })
+    Ok(Answer::Reproduced { tables, interrupted: context.cut_short() })
 }
 
 /// Makes the cells of `table` and its picture.
@@ -231,7 +230,6 @@ fn search(
     tables: Vec<&'static Table>,
     sources: &Sources<'_>,
     effort: u64,
-    stop: &Stop<'_>,
 ) -> Result<Answer, Diagnostic> {
     let searched = tables.into_iter().filter_map(|table| Some((table, table.contenders?)));
     let searched: Vec<_> = searched.collect();
@@ -242,10 +240,10 @@ fn search(
     }
     let mut found = Vec::new();
     for (table, contenders) in searched {
-        if found.is_empty() || !stop.asked() {
+        if found.is_empty() || !sources.context().stopped() {
             let contenders = contenders(sources)?;
-            found.push(beyond::beyond(table, &contenders, sources, effort, stop)?);
+            found.push(beyond::beyond(table, &contenders, sources, effort)?);
         }
     }
-    Ok(Answer::Beyond { tables: found, interrupted: stop.cut_short() })
+    Ok(Answer::Beyond { tables: found, interrupted: sources.context().cut_short() })
 }

@@ -29,7 +29,7 @@ struct Case {
     lengths: String,
 }
 
-/// What became of a test case.
+/// The published results of a test case.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Figures {

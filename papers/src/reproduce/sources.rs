@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use question::scenario::Scenario;
 use question::{Context, Diagnostic};
-use serde::de::DeserializeOwned;
-
 use scenarios::PAPER;
+use serde::de::DeserializeOwned;
 
 /// The largest file of figures, in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -23,7 +22,7 @@ impl<'a> Sources<'a> {
         Self { context, folder }
     }
 
-    /// The files that schedules and profiles named by a setting are read from.
+    /// The context in which settings are simulated.
     pub(super) const fn context(&self) -> &'a Context<'a> {
         self.context
     }

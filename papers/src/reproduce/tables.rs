@@ -22,8 +22,11 @@ pub struct Table {
     /// Describes the picture of its cells, under a title.
     pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
     /// Lists what is searched for each of its settings, if its rates can be improved by a search.
-    pub(super) contenders: Option<fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>>,
+    pub(super) contenders: Option<Contenders>,
 }
+
+/// Lists the searches that are made for every setting of a table.
+type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
 
 /// The contents of a table.
 pub(super) struct Contents {
@@ -44,7 +47,7 @@ const PLAIN: Table = Table {
 };
 
 /// All published tables, in the order in which they are answered.
-pub const TABLES: &[Table] = &[
+pub static TABLES: &[Table] = &[
     Table {
         name: "table2",
         help: "closed forms of bubble and memory, without and with communication",
@@ -137,8 +140,9 @@ impl Table {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use scenarios::PAPER;
+
+    use super::*;
 
     #[test]
     fn every_table_has_a_name_of_its_own_and_files_that_are_built_in() {

@@ -1,12 +1,12 @@
 //! Megatron-LM: Narayanan et al. 2021, tables 1 and 2, and Korthikanti et al. 2022.
 
 use plan::{Attention, Machine, Recipe, Recompute, Setup, Zero, number};
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
+use super::super::quantities::{HFU, MFU, SHARDED, TIME};
 use super::super::rows::{Run, VOCABULARY, gpt, recipe, set_up, table};
-use super::super::sets::{HFU, MFU, SHARDED, TIME};
-use scenarios::PAPER;
 
 /// The length of sequences in Megatron-LM's papers.
 const SEQUENCE: u64 = 2048;
@@ -24,7 +24,7 @@ pub(in super::super) struct Table1 {
     percent_of_peak: f64,
 }
 
-/// What table 1 leaves out.
+/// The settings of a run that table 1 leaves out.
 #[derive(Deserialize)]
 struct MegatronSetting {
     hidden: u64,

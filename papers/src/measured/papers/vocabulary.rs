@@ -5,10 +5,10 @@ use plan::{Attention, Machine, Recompute, Setup, Split, number};
 use serde::Deserialize;
 
 use super::super::Row;
+use super::super::quantities::TIME;
 use super::super::rows::{Run, gpt, recipe, set_up};
-use super::super::sets::TIME;
 
-/// What its MFU are shares of, FLOP/s: all runs of the authors' one host imply it.
+/// The peak that its MFU are shares of, in FLOP/s, as all runs of the authors' one host imply.
 const PEAK: f64 = 320e12;
 
 #[derive(Deserialize)]

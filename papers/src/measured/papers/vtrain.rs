@@ -4,12 +4,12 @@ use std::path::Path;
 
 use plan::{Attention, Machine, Recompute, number};
 use question::plan::machines;
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
+use super::super::quantities::TIME;
 use super::super::rows::{Run, VOCABULARY, gpt, recipe, set_up};
-use super::super::sets::TIME;
-use scenarios::PAPER;
 
 /// Rows to which constants were fitted: every tenth of one node, six of many.
 const FITTED_EVERY: usize = 10;

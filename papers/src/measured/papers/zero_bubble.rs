@@ -2,12 +2,12 @@
 
 use pipeline::Family;
 use plan::{Attention, Boundary, Loss, Machine, Recipe, Recompute, Setup, number};
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::Row;
+use super::super::quantities::{MEMORY, SPEED};
 use super::super::rows::{Run, gpt, recipe, set_up, table};
-use super::super::sets::{MEMORY, SPEED};
-use scenarios::PAPER;
 
 /// The vocabulary of its models: GPT-2's, padded to a multiple of 128.
 const VOCABULARY: u64 = 50_304;
