@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Study, Way};
-use pipeline::{Bytes, Nanos};
-use sim::cluster::Bandwidth;
+use pipeline::{Bandwidth, Bytes, Nanos};
 use sim::straggler::{Stragglers, Target};
 
 use super::syntax::{CostKey, LengthsKey, Ratio};
