@@ -1,8 +1,7 @@
 //! What holds for all plans and machines.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bandwidth, Bytes, Nanos};
 use proptest::prelude::*;
-use sim::cluster::Bandwidth;
 use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{

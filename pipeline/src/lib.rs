@@ -16,6 +16,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod bandwidth;
 mod copies;
 mod costs;
 mod family;
@@ -23,7 +24,10 @@ mod fault;
 mod memory;
 mod pass;
 mod problem;
+mod record;
 mod schedule;
+#[cfg(feature = "serde")]
+mod serialized;
 mod shape;
 mod spread;
 mod steady;
@@ -34,6 +38,7 @@ mod walk;
 
 pub mod closed_form;
 
+pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
@@ -43,11 +48,14 @@ pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
+pub use record::{Measurement, Step};
 pub use schedule::{Order, Schedule};
+#[cfg(feature = "serde")]
+pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
 pub use steady::Steady;
-pub use text::TextError;
+pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};
 pub use walk::Run;

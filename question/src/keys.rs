@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pipeline::{Bytes, Limit, Nanos};
+use pipeline::{Bandwidth, Bytes, Limit, Nanos, as_text};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
-use sim::cluster::Bandwidth;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::case::{Barriers, Ratio};
 use crate::hardware::keys::HardwareKeys;
@@ -365,12 +364,12 @@ impl Keys {
     }
 }
 
-/// Reads one value by its `FromStr`, also from a bare number, so that the missing unit is named.
+/// Reads one value by its `FromStr`.
 pub fn text<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
 {
-    Text::<T>::read(deserializer).map(|mut values| values.pop())
+    as_text::deserialize(deserializer).map(Some)
 }
 
 /// Reads one value, or a list of them, by their `FromStr`.
@@ -378,30 +377,17 @@ pub fn list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<Vec<
 where
     T: FromStr<Err: fmt::Display>,
 {
-    Text::<T>::read_list(deserializer).map(Some)
+    deserializer.deserialize_any(List(PhantomData)).map(Some)
 }
 
-/// Reads what `T` reads from text.
-struct Text<T> {
-    list: bool,
-    value: PhantomData<T>,
-}
+/// Reads one text or a list of them.
+struct List<T>(PhantomData<T>);
 
-impl<T: FromStr<Err: fmt::Display>> Text<T> {
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-        deserializer.deserialize_any(Self { list: false, value: PhantomData })
-    }
-
-    fn read_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-        deserializer.deserialize_any(Self { list: true, value: PhantomData })
-    }
-}
-
-impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for Text<T> {
+impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for List<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.list { "a text or a list of texts" } else { "a text" })
+        f.write_str("a text or a list of texts")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
@@ -421,9 +407,6 @@ impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for Text<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-        if !self.list {
-            return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
-        }
         let mut values = Vec::new();
         while let Some(One(value)) = items.next_element::<One<T>>()? {
             values.push(value);
@@ -437,7 +420,6 @@ struct One<T>(T);
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for One<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Text::<T>::read(deserializer)?.pop();
-        value.map(One).ok_or_else(|| D::Error::custom("a text is missing"))
+        as_text::deserialize(deserializer).map(One)
     }
 }

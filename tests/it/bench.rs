@@ -1,11 +1,11 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
-    Schedule, Shape, ShardTimes,
+    Bandwidth, Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes,
+    Problem, Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
 
 use crate::draw::{chunks, copying};

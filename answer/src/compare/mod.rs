@@ -7,8 +7,7 @@ mod split;
 mod tests;
 mod waits;
 
-use executor::Step;
-use pipeline::{Metrics, Nanos, Timeline};
+use pipeline::{Metrics, Nanos, Step, Timeline};
 
 use crate::timelines::Recorded;
 use papers::accuracy;

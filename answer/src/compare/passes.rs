@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::Step;
-use pipeline::{Nanos, Slot};
+use pipeline::{Nanos, Slot, Step};
 
 /// How long things took: the median and the middle nine tenths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

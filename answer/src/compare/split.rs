@@ -5,8 +5,9 @@
 //! nanosecond. Replacing the predicted ones by the measured ones, one after the other, leads from
 //! one timeline to the other in steps that add up exactly.
 
-use executor::Step;
-use pipeline::{Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Timeline, Value};
+use pipeline::{
+    Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
+};
 use sim::timed::{self, Timing};
 
 use crate::timelines::remote_needs;

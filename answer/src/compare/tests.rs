@@ -1,9 +1,8 @@
 //! Synthetic measurements whose cause is known.
 
-use executor::{Measurement, Step};
 use pipeline::{
-    Collectives, CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape,
-    ShardTimes, Slot, Timeline, Value,
+    Collectives, CopyTimes, Costs, Family, Measurement, Nanos, Pass, PassTimes, Problem, Schedule,
+    Shape, ShardTimes, Slot, Step, Timeline, Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use executor::Step;
-use pipeline::{Nanos, Slot, Value};
+use pipeline::{Measurement, Nanos, Slot, Step, Value};
 
 /// The wait of a stage before one slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +47,7 @@ pub fn largest(predicted: &Step, measured: &Step, most: usize) -> Vec<Wait> {
     all
 }
 
-fn waits(slots: &[executor::Measurement]) -> impl Iterator<Item = (&executor::Measurement, Nanos)> {
+fn waits(slots: &[Measurement]) -> impl Iterator<Item = (&Measurement, Nanos)> {
     let ends = std::iter::once(Nanos(0)).chain(slots.iter().map(|one| one.end));
     slots.iter().zip(ends).map(|(one, free)| (one, one.start - free))
 }

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use pipeline::{Bytes, Choice, Family, Nanos, PassTimes, Vocabulary};
+use pipeline::{Bandwidth, Bytes, Choice, Family, Nanos, PassTimes, Vocabulary};
 use plan::{Boundary, Loss, Recompute, Transformer, Zero};
-use sim::cluster::{Bandwidth, ClusterSpec};
+use sim::cluster::ClusterSpec;
 
 use super::answer::Plan;
 use super::torch::TorchOrder;

@@ -1,7 +1,8 @@
 //! What must hold of a timeline that somebody hands us.
 
-use executor::{Measurement, Step};
-use pipeline::{Collectives, Costs, Nanos, PassTimes, Schedule, ShardTimes, Slot};
+use pipeline::{
+    Collectives, Costs, Measurement, Nanos, PassTimes, Schedule, ShardTimes, Slot, Step,
+};
 
 use super::file::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawStep};
 use super::{Recorded, remote_needs};

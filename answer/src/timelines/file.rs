@@ -21,8 +21,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use executor::Step;
-use pipeline::{Collectives, Costs, MAX_CHUNKS, Nanos, PassTimes, ShardTimes, Value};
+use pipeline::{
+    Collectives, Costs, MAX_CHUNKS, Measurement, Nanos, PassTimes, ShardTimes, Step, Value,
+};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -211,7 +212,7 @@ impl Raw {
 
 impl RawStep {
     fn of(step: &Step) -> Self {
-        let slot = |one: &executor::Measurement| RawSlot {
+        let slot = |one: &Measurement| RawSlot {
             slot: one.slot.to_string(),
             start_ns: one.start.0,
             end_ns: one.end.0,
@@ -296,7 +297,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
 
 #[cfg(test)]
 mod tests {
-    use executor::Measurement;
     use pipeline::{Schedule, Timeline};
     use sim::Replay;
 

@@ -4,8 +4,7 @@
 mod check;
 mod file;
 
-use executor::{Measurement, Step};
-use pipeline::{Costs, Metrics, Nanos, Placement, Schedule, Shape, Slot, Value};
+use pipeline::{Costs, Measurement, Metrics, Nanos, Placement, Schedule, Shape, Slot, Step, Value};
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 

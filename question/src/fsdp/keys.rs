@@ -1,8 +1,7 @@
 //! The keys of a question about packing and communication, and the studies they ask for.
 
 use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Study, Way};
-use pipeline::{Bytes, Nanos};
-use sim::cluster::Bandwidth;
+use pipeline::{Bandwidth, Bytes, Nanos};
 use sim::straggler::{Stragglers, Target};
 
 use super::syntax::{CostKey, LengthsKey, Ratio};

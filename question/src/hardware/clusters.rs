@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bandwidth, Bytes, Nanos};
 use serde::Deserialize;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra};
+use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra};
 
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;

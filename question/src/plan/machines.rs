@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bandwidth, Bytes, Nanos};
 use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
 use profile::{Part, Quantity};
 use serde::Deserialize;
-use sim::cluster::{Bandwidth, Host};
+use sim::cluster::Host;
 
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;

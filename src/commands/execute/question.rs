@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use calibrate::machine;
-use executor::{Model, ModelError, Step};
-use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule};
+use executor::{Model, ModelError};
+use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
 use profile::{Element, Profile};
 use sim::Replay;
 

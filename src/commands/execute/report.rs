@@ -1,7 +1,6 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
-use executor::Step;
-use pipeline::Metrics;
+use pipeline::{Metrics, Step};
 use serde::Serialize;
 
 use crate::error::Error;

@@ -1,6 +1,8 @@
-//! What was measured while a schedule ran.
+//! Steps as they were recorded while a schedule ran.
 
-use pipeline::{Nanos, Slot, Span, Timeline, Value};
+use crate::pass::{Slot, Value};
+use crate::timeline::{Span, Timeline};
+use crate::units::Nanos;
 
 /// One slot as it ran. Times since the start of the step, by one clock over all stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,18 +38,4 @@ impl Step {
         let span = |m: &Measurement| Span { slot: m.slot, start: m.start, end: m.end };
         Timeline { stages: self.stages.iter().map(|s| s.iter().map(span).collect()).collect() }
     }
-}
-
-/// A whole run as it was measured.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Measured {
-    /// Its steps, first to last.
-    pub steps: Vec<Step>,
-    /// In how many steps, warm-up included, updates made on trust were taken back.
-    pub rollbacks: u32,
-    /// In how many steps, warm-up included, the update was left out for a NaN or an infinity.
-    pub skipped: u32,
-    /// Allocations that can hold up a device, made by all stages in the steps measured: times are to
-    /// be trusted if there were none.
-    pub allocations: u64,
 }
