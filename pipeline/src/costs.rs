@@ -2,8 +2,8 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
-use crate::copies::{CopyTimes, Way};
 use crate::fault::Fault;
+use crate::offload::{CopyTimes, Way};
 use crate::pass::{Kind, Pass, Slot, Value};
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, Nanos};

@@ -16,17 +16,17 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
-mod copies;
 mod costs;
 mod family;
 mod fault;
 mod memory;
+mod offload;
 mod pass;
 mod problem;
 mod schedule;
 mod shape;
 mod spread;
-mod steady;
+mod steady_state;
 mod text;
 mod timeline;
 mod units;
@@ -34,19 +34,19 @@ mod walk;
 
 pub mod closed_form;
 
-pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
+pub use offload::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
 pub use schedule::{Order, Schedule};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
-pub use steady::Steady;
+pub use steady_state::SteadyState;
 pub use text::TextError;
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};

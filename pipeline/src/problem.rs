@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::copies::Part;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
+use crate::offload::Part;
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, UnitError};
 

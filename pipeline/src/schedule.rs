@@ -1,7 +1,7 @@
 //! The order of passes on each stage, valid from birth.
 
-use crate::copies::{Copies, Part, Streams};
 use crate::fault::Fault;
+use crate::offload::{Copies, Part, Streams};
 use crate::pass::{Kind, Pass, Slot};
 use crate::shape::{Placement, Shape};
 use crate::walk::{self, Run};

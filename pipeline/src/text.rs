@@ -16,8 +16,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::copies::{CopyOp, Part, Streams, Way};
 use crate::fault::Fault;
+use crate::offload::{CopyOp, Part, Streams, Way};
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::{Order, Schedule};
 use crate::shape::{Placement, Shape, Vocabulary};

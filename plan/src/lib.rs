@@ -18,13 +18,13 @@ mod limits;
 mod machine;
 mod memory;
 mod model;
+mod noise;
 mod orders;
 mod search;
 mod setup;
 mod shards;
 mod space;
 mod split;
-mod weather;
 
 pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
 pub use finalist::{Finalist, FinalistError};
@@ -37,15 +37,13 @@ pub use memory::{Parameters, Room, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
+pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use space::{MAX_SETUPS, Space};
-pub use weather::{
-    SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
-};
 
 #[cfg(test)]
 mod tests;

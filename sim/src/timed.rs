@@ -5,7 +5,7 @@ use pipeline::{
     Costs, Footprints, Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes, Timeline, Value, Way,
 };
 
-use crate::copies::{self, Clock, HostCopy};
+use crate::host_copy::{self, Clock, HostCopy};
 
 /// How long things take, one by one. Times in nanoseconds.
 pub trait Timing {
@@ -80,7 +80,7 @@ pub fn host_copies(
     let Some(copies) = schedule.copies() else { return Vec::new() };
     let mut done = run(schedule, timing, |_, _, _, _| {});
     for copy in &mut done {
-        copy.bytes = copies::bytes(copies, footprints, copy.pass.chunk);
+        copy.bytes = host_copy::bytes(copies, footprints, copy.pass.chunk);
     }
     done
 }

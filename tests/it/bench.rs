@@ -6,7 +6,9 @@ use pipeline::{
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
-use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
+use sim::engine::{
+    self, Communication, EngineError, Job, Messages, NominalDurations, Offload, Room, Run,
+};
 
 use crate::draw::{chunks, copying};
 
@@ -84,9 +86,9 @@ impl Bench {
         self
     }
 
-    pub(crate) fn setup(&self) -> Setup<'_> {
+    pub(crate) fn job(&self) -> Job<'_> {
         let (footprints, resident) = (&self.footprints, &self.resident[..]);
-        Setup {
+        Job {
             schedule: &self.schedule,
             costs: &self.costs,
             cluster: &self.cluster,
@@ -101,7 +103,7 @@ impl Bench {
     }
 
     pub(crate) fn try_run(&self) -> Result<Run, EngineError> {
-        engine::run(&self.setup(), &Steady)
+        engine::run(&self.job(), &NominalDurations)
     }
 
     pub(crate) fn run(&self) -> Run {

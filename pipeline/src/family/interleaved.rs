@@ -24,6 +24,9 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    whole_backwards: true,
+    in_megatron: true,
+    torch_class: Some("Interleaved1F1B"),
     bubble: "(p-1)(F+B+W)/v",
     memory: "(p + (p-1)/v) M_B",
     ..About::PLAIN

@@ -8,7 +8,7 @@ use sim::straggler::{Jitter, Stragglers, Target};
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Cluster, Ground, Setup, Sizes, SlowDevice, Straggler, Unrest, number, percentiles,
+    Attention, Cluster, Ground, Noise, Setup, Sizes, SlowDevice, Straggler, number, percentiles,
 };
 
 /// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
@@ -25,7 +25,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
     let finalist = ground.finalist(evaluation).unwrap();
     let straggler = Straggler { probability: 0.01, factor: 1.5 };
     let slowdown = vec![SlowDevice { device: 5, factor: 1.1 }];
-    let unrest = Unrest {
+    let noise = Noise {
         jitter: 0.05,
         stall: None,
         straggler: Some(straggler),
@@ -33,7 +33,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
         replicas: 1000,
         seed: 1,
     };
-    let found = percentiles(&finalist, &unrest).unwrap();
+    let found = percentiles(&finalist, &noise).unwrap();
     let mut chance = SplitMix64::seed_from_u64(9);
     let mut step = |at: u64| {
         let of_replica = |replica: u64| {
@@ -48,7 +48,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
                     noise.slow(Target::Stage(stage), straggler.factor).unwrap();
                 }
             }
-            finalist.step_under(&noise.conditions(4 * at + replica, &finalist.costs)).unwrap()
+            finalist.step_under(&noise.durations(4 * at + replica, &finalist.costs)).unwrap()
         };
         (0..4).map(of_replica).max().unwrap()
     };

@@ -69,7 +69,7 @@ pub(super) fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<
         return Err(Error::question(message).with_help(cure));
     }
     let timeline = |way: &Way| -> Result<(String, Timeline), FsdpError> {
-        let (plan, times) = setting.study.plan(way.method, &setting.study.samples(0)?)?;
+        let (plan, times) = setting.study.packing(way.method, &setting.study.samples(0)?)?;
         let machine = &setting.study.machine;
         let timeline = machine.timeline(&plan, &times, way.communication, 0)?;
         Ok((format!("{}, {}", way.method.name(), way.communication.name()), timeline))

@@ -27,6 +27,7 @@ pub(in crate::family) const ABOUT: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Checked,
+    whole_backwards: true,
     bubble: "2/3 to 5/6 of that of 1f1b where B + W = 2F",
     memory: "about 2/3 p M_B",
     note: "the order equals that of the authors' code; the paper's own figures were not at hand",

@@ -12,8 +12,8 @@
 
 use std::collections::HashMap;
 
-use crate::copies::{CopyOp, Lives, Part, Streams, Way};
 use crate::costs::Costs;
+use crate::offload::{CopyOp, Lives, Part, Streams, Way};
 use crate::schedule::Schedule;
 
 /// How many round trips must fit between forward and backward.
