@@ -16,11 +16,13 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod copy_op;
 mod costs;
 mod family;
 mod fault;
 mod memory;
 mod offload;
+mod order;
 mod pass;
 mod problem;
 mod schedule;
@@ -34,20 +36,22 @@ mod walk;
 
 pub mod closed_form;
 
+pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
-pub use offload::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
+pub use offload::{Copies, CopyStreams};
+pub use order::Order;
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
-pub use schedule::{Order, Schedule};
+pub use schedule::Schedule;
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
 pub use steady_state::SteadyState;
 pub use text::TextError;
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};
-pub use walk::Run;
+pub use walk::WalkStep;

@@ -1,7 +1,7 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
+    Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem,
     Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
@@ -74,7 +74,7 @@ impl Bench {
 
     /// The same with thousandths of activations on the host, called back so many slots ahead.
     pub(crate) fn offloaded(mut self, per_mille: u32, ahead: u32) -> Self {
-        if let Some(part) = Part::new(per_mille) {
+        if let Some(part) = CopyPart::new(per_mille) {
             self.schedule = self.schedule.offloaded(part, ahead);
         }
         self

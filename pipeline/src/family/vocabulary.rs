@@ -20,9 +20,10 @@
 
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";

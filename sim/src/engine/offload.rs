@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pipeline::{Copies, CopyOp, Footprints, Nanos, Slot, Way};
+use pipeline::{Copies, CopyDirection, CopyOp, Footprints, Nanos, Slot};
 
 use super::event_loop::{EventLoop, small};
 use super::queue::Event;
@@ -36,7 +36,7 @@ enum Whereabouts {
 #[derive(Clone, Default)]
 struct Stream {
     busy: bool,
-    waiting: VecDeque<(u32, Way)>,
+    waiting: VecDeque<(u32, CopyDirection)>,
 }
 
 /// How far a stage is with its copies in its current step.
@@ -122,7 +122,7 @@ impl<C: Durations> EventLoop<'_, C> {
         let place = self.copy_place(op.chunk, op.microbatch, step);
         let copies = &mut self.copies;
         match op.way {
-            Way::Out => {
+            CopyDirection::Out => {
                 let copy = small(copies.all.len());
                 let bytes = host_copy::bytes(offload.copies, offload.footprints, op.chunk);
                 copies.all.push(HostCopy::new(op, stage, step, bytes));
@@ -131,7 +131,7 @@ impl<C: Durations> EventLoop<'_, C> {
                 copies.of_cell[place] = copy;
                 Some(copy)
             }
-            Way::Back => {
+            CopyDirection::Back => {
                 let copy = copies.of_cell[place];
                 let at = copy as usize;
                 // Behind its own copy out on the same stream, it can stand in line at once.
@@ -172,7 +172,7 @@ impl<C: Durations> EventLoop<'_, C> {
         let record = &mut self.copies.all[copy as usize];
         record.way(way)[0] = Nanos(self.now);
         let (bytes, chunk) = (record.bytes.0, record.pass.chunk);
-        if way == Way::Back {
+        if way == CopyDirection::Back {
             self.copies.whereabouts[copy as usize] = Whereabouts::Returning;
             if self.job.room.is_some() {
                 self.devices[device].held = self.devices[device].held.saturating_add(bytes);
@@ -207,11 +207,11 @@ impl<C: Durations> EventLoop<'_, C> {
                     self.devices[device].held -= bytes.0;
                 }
                 self.copies.whereabouts[at] = Whereabouts::OnHost;
-                Way::Out
+                CopyDirection::Out
             }
             _ => {
                 self.copies.whereabouts[at] = Whereabouts::Here;
-                Way::Back
+                CopyDirection::Back
             }
         };
         self.copies.all[at].way(way)[1] = now;

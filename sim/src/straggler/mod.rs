@@ -370,7 +370,7 @@ impl Timing for NoisyTiming<'_> {
         self.sample.hop_duration(self.costs.hop().0, from, to, value, start)
     }
 
-    fn copy(&self, chunk: u16, way: pipeline::Way) -> u64 {
+    fn copy(&self, chunk: u16, way: pipeline::CopyDirection) -> u64 {
         self.costs.copy(chunk, way).0
     }
 

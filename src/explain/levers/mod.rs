@@ -3,7 +3,8 @@
 mod memory;
 
 use pipeline::{
-    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value, Way,
+    CopyDirection, Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem,
+    ShardTimes, Value,
 };
 use sim::engine::{Durations, NominalDurations};
 use sim::timed::{self, Nominal, Timing};
@@ -327,7 +328,7 @@ impl<T: Timing> Timing for Faster<T> {
         self.links.shorten(self.inner.hop(value, from, to, start), from, to)
     }
 
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
+    fn copy(&self, chunk: u16, way: CopyDirection) -> u64 {
         self.inner.copy(chunk, way)
     }
 

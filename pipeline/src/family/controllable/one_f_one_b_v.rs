@@ -15,9 +15,10 @@ use super::super::{About, Chunks, LimitUse};
 use super::grid::{Grid, NOWHERE, Table, starts};
 use super::work::Work;
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::Placement;
 
 pub(in crate::family) const ABOUT: About = About {

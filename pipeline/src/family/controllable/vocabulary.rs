@@ -12,9 +12,10 @@ use super::greedy::{generate, v_half_block};
 use super::grid::Grid;
 use super::work::Work;
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 pub(in crate::family) const ABOUT_1: About = About {
