@@ -18,7 +18,9 @@ use sim::engine::{
 use sim::occupancy::{Occupancy, activation_peaks};
 use thiserror::Error;
 
-use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
+use crate::costed::{Costed, Rejected, fits};
+use crate::evaluate::Evaluation;
+use crate::inputs::Inputs;
 use crate::layout::Layout;
 use crate::limits;
 use crate::memory::StageMemory;
@@ -69,7 +71,7 @@ pub struct Finalist {
     boundary: Boundary,
 }
 
-impl Ground<'_> {
+impl Inputs<'_> {
     /// `evaluation` run by the engine.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Failures, Finalist, Found, Ground, Kind, Machine, Orders, Overflow, Setup, Watch,
+    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup, Watch,
     number, percentiles_with,
 };
 use serde::Serialize;
@@ -107,8 +107,8 @@ fn machines<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Vec<&'a Mach
 
 impl Question {
     /// The ground of the set-ups on `cluster`.
-    pub fn ground<'a>(&'a self, cluster: &'a Cluster) -> Ground<'a> {
-        Ground { model: &self.model, recipe: &self.recipe, cluster }
+    pub fn ground<'a>(&'a self, cluster: &'a Cluster) -> Inputs<'a> {
+        Inputs { model: &self.model, recipe: &self.recipe, cluster }
     }
 
     /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
