@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Footprint, Footprints, Limits, Memory, Metrics, Timeline, peak_in_flight};
 use serde::Serialize;
-use sim::engine::{Run, Steady};
+use sim::engine::{NominalDurations, Run};
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::activation_peaks;
 use sim::timed::{Nominal, Timing};
@@ -225,9 +225,9 @@ fn time(
 fn run(case: &Case, hardware: &Hardware, replica: Option<u64>) -> Result<Run, Diagnostic> {
     let run = match (replica, &case.noise) {
         (Some(replica), Some(noise)) => {
-            hardware.run(case, &noise.conditions(replica, case.problem.costs()))
+            hardware.run(case, &noise.durations(replica, case.problem.costs()))
         }
-        _ => hardware.run(case, &Steady),
+        _ => hardware.run(case, &NominalDurations),
     };
     run.map_err(|error| named(case, &error))
 }
@@ -263,7 +263,7 @@ pub fn timeline(outcome: &Outcome) -> Result<Timeline, Diagnostic> {
     let costs = case.problem.costs();
     let timeline = match (&outcome.report, &case.noise) {
         (Some(report), _) => Ok(report.timeline.clone()),
-        (None, Some(noise)) => Ok(timed::timeline(&case.schedule, &noise.weather(0).timing(costs))),
+        (None, Some(noise)) => Ok(timed::timeline(&case.schedule, &noise.sample(0).timing(costs))),
         (None, None) => Replay::new().timeline(&case.schedule, costs),
     };
     timeline.map_err(|fault| named(case, &fault))
@@ -277,13 +277,13 @@ pub fn recorded(outcome: &Outcome) -> Result<Run, Diagnostic> {
         return run(case, hardware, case.noise.as_ref().map(|_| 0));
     }
     let timeline = timeline(outcome)?;
-    let weather = case.noise.as_ref().map(|noise| noise.weather(0).timing(costs));
+    let sample = case.noise.as_ref().map(|noise| noise.sample(0).timing(costs));
     let footprints = case.problem.footprints();
-    let copies = match &weather {
+    let copies = match &sample {
         Some(timing) => timed::host_copies(&case.schedule, timing, footprints),
         None => timed::host_copies(&case.schedule, &Nominal(costs), footprints),
     };
-    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &weather {
+    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &sample {
         Some(timing) => timing.hop(value, from, to, made),
         None => costs.hop().0,
     });

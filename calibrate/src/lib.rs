@@ -4,10 +4,10 @@
 //! Measuring ([`sample`](mod@sample)) is apart from what series of samples say
 //! ([`profile::statistics`]), and both from what follows for a pipeline ([`profile::predict`]).
 
+pub mod background_load;
 pub mod baseline;
 pub mod check;
 mod clock;
-pub mod company;
 pub mod handover;
 pub mod kernels;
 pub mod links;

@@ -3,7 +3,7 @@
 use pipeline::{Bandwidth, Bytes, Nanos};
 
 use crate::error::{FsdpError, count};
-use crate::plan::MAX_DEVICES;
+use crate::packing::MAX_DEVICES;
 
 /// How parameters and gradients travel. Every device has one port in and one out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,11 +17,13 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod bandwidth;
-mod copies;
+mod copy_op;
 mod costs;
 mod family;
 mod fault;
 mod memory;
+mod offload;
+mod order;
 mod pass;
 mod problem;
 mod record;
@@ -30,7 +32,7 @@ mod schedule;
 mod serialized;
 mod shape;
 mod spread;
-mod steady;
+mod steady_state;
 mod text;
 mod timeline;
 mod units;
@@ -39,23 +41,25 @@ mod walk;
 pub mod closed_form;
 
 pub use bandwidth::{Bandwidth, BandwidthError};
-pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
+pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
+pub use offload::{Copies, CopyStreams};
+pub use order::Order;
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
 pub use record::{Measurement, Step};
-pub use schedule::{Order, Schedule};
+pub use schedule::Schedule;
 #[cfg(feature = "serde")]
 pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
-pub use steady::Steady;
+pub use steady_state::SteadyState;
 pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};
-pub use walk::Run;
+pub use walk::WalkStep;

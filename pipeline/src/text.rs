@@ -16,10 +16,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::copies::{CopyOp, Part, Streams, Way};
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
 use crate::fault::Fault;
+use crate::offload::CopyStreams;
+use crate::order::Order;
 use crate::pass::{Kind, Pass, Slot};
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 /// How many characters of a wrong text are said back.
@@ -202,10 +204,10 @@ fn read_line(
     stage: usize,
     number: usize,
     line: &str,
-    part: &mut Option<Part>,
-) -> Result<(Order, Streams), TextError> {
+    part: &mut Option<CopyPart>,
+) -> Result<(Order, CopyStreams), TextError> {
     let mut order = Order::default();
-    let mut streams = Streams::new();
+    let mut streams = CopyStreams::new();
     let place = |word: &str| {
         let offset = word.as_ptr() as usize - line.as_ptr() as usize;
         let column = line[..offset].chars().count() + 1;
@@ -238,26 +240,26 @@ fn read_line(
 }
 
 /// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
-fn part_text(part: Part) -> String {
+fn part_text(part: CopyPart) -> String {
     match part {
-        Part::WHOLE => String::new(),
+        CopyPart::WHOLE => String::new(),
         part => format!("0.{:03}", part.per_mille()).trim_end_matches('0').to_owned(),
     }
 }
 
-fn read_part(text: &str) -> Option<Part> {
+fn read_part(text: &str) -> Option<CopyPart> {
     if text.is_empty() {
-        return Some(Part::WHOLE);
+        return Some(CopyPart::WHOLE);
     }
     let decimals = text.strip_prefix("0.")?;
     let plain = (1..=3).contains(&decimals.len()) && is_plain(decimals);
-    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(Part::new)
+    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(CopyPart::new)
 }
 
 fn read_copy(word: &str) -> Option<CopyOp> {
     let (way, rest) = match word.split_at_checked(1)? {
-        ("O", rest) => (Way::Out, rest),
-        ("R", rest) => (Way::Back, rest),
+        ("O", rest) => (CopyDirection::Out, rest),
+        ("R", rest) => (CopyDirection::Back, rest),
         _ => return None,
     };
     let (cell, after) = rest.split_once('@')?;

@@ -2,7 +2,7 @@
 
 use pipeline::{Family, Nanos, PassTimes, Placement, Shape};
 
-use crate::evaluate::Costed;
+use crate::costed::Costed;
 use crate::setup::Boundary;
 
 /// The least that the passes of `costed` take in any order of its family, as `boundary` counts them.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::evaluate::Ground;
+use crate::inputs::Inputs;
 use crate::model::Attention;
 use crate::setup::{Setup, Zero};
 
@@ -46,10 +46,10 @@ pub enum Reach {
 }
 
 impl Kind {
-    /// That of a step of `setup` on `ground`.
+    /// That of a step of `setup` on `inputs`.
     #[must_use]
-    pub fn of(ground: &Ground<'_>, setup: &Setup) -> Self {
-        let Ground { model, recipe, cluster } = ground;
+    pub fn of(inputs: &Inputs<'_>, setup: &Setup) -> Self {
+        let Inputs { model, recipe, cluster } = inputs;
         let machines = || cluster.parts.iter().map(|(machine, _)| machine);
         let device = machines().next().and_then(|machine| machine.device.clone());
         let is_alone = machines().all(|machine| machine.device == device);

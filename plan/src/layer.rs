@@ -2,8 +2,10 @@
 
 use pipeline::Vocabulary;
 
+use crate::cut::{Cut, Loss};
 use crate::machine::{Machine, all_reduce};
 use crate::model::{Attention, Recompute, Transformer, number};
+use crate::times::Times;
 
 /// Bytes of a 16-bit number.
 const HALF: f64 = 2.0;
@@ -42,73 +44,6 @@ const FORWARD_LAUNCHES: f64 = 0.27;
 /// FLOPs of the backward of fused attention over its forward: five products in place of two (Dao
 /// 2023, arXiv 2307.08691, section 3.1).
 const FLASH_BACKWARD: f64 = 2.5;
-
-/// How a model is cut for one device of a stage, and how many sequences pass at once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Cut {
-    /// Devices that share each product, t.
-    pub tensor: u64,
-    /// Devices that share each sequence, c.
-    pub context: u64,
-    /// Devices that share the experts of a layer, e.
-    pub expert: u64,
-    /// Sequences of a microbatch, b.
-    pub microbatch: u64,
-    /// Whether the tensor group shares the activations between its products too (sequence
-    /// parallelism, Korthikanti et al. 2022, section 4.2.2).
-    pub sequence_parallel: bool,
-    /// How the loss is computed.
-    pub loss: Loss,
-}
-
-/// How the loss is computed from the logits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub enum Loss {
-    /// A kernel for each operation, in 32 bits, as Megatron-LM does unless told.
-    #[default]
-    Separate,
-    /// One kernel each way.
-    Fused,
-}
-
-/// F, B and W, in seconds.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Times {
-    /// Forward.
-    pub forward: f64,
-    /// Backward for the input, with what is computed again.
-    pub backward_input: f64,
-    /// Backward for the weights.
-    pub backward_weight: f64,
-}
-
-impl Times {
-    /// `count` times as long.
-    #[must_use]
-    pub fn times(self, count: f64) -> Self {
-        Self {
-            forward: self.forward * count,
-            backward_input: self.backward_input * count,
-            backward_weight: self.backward_weight * count,
-        }
-    }
-
-    /// One after the other.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            forward: self.forward + other.forward,
-            backward_input: self.backward_input + other.backward_input,
-            backward_weight: self.backward_weight + other.backward_weight,
-        }
-    }
-
-    /// All three.
-    #[must_use]
-    pub fn sum(self) -> f64 {
-        self.forward + self.backward_input + self.backward_weight
-    }
-}
 
 /// What a layer takes, and of what that is made.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]

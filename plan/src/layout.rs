@@ -3,9 +3,9 @@
 use pipeline::{Bandwidth, Bytes, Nanos};
 use sim::cluster::{ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 
-use crate::evaluate::nanos;
 use crate::machine::Machine;
 use crate::setup::{Cluster, Setup};
+use crate::times::nanos;
 
 /// One device of each stage, of the many that do the same: those that hand values to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]

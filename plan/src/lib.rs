@@ -7,10 +7,13 @@
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod bound;
+mod costed;
 mod costing;
+mod cut;
 mod evaluate;
 mod finalist;
 mod goodput;
+mod inputs;
 mod kind;
 mod layer;
 mod layout;
@@ -18,34 +21,39 @@ mod limits;
 mod machine;
 mod memory;
 mod model;
+mod noise;
 mod orders;
+mod room;
 mod search;
 mod setup;
 mod shards;
 mod space;
 mod split;
-mod weather;
+mod times;
 
-pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use costed::{Costed, Overflow, Rejected};
+pub use cut::{Cut, Loss};
+pub use evaluate::Evaluation;
 pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
+pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{Cut, LayerTimes, Loss, Times, head, layer};
+pub use layer::{LayerTimes, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Parameters, Room, Share, StageMemory, footprint, resident};
+pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
+pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;
+pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use space::{MAX_SETUPS, Space};
-pub use weather::{
-    SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
-};
+pub use times::{Times, nanos};
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::layer::{Cut, Times};
+use crate::cut::Cut;
 use crate::model::number;
+use crate::times::Times;
 
 /// A kind of device in its node, as a cluster is made of it. Rates are per second.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,10 +3,13 @@
 use pipeline::{Bytes, Choice, Family};
 use thiserror::Error;
 
-use crate::layer::{Cut, Loss};
+use crate::cut::{Cut, Loss};
 use crate::machine::Machine;
-use crate::memory::Room;
 use crate::model::{Recompute, Transformer, number};
+use crate::room::Room;
+
+/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
 /// What data-parallel replicas share instead of holding it each (Rajbhandari et al. 2020, arXiv
 /// 1910.02054).
@@ -217,7 +220,7 @@ pub enum Unfit {
     #[error("offload: not needed, activations are recomputed")]
     Needless,
     /// More passes than are simulated for a plan.
-    #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
+    #[error("more than {} passes", MAX_PASSES)]
     TooLarge,
     /// A step that takes years: a machine is far too slow.
     #[error("a step of more than 30 years of work")]

@@ -28,12 +28,12 @@ impl Chance {
 
     /// Whether something that is worse by `more` is taken at `heat`: with a probability that falls
     /// with their ratio (Metropolis et al. 1953). What is no worse always is.
-    pub(crate) fn takes(&mut self, more: f64, heat: f64) -> bool {
-        more <= self.worse(heat)
+    pub(crate) fn takes(&mut self, more: f64, temperature: f64) -> bool {
+        more <= self.worse(temperature)
     }
 
     /// By how much worse something may be that is taken at `heat`.
-    pub(crate) fn worse(&mut self, heat: f64) -> f64 {
-        -heat * (1.0 - self.unit()).ln()
+    pub(crate) fn worse(&mut self, temperature: f64) -> f64 {
+        -temperature * (1.0 - self.unit()).ln()
     }
 }

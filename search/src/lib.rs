@@ -6,13 +6,13 @@ pub mod bounds;
 
 mod chain;
 mod chance;
-mod course;
-mod echo;
+mod compiled_instance;
+mod forward_backward;
 mod head;
 mod instance;
 mod list;
 mod local;
-mod net;
+mod rounds;
 mod run;
 mod start;
 mod timing;

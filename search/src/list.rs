@@ -3,7 +3,7 @@
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use crate::net::{NONE, Net};
+use crate::compiled_instance::{CompiledInstance, NONE};
 use crate::timing::Score;
 
 /// A pass that a stage could do next.
@@ -19,7 +19,13 @@ pub(crate) trait Rule {
     fn commits(&self) -> bool;
 
     /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
-    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next>;
+    fn choose(
+        &self,
+        compiled: &CompiledInstance,
+        state: &State,
+        stage: usize,
+        now: i64,
+    ) -> Option<Next>;
 }
 
 /// How far every stage is.
@@ -86,17 +92,17 @@ impl Calls {
 
 impl State {
     /// Places every pass; `None` if the stages block each other.
-    pub(crate) fn run(&mut self, net: &Net, rule: &impl Rule) -> Option<Score> {
-        self.reset(net);
-        let each = net.passes_per_stage();
-        let mut left = net.passes();
+    pub(crate) fn run(&mut self, compiled: &CompiledInstance, rule: &impl Rule) -> Option<Score> {
+        self.reset(compiled);
+        let each = compiled.passes_per_stage();
+        let mut left = compiled.passes();
         while left > 0 {
             let (now, stage) = self.calls.nodes[1];
             if now == ASLEEP {
                 return None;
             }
             let stage = stage as usize;
-            let Some(next) = rule.choose(net, self, stage, now) else {
+            let Some(next) = rule.choose(compiled, self, stage, now) else {
                 self.calls.set(stage, ASLEEP);
                 continue;
             };
@@ -105,25 +111,25 @@ impl State {
                 self.calls.set(stage, next.start);
                 continue;
             }
-            self.place(net, stage, next);
+            self.place(compiled, stage, next);
             left -= 1;
-            let wakes = net.lanes[next.lane].wakes;
+            let wakes = compiled.lanes[next.lane].wakes;
             if wakes != NONE && self.placed[wakes as usize] < each {
                 self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
             }
             let done = self.placed[stage] == each;
             self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
         }
-        Some(Score::of(net, &self.first, &self.free))
+        Some(Score::of(compiled, &self.first, &self.free))
     }
 
     #[inline]
-    fn place(&mut self, net: &Net, stage: usize, next: Next) {
+    fn place(&mut self, compiled: &CompiledInstance, stage: usize, next: Next) {
         let Next { lane, start } = next;
-        let one = &net.lanes[lane];
+        let one = &compiled.lanes[lane];
         let number = self.next[lane];
         let end = start + one.duration;
-        self.ends[lane * net.microbatches as usize + number as usize] = end;
+        self.ends[lane * compiled.microbatches as usize + number as usize] = end;
         self.next[lane] = number + 1;
         self.held[stage] += one.take + one.leave;
         match self.placed[stage] {
@@ -131,17 +137,17 @@ impl State {
             _ => self.idle[stage] += start - self.free[stage],
         }
         self.free[stage] = end;
-        let at = stage * net.passes_per_stage() + self.placed[stage];
-        self.sequence[at] = (lane - stage * net.width) as u16;
+        let at = stage * compiled.passes_per_stage() + self.placed[stage];
+        self.sequence[at] = (lane - stage * compiled.width) as u16;
         self.placed[stage] += 1;
     }
 
     /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
     #[inline]
-    pub(crate) fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
-        let one = &net.lanes[lane];
+    pub(crate) fn start(&self, compiled: &CompiledInstance, now: i64, lane: usize) -> Option<i64> {
+        let one = &compiled.lanes[lane];
         let number = self.next[lane];
-        if number == net.microbatches
+        if number == compiled.microbatches
             || (one.local != NONE && self.next[one.local as usize] <= number)
         {
             return None;
@@ -151,7 +157,7 @@ impl State {
             if self.next[one.remote as usize] <= number {
                 return None;
             }
-            let column = one.remote as usize * net.microbatches as usize + number as usize;
+            let column = one.remote as usize * compiled.microbatches as usize + number as usize;
             start = start.max(self.ends[column] + one.hop);
         }
         Some(start)
@@ -162,25 +168,25 @@ impl State {
         self.placed.iter().map(|&count| count as u64).sum()
     }
 
-    fn reset(&mut self, net: &Net) {
-        self.ends.resize(net.passes(), 0);
-        self.sequence.resize(net.passes(), 0);
+    fn reset(&mut self, compiled: &CompiledInstance) {
+        self.ends.resize(compiled.passes(), 0);
+        self.sequence.resize(compiled.passes(), 0);
         self.next.clear();
-        self.next.resize(net.lanes.len(), 0);
+        self.next.resize(compiled.lanes.len(), 0);
         for per_stage in [&mut self.free, &mut self.held, &mut self.idle, &mut self.first] {
             per_stage.clear();
-            per_stage.resize(net.stages, 0);
+            per_stage.resize(compiled.stages, 0);
         }
         self.placed.clear();
-        self.placed.resize(net.stages, 0);
-        self.calls.reset(net.stages);
+        self.placed.resize(compiled.stages, 0);
+        self.calls.reset(compiled.stages);
     }
 }
 
 /// Tables of a rule with offsets: the pass with the smallest start plus offset comes first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offsets {
-    /// By lane of the net.
+    /// By lane of the instance.
     pub(crate) offset: Vec<i64>,
     /// By stage: what is taken off the offset of W where memory blocks a pass.
     pub(crate) relief: Vec<i64>,
@@ -229,19 +235,25 @@ impl Rule for Offsets {
     }
 
     #[inline]
-    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next> {
-        let (begin, chunks) = (stage * net.width, net.chunks);
+    fn choose(
+        &self,
+        compiled: &CompiledInstance,
+        state: &State,
+        stage: usize,
+        now: i64,
+    ) -> Option<Next> {
+        let (begin, chunks) = (stage * compiled.width, compiled.chunks);
         let patience = (self.budget[stage] - state.idle[stage]).max(0);
         let latest = match state.placed[stage] {
             0 => i64::MAX,
             _ => state.free[stage].saturating_add(patience),
         };
-        let room = net.limit[stage] - state.held[stage];
+        let room = compiled.limit[stage] - state.held[stage];
         let mut best: Option<(bool, i64, Next)> = None;
         let mut blocked = false;
-        for lane in begin..begin + net.width {
-            let Some(mut start) = state.start(net, now, lane) else { continue };
-            let one = &net.lanes[lane];
+        for lane in begin..begin + compiled.width {
+            let Some(mut start) = state.start(compiled, now, lane) else { continue };
+            let one = &compiled.lanes[lane];
             let reserve = if self.greedy { 0 } else { one.reserve };
             let taken = one.take.max(one.take + one.leave);
             if taken > 0 && taken + reserve > room {

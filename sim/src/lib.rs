@@ -8,9 +8,9 @@
 
 pub mod boundary;
 pub mod cluster;
-mod copies;
 pub mod engine;
 pub mod explain;
+mod host_copy;
 pub mod monte_carlo;
 mod network;
 pub mod occupancy;
@@ -18,6 +18,6 @@ mod replay;
 pub mod straggler;
 pub mod timed;
 
-pub use copies::HostCopy;
+pub use host_copy::HostCopy;
 pub use network::Sharing;
 pub use replay::Replay;

@@ -37,7 +37,7 @@ impl Explanation {
         bar.add(1);
         let run = outcome::recorded(outcome)?;
         let causes = match &case.hardware {
-            Some(hardware) => Causes::of_engine(&hardware.setup(case), &run)
+            Some(hardware) => Causes::of_engine(&hardware.job(case), &run)
                 .map_err(|error| outcome::named(case, &error))?,
             None => Causes::of_replay(&case.schedule, case.problem.costs(), &outcome.metrics)
                 .map_err(|fault| outcome::named(case, &fault))?,

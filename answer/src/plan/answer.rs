@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::{Bytes, Nanos};
 use plan::{
-    Cluster, Failures, Finalist, Found, Ground, Kind, Machine, Orders, Overflow, Setup, Watch,
+    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup, Watch,
     number, percentiles_with,
 };
 use serde::Serialize;
@@ -378,8 +378,8 @@ impl Planner<'_> {
 
 /// The model, recipe and machines that the set-ups of `question` on `cluster` share.
 #[must_use]
-pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Ground<'a> {
-    Ground { model: &question.model, recipe: &question.recipe, cluster }
+pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Inputs<'a> {
+    Inputs { model: &question.model, recipe: &question.recipe, cluster }
 }
 
 /// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its

@@ -73,7 +73,7 @@ fn idle(outcome: &Outcome, run: &Run) -> Result<html::Idle, String> {
     let case = &outcome.case;
     let gaps = match &case.hardware {
         Some(hardware) => {
-            Gaps::of_engine(&hardware.setup(case), run).map_err(|error| error.to_string())
+            Gaps::of_engine(&hardware.job(case), run).map_err(|error| error.to_string())
         }
         None => Gaps::of_replay(&case.schedule, case.problem.costs(), &run.timeline)
             .map_err(|fault| fault.to_string()),

@@ -71,7 +71,7 @@ pub fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<String,
         return Err(Diagnostic::new(message).with_help(cure));
     }
     let timeline = |way: &Way| -> Result<(String, Timeline), FsdpError> {
-        let (plan, times) = setting.study.plan(way.method, &setting.study.samples(0)?)?;
+        let (plan, times) = setting.study.packing(way.method, &setting.study.samples(0)?)?;
         let machine = &setting.study.machine;
         let timeline = machine.timeline(&plan, &times, way.communication, 0)?;
         Ok((format!("{}, {}", way.method.name(), way.communication.name()), timeline))

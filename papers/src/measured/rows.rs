@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Finalist, Ground, Kind, Loss, Machine, Norm, Recipe,
+    Attention, Biases, Boundary, Cluster, Finalist, Inputs, Kind, Loss, Machine, Norm, Recipe,
     Recompute, Room, Setup, Sizes, Split, Transformer, Zero, number,
 };
 use question::Diagnostic;
@@ -180,7 +180,7 @@ impl Run<'_> {
         // Profiles are of the question's model.
         let machine = Machine { memory: Bytes(1 << 60), measured: None, ..(*machine).clone() };
         let cluster = Cluster { parts: vec![(machine, setup.devices())] };
-        let ground = Ground { model, recipe, cluster: &cluster };
+        let ground = Inputs { model, recipe, cluster: &cluster };
         let costed = ground.cost(setup).map_err(|error| error.to_string())?;
         let evaluation = ground.evaluate(&costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;

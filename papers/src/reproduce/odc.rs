@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fsdp::{Communication, CostModel, FsdpError, Machine, Method, Plan, StepTimes};
+use fsdp::{Communication, CostModel, FsdpError, Machine, Method, Packing, StepTimes};
 use pipeline::Nanos;
 use question::Diagnostic;
 use question::sheet::Sheet;
@@ -49,9 +49,9 @@ struct Figures {
     bubble_on_demand: String,
 }
 
-/// Ours: a plan, and its times in the unit of the figures.
+/// Ours: a packing, and its times in the unit of the figures.
 struct Ours {
-    plan: Plan,
+    packing: Packing,
     loads: Vec<f64>,
     /// `None` where it would deadlock.
     collectives: Option<StepTimes>,
@@ -111,19 +111,19 @@ fn ours(figures: &Figures, cases: &[Case]) -> Result<Ours, String> {
     let answer = || {
         let model = model?;
         let limit = u64::from(figures.max_tokens);
-        let plan = Plan::new(method, &lengths, figures.devices, limit, model)?;
+        let packing = Packing::new(method, &lengths, figures.devices, limit, model)?;
         let times = lengths.iter().map(|&length| model.time(length));
         let times: Vec<Nanos> = times.collect::<Result<_, _>>()?;
         let machine = Machine::new(figures.devices, 1)?;
-        let collectives = match machine.step(&plan, &times, Communication::Collectives, 0) {
+        let collectives = match machine.step(&packing, &times, Communication::Collectives, 0) {
             Err(FsdpError::Deadlock { .. }) => None,
             step => Some(step?),
         };
-        let on_demand = machine.step(&plan, &times, Communication::OnDemand, 0)?;
+        let on_demand = machine.step(&packing, &times, Communication::OnDemand, 0)?;
         let cost = |&sample: &u32| model.cost(lengths[sample as usize]);
         let load = |device: &Vec<Vec<u32>>| device.iter().flatten().map(cost).sum();
-        let loads = plan.devices().iter().map(load).collect();
-        Ok(Ours { plan, loads, collectives, on_demand, unit: whole(unit) })
+        let loads = packing.devices().iter().map(load).collect();
+        Ok(Ours { packing, loads, collectives, on_demand, unit: whole(unit) })
     };
     answer().map_err(|fault: FsdpError| fault.to_string())
 }
@@ -134,7 +134,7 @@ impl Figures {
     }
 
     fn cells(&self, ours: &Ours) -> Result<Vec<Cell>, String> {
-        let counts = ours.plan.devices().iter().map(|device| whole(device.len() as u64));
+        let counts = ours.packing.devices().iter().map(|device| whole(device.len() as u64));
         let mut cells = self.by_device("microbatches", &self.microbatches, counts.collect())?;
         cells.extend(self.by_device("load", &self.loads, ours.loads.clone())?);
         let on_demand = Some(&ours.on_demand);

@@ -2,7 +2,7 @@
 
 use pipeline::{
     Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
-    Semantics, Shape, Steady, spread,
+    Semantics, Shape, SteadyState, spread,
 };
 
 use super::{Rule, vocabulary};
@@ -22,12 +22,12 @@ pub(super) fn segments(keys: &Keys, rule: &Rule) -> u32 {
 }
 
 /// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
-pub(super) fn steady(keys: &Keys, rule: &Rule) -> Option<Steady> {
+pub(super) fn steady(keys: &Keys, rule: &Rule) -> Option<SteadyState> {
     let semantics = rule.family().map(|family| family.about().semantics);
     let asynchronous = semantics == Some(Semantics::Asynchronous);
     let (stages, microbatches) = (keys.stages?, keys.microbatches?);
     (asynchronous && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
-        .then(|| Steady::of(stages, microbatches))
+        .then(|| SteadyState::of(stages, microbatches))
 }
 
 /// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
@@ -40,7 +40,7 @@ pub(super) fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, P
         Rule::Family(family) => {
             let about = family.about();
             let chunks = about.chunks.of(keys.chunks);
-            let updates = steady(keys, rule).map_or(1, Steady::updates);
+            let updates = steady(keys, rule).map_or(1, SteadyState::updates);
             let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
             let passes = passes.saturating_mul(u64::from(updates));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;

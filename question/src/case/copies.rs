@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyTimes, Costs, Footprints, Nanos, Part, Placement, Problem, Schedule, Shape, spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
+    spread,
 };
 
 use super::Rule;
@@ -71,7 +72,7 @@ pub(super) fn times(
         Some(times) => times,
         None => return Ok(of_cluster(keys, footprints, hardware, (shape, placement))),
     };
-    let alone = Part::new(ALONE_PER_MILLE).unwrap_or(Part::WHOLE);
+    let alone = CopyPart::new(ALONE_PER_MILLE).unwrap_or(CopyPart::WHOLE);
     let times = one_way.into_iter().zip(0..).map(|(time, chunk)| {
         let stage = placement.stage(shape, chunk, 0);
         let has_neighbour = sharing && stage ^ 1 < shape.stages();
@@ -140,7 +141,7 @@ pub(super) fn choose(
     hardware: Option<&Hardware>,
 ) -> Result<Problem, Wrong> {
     let copies = rule.family().is_some_and(|family| family.about().choice == Choice::Offload);
-    let part = keys.hardware.offload.map(|part| Part::new(part.0));
+    let part = keys.hardware.offload.map(|part| CopyPart::new(part.0));
     let brings = matches!(rule, Rule::Written(_, schedule) if schedule.copies().is_some());
     let mut problem = problem;
     if let Some(chunks) = keys.offload_chunks.filter(|_| copies) {
@@ -166,7 +167,7 @@ pub(super) fn choose(
     let has_links = hardware.is_some_and(|hardware| hardware.cluster.host_wires(0).is_some());
     let has_times = !problem.costs().copies().is_empty();
     let moves = brings || problem.reload_ahead().is_some();
-    let whole = problem.offload_part() == Part::WHOLE;
+    let whole = problem.offload_part() == CopyPart::WHOLE;
     let key = if brings { "schedule" } else { "offload" };
     if moves && !has_times && !has_links {
         let message = "offloading needs a --cluster with links to the host ([host]), or the time of a \

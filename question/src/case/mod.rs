@@ -11,7 +11,8 @@ mod searched;
 mod vocabulary;
 
 use pipeline::{
-    Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
+    Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
+    Vocabulary,
 };
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
@@ -59,7 +60,7 @@ pub struct Case {
     /// What it runs on, if the question says.
     pub hardware: Option<Hardware>,
     /// Which part of the run is measured, if the schedule is one that never flushes.
-    pub steady: Option<Steady>,
+    pub steady: Option<SteadyState>,
 }
 
 impl Case {
@@ -132,7 +133,7 @@ fn ground(
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(&setting.keys, rule);
-    let problem = problem.with_updates(steady.map_or(1, Steady::updates)).map_err(fault)?;
+    let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
     let mut problem = problem.with_segments(segments).map_err(fault)?;
     if let Some(group) = keys.group {
         problem = problem.with_group(group);

@@ -1,6 +1,6 @@
 //! What of a question has no influence, and what is taken for granted.
 
-use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, Steady, Vocabulary};
+use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
 use super::{Rule, Split, amounts};
@@ -45,7 +45,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
     }
     notes.extend(of_vocabulary(setting, *family));
     if let Some(steady) = amounts::steady(keys, rule) {
-        let Steady { lead, measured, .. } = steady;
+        let SteadyState { lead, measured, .. } = steady;
         let s = if measured == 1 { "" } else { "s" };
         notes.push(format!(
             "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",

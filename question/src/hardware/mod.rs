@@ -7,7 +7,7 @@ use pipeline::{Bytes, Fault, Footprint, Footprints, Nanos, Placement, Shape, spr
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, Seating, Seats};
 use sim::engine::{
-    self, Communication, Conditions, EngineError, MAX_RUN, Messages, Offload, Room, Run, Setup,
+    self, Communication, Durations, EngineError, Job, MAX_RUN, Messages, Offload, Room, Run,
 };
 use sim::occupancy::Occupancy;
 use sim::straggler;
@@ -122,9 +122,9 @@ impl Hardware {
         self.steps == 1 && self.boundary.synchronisation != Synchronisation::Barrier
     }
 
-    /// Runs `case` under `conditions`.
-    pub fn run(&self, case: &Case, conditions: &impl Conditions) -> Result<Run, EngineError> {
-        engine::run(&self.setup(case), conditions)
+    /// Runs `case` under `durations`.
+    pub fn run(&self, case: &Case, durations: &impl Durations) -> Result<Run, EngineError> {
+        engine::run(&self.job(case), durations)
     }
 
     /// The memory of each device over `run`.
@@ -132,13 +132,13 @@ impl Hardware {
     /// # Errors
     /// If so much is held that it cannot be counted.
     pub fn occupancy(&self, case: &Case, run: &Run) -> Result<Occupancy, Fault> {
-        let setup = self.setup(case);
+        let job = self.job(case);
         let nothing = Footprints::uniform(case.schedule.shape(), Footprint::default());
         let footprints = match self.measures_activations {
             true => case.problem.footprints(),
             false => &nothing,
         };
-        Occupancy::of(run, &setup, footprints, &self.resident, self.capacities.as_deref())
+        Occupancy::of(run, &job, footprints, &self.resident, self.capacities.as_deref())
     }
 
     /// `more` memory on one device, or on all, if passes wait for memory.
@@ -152,10 +152,10 @@ impl Hardware {
     }
 
     /// What the engine is asked for `case`.
-    pub fn setup<'a>(&'a self, case: &'a Case) -> Setup<'a> {
+    pub fn job<'a>(&'a self, case: &'a Case) -> Job<'a> {
         let (footprints, resident) = (case.problem.footprints(), &self.resident);
         let room = |limits| Room { footprints, resident, limits };
-        Setup {
+        Job {
             schedule: &case.schedule,
             costs: case.problem.costs(),
             cluster: &self.cluster,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pipeline::{Costs, Fault, Metrics, Nanos, Schedule, Shape};
 use sim::monte_carlo::{self, MonteCarlo};
-use sim::straggler::{Jitter, Stragglers, Target, Weather, WeatherConditions};
+use sim::straggler::{Jitter, NoiseSample, NoisyDurations, Stragglers, Target};
 use sim::timed;
 
 use crate::case::{Case, SEARCHED};
@@ -66,13 +66,13 @@ impl Noise {
     }
 
     /// What the engine meets in `replica`.
-    pub fn conditions<'a>(&'a self, replica: u64, costs: &'a Costs) -> WeatherConditions<'a> {
-        self.stragglers.conditions(replica, costs)
+    pub fn durations<'a>(&'a self, replica: u64, costs: &'a Costs) -> NoisyDurations<'a> {
+        self.stragglers.durations(replica, costs)
     }
 
     /// What happens in `replica`.
-    pub fn weather(&self, replica: u64) -> Weather<'_> {
-        self.stragglers.weather(replica, 0)
+    pub fn sample(&self, replica: u64) -> NoiseSample<'_> {
+        self.stragglers.sample(replica, 0)
     }
 }
 
@@ -143,7 +143,7 @@ fn add_profiles(
 /// # Errors
 /// If the clock overflows.
 pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Fault> {
-    let timing = noise.weather(replica).timing(case.problem.costs());
+    let timing = noise.sample(replica).timing(case.problem.costs());
     let Some(steady) = case.steady else {
         let metrics = timed::metrics(&case.schedule, &timing);
         within_clock(metrics.makespan())?;

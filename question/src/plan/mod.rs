@@ -11,8 +11,8 @@ use std::path::Path;
 
 use pipeline::Bytes;
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Norm, Recipe, Room, Sizes, Transformer,
-    Unrest,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Recipe, Room, Sizes,
+    Transformer,
 };
 
 use self::document::{
@@ -59,7 +59,7 @@ pub struct Question {
     search: Search,
     pub framework: Framework,
     pub recipe: Recipe,
-    pub unrest: Unrest,
+    pub unrest: Noise,
 }
 
 /// Reads the question in `path`.

@@ -1,6 +1,6 @@
 //! `[noise]`: how durations differ, and who is slow.
 
-use plan::{Cluster, SlowDevice, Straggler, Unrest};
+use plan::{Cluster, Noise, SlowDevice, Straggler};
 use sim::straggler::Target;
 
 use super::Reader;
@@ -14,7 +14,7 @@ const MAX_SLOW: usize = 16;
 const MAX_FACTOR: f64 = 1e6;
 
 impl Reader<'_> {
-    pub(super) fn unrest(&self, clusters: &[Cluster]) -> Result<Unrest, Diagnostic> {
+    pub(super) fn unrest(&self, clusters: &[Cluster]) -> Result<Noise, Diagnostic> {
         let NoiseDocument { jitter, stall, replicas, seed, .. } = self.document.noise;
         let jitter = jitter.unwrap_or(0.03);
         if !(0.0..=10.0).contains(&jitter) {
@@ -29,7 +29,7 @@ impl Reader<'_> {
         if let Some((probability, _)) = stall {
             self.check_probability("stall", probability)?;
         }
-        Ok(Unrest {
+        Ok(Noise {
             jitter,
             stall,
             straggler: self.straggler()?,

@@ -5,7 +5,7 @@
 use super::Local;
 use super::marks::Toward;
 use crate::chance::Chance;
-use crate::net::{Lane, NONE, Net};
+use crate::compiled_instance::{CompiledInstance, Lane, NONE};
 use crate::timing::Score;
 
 /// No pass follows.
@@ -31,20 +31,20 @@ pub(super) struct Link {
 impl Link {
     /// By lane; `None` if passes wait for some of another stage that take no time and are there at
     /// once: then passes could wait for each other and [`Local::find_ends`] would not see it.
-    pub(super) fn all(net: &Net) -> Option<Vec<Self>> {
+    pub(super) fn all(compiled: &CompiledInstance) -> Option<Vec<Self>> {
         let way = |from: usize, to: u32| match to {
             NONE => 0,
-            to => (to as i32 - from as i32) * net.microbatches as i32,
+            to => (to as i32 - from as i32) * compiled.microbatches as i32,
         };
         let link = |(number, lane): (usize, &Lane)| Self {
             duration: lane.duration,
             hop: lane.hop,
-            hop_on: net.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
+            hop_on: compiled.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
             remote: way(number, lane.remote),
             feeds: way(number, lane.feeds),
         };
-        let links: Vec<Self> = net.lanes.iter().enumerate().map(link).collect();
-        let mut lanes = net.lanes.iter().zip(&links);
+        let links: Vec<Self> = compiled.lanes.iter().enumerate().map(link).collect();
+        let mut lanes = compiled.lanes.iter().zip(&links);
         let ends = lanes.all(|(lane, link)| lane.wakes == NONE || link.duration + link.hop_on > 0);
         ends.then_some(links)
     }
@@ -96,7 +96,7 @@ impl Local<'_> {
 
     /// What the order comes to.
     pub(super) fn measure(&mut self) {
-        self.score = Score::of_spans((0..self.net.stages).map(|stage| self.span(stage)));
+        self.score = Score::of_spans((0..self.compiled.stages).map(|stage| self.span(stage)));
     }
 
     /// Finds when passes end after those in the slots `low` to `high` have changed places, and
@@ -104,7 +104,7 @@ impl Local<'_> {
     pub(super) fn find_ends(&mut self, low: usize, high: usize) -> bool {
         let above = high + usize::from(!self.is_last(high));
         (low..=above).for_each(|slot| self.marks.mark(slot));
-        let most = 2 * self.net.passes();
+        let most = 2 * self.compiled.passes();
         while let Some(slot) = self.marks.take(Toward::End) {
             let pass = self.order[slot];
             let link = self.link(pass);
@@ -211,7 +211,7 @@ impl Local<'_> {
 
     /// Follows one of the longest chains from its end.
     pub(super) fn find_joints(&mut self, chance: &mut Chance) {
-        let worst = (0..self.net.stages).max_by_key(|&stage| self.span(stage)).unwrap_or(0);
+        let worst = (0..self.compiled.stages).max_by_key(|&stage| self.span(stage)).unwrap_or(0);
         let mut pass = self.last_of(worst);
         self.joints.clear();
         loop {

@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use calibrate::background_load::BackgroundLoad;
 use calibrate::check::{self, LoneStage};
-use calibrate::company::Company;
 use calibrate::machine;
 use calibrate::measure::{
     self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
@@ -340,10 +340,10 @@ impl Calibrate {
         interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
         let bar = progress::bar((KERNEL_MEASUREMENTS + of_links + 2) as u64, "measurements");
         let core = || Ok(Cpu::<f32>::new());
-        let company = Company::new(neighbours, target.neighbours(), shape, pinned)?;
+        let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
         let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;
         // Links are timed without: a stage that waits for a value leaves its core or part idle.
-        drop(company);
+        drop(load);
         let half = Rule { time: rule.time / 2, ..*rule };
         let empty = times.nothing.median().0;
         let mut links = Vec::new();
@@ -373,9 +373,9 @@ impl Calibrate {
             optimizer,
             links,
         };
-        let company = Company::new(neighbours, target.neighbours(), shape, pinned)?;
+        let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
         let checks = checks(target, &profile, &half, &bar)?;
-        drop(company);
+        drop(load);
         bar.finish_and_clear();
         Ok(Outcome { profile, nothing, launch, peak, checks })
     }

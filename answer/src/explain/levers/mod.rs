@@ -3,9 +3,10 @@
 mod memory;
 
 use pipeline::{
-    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value, Way,
+    CopyDirection, Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem,
+    ShardTimes, Value,
 };
-use sim::engine::{Conditions, Steady};
+use sim::engine::{Durations, NominalDurations};
 use sim::timed::{self, Nominal, Timing};
 
 use crate::outcome;
@@ -310,15 +311,15 @@ fn step(case: &Case, links: Links) -> Result<Nanos, Diagnostic> {
         (Some(hardware), noise) => {
             let run = match noise {
                 Some(noise) => {
-                    hardware.run(case, &Faster { inner: noise.conditions(0, costs), links })
+                    hardware.run(case, &Faster { inner: noise.durations(0, costs), links })
                 }
-                None => hardware.run(case, &Faster { inner: Steady, links }),
+                None => hardware.run(case, &Faster { inner: NominalDurations, links }),
             };
             let run = run.map_err(|error| outcome::named(case, &error))?;
             return Ok(run.step_length(hardware.steps - 1));
         }
         (None, Some(noise)) => {
-            let inner = noise.weather(0).timing(costs);
+            let inner = noise.sample(0).timing(costs);
             timed::metrics(&case.schedule, &Faster { inner, links })
         }
         (None, None) => timed::metrics(&case.schedule, &Faster { inner: Nominal(costs), links }),
@@ -341,7 +342,7 @@ impl<T: Timing> Timing for Faster<T> {
         self.links.shorten(self.inner.hop(value, from, to, start), from, to)
     }
 
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
+    fn copy(&self, chunk: u16, way: CopyDirection) -> u64 {
         self.inner.copy(chunk, way)
     }
 
@@ -350,7 +351,7 @@ impl<T: Timing> Timing for Faster<T> {
     }
 }
 
-impl<T: Conditions> Conditions for Faster<T> {
+impl<T: Durations> Durations for Faster<T> {
     fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64 {
         self.inner.pass(nominal, stage, pass, step, start)
     }

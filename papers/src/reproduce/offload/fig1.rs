@@ -2,7 +2,8 @@
 
 use pipeline::closed_form::offload_ratio;
 use pipeline::{
-    CopyTimes, Costs, Family, Fault, Footprints, Nanos, Part, PassTimes, Problem, Schedule, Shape,
+    CopyPart, CopyTimes, Costs, Family, Fault, Footprints, Nanos, PassTimes, Problem, Schedule,
+    Shape,
 };
 use question::Diagnostic;
 use question::sheet::Sheet;
@@ -79,7 +80,7 @@ fn slowdowns(point: &Point) -> Result<[f64; 2], Fault> {
     let footprints = Footprints::uniform(shape, held(1));
     let problem = Problem::new(shape, costs.clone())?;
     let plain = simulate(Family::OneFOneB, &problem)?.makespan;
-    let two = Family::OneFOneB.schedule(&problem)?.offloaded(Part::WHOLE, AHEAD);
+    let two = Family::OneFOneB.schedule(&problem)?.offloaded(CopyPart::WHOLE, AHEAD);
     let one = on_one_stream(&two)?;
     let slower =
         |Simulated { makespan, .. }: Simulated| 100.0 * (makespan.0 as f64 / plain.0 as f64 - 1.0);

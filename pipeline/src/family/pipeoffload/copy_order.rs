@@ -12,8 +12,9 @@
 
 use std::collections::HashMap;
 
-use crate::copies::{CopyOp, Lives, Part, Streams, Way};
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
 use crate::costs::Costs;
+use crate::offload::{CopyStreams, Lives};
 use crate::schedule::Schedule;
 
 /// How many round trips must fit between forward and backward.
@@ -39,21 +40,24 @@ struct Candidate {
 pub(super) fn streams(
     schedule: &Schedule,
     costs: &Costs,
-    part: Part,
+    part: CopyPart,
     spans: &[Vec<[u64; 2]>],
     leaves: impl Fn(u16) -> bool,
-) -> Vec<Streams> {
-    let lives = Lives::of(schedule);
+) -> Vec<CopyStreams> {
+    let lives = Lives::of(schedule.shape(), schedule.placement(), schedule.orders());
     let of_stage = |(stage, spans): (usize, &Vec<[u64; 2]>)| {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         let chunks: Vec<u16> =
             placement.chunks_of(shape, stage).filter(|&chunk| leaves(chunk)).collect();
-        let longest = |way: Way| {
+        let longest = |way: CopyDirection| {
             let times = chunks.iter().map(|&chunk| part.of_time(costs.copy(chunk, way)).0);
             times.max().unwrap_or(0)
         };
-        let clock =
-            Clock { out: longest(Way::Out), back: longest(Way::Back), late: stage % 2 == 1 };
+        let clock = Clock {
+            out: longest(CopyDirection::Out),
+            back: longest(CopyDirection::Back),
+            late: stage % 2 == 1,
+        };
         let cells =
             chunks.iter().flat_map(|&chunk| (0..shape.microbatches()).map(move |m| (chunk, m)));
         let mut candidates: Vec<Candidate> = cells
@@ -167,10 +171,10 @@ impl Clock {
                 true => [one.out, one.back],
                 false => [self.out_begin(one.out), self.back_begin(one.back)],
             };
-            let out = CopyOp { way: Way::Out, chunk, microbatch, after: forward + 1 };
+            let out = CopyOp { way: CopyDirection::Out, chunk, microbatch, after: forward + 1 };
             let ended = spans.partition_point(|&[_, end]| end <= begin);
             let after = u32::try_from(ended).unwrap_or(u32::MAX).clamp(forward + 1, backward);
-            let back = CopyOp { way: Way::Back, chunk, microbatch, after };
+            let back = CopyOp { way: CopyDirection::Back, chunk, microbatch, after };
             stream.extend([([leaves, leaves + self.out], out), ([begin, begin + self.back], back)]);
         }
         // Where one way takes no time, it goes before what begins at the same moment.

@@ -14,7 +14,7 @@ use crate::units::Nanos;
 /// after p microbatches, and the time of a whole number of updates and of patterns is exact. Between
 /// unequal stages a shorter ring may hold it up, and the time is that of the updates measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Steady {
+pub struct SteadyState {
     /// Updates before the measured ones: 4p microbatches, rounded up.
     pub lead: u32,
     /// Measured updates: as few as have a multiple of p microbatches, at most p.
@@ -23,7 +23,7 @@ pub struct Steady {
     pub tail: u32,
 }
 
-impl Steady {
+impl SteadyState {
     /// The run for `stages` stages and `microbatches` microbatches an update, both at least 1.
     #[must_use]
     pub fn of(stages: u64, microbatches: u64) -> Self {
@@ -81,10 +81,10 @@ mod tests {
         for (stages, microbatches, [lead, measured, tail]) in
             [(4, 8, [2, 1, 1]), (4, 6, [3, 2, 1]), (8, 3, [11, 8, 3]), (1, 5, [1, 1, 1])]
         {
-            let steady = Steady::of(stages, microbatches);
-            assert_eq!(steady, Steady { lead, measured, tail });
+            let steady = SteadyState::of(stages, microbatches);
+            assert_eq!(steady, SteadyState { lead, measured, tail });
             assert_eq!(u64::from(measured) * microbatches % stages, 0);
         }
-        assert_eq!(Steady::of(65_535, 1).updates(), 6 * 65_535);
+        assert_eq!(SteadyState::of(65_535, 1).updates(), 6 * 65_535);
     }
 }

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, VecDeque};
 use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
 use super::collectives::Makers;
-use super::copies::Streams;
+use super::offload::Streams;
 use super::queue::{Event, Queue};
 use super::transfers::Carried;
-use super::{Collective, Conditions, EngineError, Room, Run, Setup, Transfer};
+use super::{Collective, Durations, EngineError, Job, Room, Run, Transfer};
 use crate::boundary::Crossing;
 use crate::cluster::Route;
 use crate::network::Network;
 
-pub(super) fn run(setup: &Setup<'_>, conditions: &impl Conditions) -> Result<Run, EngineError> {
-    setup.check()?;
-    let mut machine = Machine::new(setup, conditions);
-    machine.begin();
-    while let Some((now, event)) = machine.queue.pop() {
-        machine.handle(now, event);
+pub(super) fn run(job: &Job<'_>, durations: &impl Durations) -> Result<Run, EngineError> {
+    job.check()?;
+    let mut event_loop = EventLoop::new(job, durations);
+    event_loop.begin();
+    while let Some((now, event)) = event_loop.queue.pop() {
+        event_loop.handle(now, event);
     }
-    machine.finish()
+    event_loop.finish()
 }
 
 /// What a stage is doing.
@@ -76,9 +76,9 @@ pub(super) struct Channel {
     pub(super) moving: u32,
 }
 
-pub(super) struct Machine<'a, C> {
-    pub(super) setup: &'a Setup<'a>,
-    pub(super) conditions: &'a C,
+pub(super) struct EventLoop<'a, C> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) durations: &'a C,
     pub(super) queue: Queue,
     pub(super) network: Network,
     pub(super) now: u64,
@@ -111,26 +111,26 @@ pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-impl<'a, C: Conditions> Machine<'a, C> {
-    fn new(setup: &'a Setup<'a>, conditions: &'a C) -> Self {
-        let shape = setup.schedule.shape();
-        let (stages, steps) = (shape.stages(), setup.steps as usize);
+impl<'a, C: Durations> EventLoop<'a, C> {
+    fn new(job: &'a Job<'a>, durations: &'a C) -> Self {
+        let shape = job.schedule.shape();
+        let (stages, steps) = (shape.stages(), job.steps as usize);
         let mut devices: Vec<Device> = Vec::new();
-        devices.resize_with(setup.cluster.devices(), Device::default);
-        if let Some(room) = setup.room {
+        devices.resize_with(job.cluster.devices(), Device::default);
+        if let Some(room) = job.room {
             for stage in 0..stages {
-                devices[setup.seats.device(stage)].held += room.resident[stage].0;
+                devices[job.seats.device(stage)].held += room.resident[stage].0;
             }
         }
-        let orders = setup.schedule.orders();
+        let orders = job.schedule.orders();
         let slots = |stage: usize| orders[stage].passes().len() * steps;
-        let mut machine = Self {
-            setup,
-            conditions,
+        let mut event_loop = Self {
+            job,
+            durations,
             queue: Queue::default(),
-            network: Network::new(setup.cluster.wires(), setup.communication.sharing),
+            network: Network::new(job.cluster.wires(), job.communication.sharing),
             now: 0,
-            stages: (0..stages).map(|stage| new_stage(setup, stage)).collect(),
+            stages: (0..stages).map(|stage| new_stage(job, stage)).collect(),
             devices,
             progress: vec![Progress::default(); shape.value_cells() * steps],
             makers: Makers::new(shape),
@@ -140,7 +140,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             transfers: Vec::new(),
             channel_of_transfer: Vec::new(),
             carried: Vec::new(),
-            copies: Streams::new(setup),
+            copies: Streams::new(job),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -148,8 +148,8 @@ impl<'a, C: Conditions> Machine<'a, C> {
             events: 0,
             timeline: (0..stages).map(|stage| Vec::with_capacity(slots(stage))).collect(),
         };
-        (0..stages).for_each(|stage| machine.count_weights(stage));
-        machine
+        (0..stages).for_each(|stage| event_loop.count_weights(stage));
+        event_loop
     }
 
     fn begin(&mut self) {
@@ -182,7 +182,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
     // Slots.
 
     pub(super) fn next_slot(&self, stage: usize) -> Slot {
-        self.setup.schedule.orders()[stage].slot_at(self.stages[stage].at)
+        self.job.schedule.orders()[stage].slot_at(self.stages[stage].at)
     }
 
     /// The values `slot` needs from other stages.
@@ -191,14 +191,14 @@ impl<'a, C: Conditions> Machine<'a, C> {
         stage: usize,
         slot: Slot,
     ) -> impl Iterator<Item = Value> + use<'a, C> {
-        let setup = self.setup;
-        let shape = setup.schedule.shape();
+        let job = self.job;
+        let shape = job.schedule.shape();
         let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
-        needs.filter(move |&value| maker(setup, value) != Some(stage))
+        needs.filter(move |&value| maker(job, value) != Some(stage))
     }
 
     pub(super) fn cell(&self, value: Value, step: u32) -> usize {
-        self.setup.cell(value, step)
+        self.job.cell(value, step)
     }
 
     /// Starts the next slot of `stage` if all it needs is there.
@@ -222,7 +222,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
 
     /// What the device would hold if `slot` ran, where that is more than it can.
     pub(super) fn over(&self, stage: usize, slot: Slot) -> Option<u64> {
-        let room = self.setup.room?;
+        let room = self.job.room?;
         let device = self.stages[stage].device;
         let needs = self.devices[device].held.saturating_add(peak(room, slot));
         (needs > room.limits[device].0).then_some(needs)
@@ -230,15 +230,15 @@ impl<'a, C: Conditions> Machine<'a, C> {
 
     fn start(&mut self, stage: usize, slot: Slot) {
         let Stage { device, step, .. } = self.stages[stage];
-        if let Some(room) = self.setup.room {
+        if let Some(room) = self.job.room {
             self.devices[device].held += taken(room, slot);
         }
         self.devices[device].taken = true;
         self.stages[stage].state = State::Running;
         let mut end = self.now;
         for pass in slot.passes() {
-            let nominal = self.setup.costs.of(pass).0;
-            let time = self.conditions.pass(nominal, stage, pass, step, end);
+            let nominal = self.job.costs.of(pass).0;
+            let time = self.durations.pass(nominal, stage, pass, step, end);
             end = end.saturating_add(time);
         }
         self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
@@ -247,7 +247,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
 
     fn end_slot(&mut self, stage: usize) {
         let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
-        if let Some(room) = self.setup.room {
+        if let Some(room) = self.job.room {
             let device = &mut self.devices[self.stages[stage].device];
             device.held = device.held + kept(room, slot) - freed(room, slot);
         }
@@ -262,7 +262,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
             self.end_weight(stage, pass, step);
         }
         self.count_slot(stage);
-        if self.setup.communication.blocking && sending > 0 {
+        if self.job.communication.blocking && sending > 0 {
             self.stages[stage].state = State::Sending(sending);
         } else {
             self.leave_device(stage);
@@ -274,7 +274,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         let device = self.stages[stage].device;
         self.devices[device].taken = false;
         self.stages[stage].state = State::Free;
-        if self.stages[stage].at == self.setup.schedule.orders()[stage].passes().len() {
+        if self.stages[stage].at == self.job.schedule.orders()[stage].passes().len() {
             self.end_step(stage);
         } else {
             self.ask(stage);
@@ -299,19 +299,19 @@ impl<'a, C: Conditions> Machine<'a, C> {
         if !matches!(pass.kind, Kind::W | Kind::BW) {
             return;
         }
-        let left = &mut self.weights_left[weights_of(self.setup, stage, pass.chunk)];
+        let left = &mut self.weights_left[weights_of(self.job, stage, pass.chunk)];
         *left -= 1;
         if *left == 0 {
-            let (boundary, now) = (self.setup.boundary, self.now);
+            let (boundary, now) = (self.job.boundary, self.now);
             self.crossing(step).end_chunk(boundary, stage, now);
         }
     }
 
     /// Counts the W and BW passes of `stage` in a step, none of which has run.
     fn count_weights(&mut self, stage: usize) {
-        for pass in self.setup.schedule.orders()[stage].passes() {
+        for pass in self.job.schedule.orders()[stage].passes() {
             let counts = matches!(pass.kind, Kind::W | Kind::BW);
-            self.weights_left[weights_of(self.setup, stage, pass.chunk)] += u32::from(counts);
+            self.weights_left[weights_of(self.job, stage, pass.chunk)] += u32::from(counts);
         }
     }
 
@@ -323,7 +323,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
     fn end_step(&mut self, stage: usize) {
         let step = self.stages[stage].step;
         self.stages[stage].state = State::Crossing;
-        let (boundary, now, mut released) = (self.setup.boundary, self.now, Vec::new());
+        let (boundary, now, mut released) = (self.job.boundary, self.now, Vec::new());
         let crossing = self.crossing(step);
         crossing.end_stage(boundary, stage, now, &mut |stage, time| released.push((stage, time)));
         if crossing.is_over() {
@@ -339,7 +339,7 @@ impl<'a, C: Conditions> Machine<'a, C> {
         let next = &mut self.stages[stage];
         next.step += 1;
         next.since = self.now;
-        if next.step == self.setup.steps {
+        if next.step == self.job.steps {
             next.state = State::Done;
             return;
         }
@@ -352,9 +352,9 @@ impl<'a, C: Conditions> Machine<'a, C> {
     }
 }
 
-fn new_stage(setup: &Setup<'_>, stage: usize) -> Stage {
+fn new_stage(job: &Job<'_>, stage: usize) -> Stage {
     Stage {
-        device: setup.seats.device(stage),
+        device: job.seats.device(stage),
         state: State::Free,
         at: 0,
         step: 0,
@@ -367,26 +367,26 @@ fn new_stage(setup: &Setup<'_>, stage: usize) -> Stage {
 
 /// Where the W and BW passes of `chunk` on `stage` are counted. Under a mirrored placement a chunk
 /// lives on two stages, under the others on one.
-fn weights_of(setup: &Setup<'_>, stage: usize, chunk: u16) -> usize {
-    let first = setup.schedule.placement().stage(setup.schedule.shape(), chunk, 0);
+fn weights_of(job: &Job<'_>, stage: usize, chunk: u16) -> usize {
+    let first = job.schedule.placement().stage(job.schedule.shape(), chunk, 0);
     2 * usize::from(chunk) + usize::from(stage != first)
 }
 
 /// The stage that makes `value`; none if all do.
-pub(super) fn maker(setup: &Setup<'_>, value: Value) -> Option<usize> {
-    let (shape, placement) = (setup.schedule.shape(), setup.schedule.placement());
+pub(super) fn maker(job: &Job<'_>, value: Value) -> Option<usize> {
+    let (shape, placement) = (job.schedule.shape(), job.schedule.placement());
     placement.maker(shape, value)
 }
 
 /// The stage that sends `value` to the one that takes it; none if a collective hands it on.
-pub(super) fn sender(setup: &Setup<'_>, value: Value) -> Option<usize> {
-    let shape = setup.schedule.shape();
-    maker(setup, value).filter(|_| !value.is_collective(shape))
+pub(super) fn sender(job: &Job<'_>, value: Value) -> Option<usize> {
+    let shape = job.schedule.shape();
+    maker(job, value).filter(|_| !value.is_collective(shape))
 }
 
 /// The stage that takes `value`, if the model has a chunk that needs it.
-pub(super) fn taker(setup: &Setup<'_>, value: Value) -> Option<usize> {
-    let (shape, placement) = (setup.schedule.shape(), setup.schedule.placement());
+pub(super) fn taker(job: &Job<'_>, value: Value) -> Option<usize> {
+    let (shape, placement) = (job.schedule.shape(), job.schedule.placement());
     let chunk = value.taken_by(shape.chunks())?;
     Some(placement.stage(shape, chunk, value.microbatch()))
 }

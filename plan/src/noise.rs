@@ -29,7 +29,7 @@ const FEWEST: u64 = 12;
 
 /// How durations differ from the nominal ones.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Unrest {
+pub struct Noise {
     /// Coefficient of variation of every pass, log-normal.
     pub jitter: f64,
     /// That a pass now and then lasts longer: how likely, and by how much.
@@ -66,7 +66,7 @@ pub struct SlowDevice {
 
 /// Why nothing can be drawn.
 #[derive(Clone, PartialEq, Debug, Error)]
-pub enum UnrestError {
+pub enum NoiseError {
     /// Not a spread, a probability or a factor.
     #[error(transparent)]
     Spread(#[from] StragglerError),
@@ -78,9 +78,9 @@ pub enum UnrestError {
 /// The step that half of all and 95 % do not exceed.
 ///
 /// # Errors
-/// If the unrest describes no noise there could be, or a step does not come to its end.
-pub fn percentiles(finalist: &Finalist, unrest: &Unrest) -> Result<[Nanos; 2], UnrestError> {
-    let found = percentiles_with(finalist, unrest, &|_| {}, &|| false)?;
+/// If the noise describes no noise there could be, or a step does not come to its end.
+pub fn percentiles(finalist: &Finalist, noise: &Noise) -> Result<[Nanos; 2], NoiseError> {
+    let found = percentiles_with(finalist, noise, &|_| {}, &|| false)?;
     Ok(found.unwrap_or([finalist.step; 2]))
 }
 
@@ -91,14 +91,14 @@ pub fn percentiles(finalist: &Finalist, unrest: &Unrest) -> Result<[Nanos; 2], U
 /// The same.
 pub fn percentiles_with(
     finalist: &Finalist,
-    unrest: &Unrest,
+    noise: &Noise,
     done: &(dyn Fn(u64) + Sync),
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Option<[Nanos; 2]>, UnrestError> {
+) -> Result<Option<[Nanos; 2]>, NoiseError> {
     let setup = &finalist.costed().setup;
     let mut kinds = Vec::new();
-    for (slow, replicas) in kinds_of_replicas(setup, &unrest.slowdown) {
-        match (Draw { finalist, unrest, slow: &slow, done, stop }).all()? {
+    for (slow, replicas) in kinds_of_replicas(setup, &noise.slowdown) {
+        match (Draw { finalist, noise, slow: &slow, done, stop }).all()? {
             Some(drawn) => kinds.push((drawn, number(replicas))),
             None => return Ok(None),
         }
@@ -142,25 +142,25 @@ fn beyond(longest: Nanos, is_early: impl Fn(Nanos) -> bool) -> Nanos {
 
 /// How many steps are drawn for `finalist`.
 #[must_use]
-pub fn drawn(finalist: &Finalist, unrest: &Unrest) -> u64 {
-    let kinds = kinds_of_replicas(&finalist.costed().setup, &unrest.slowdown).len() as u64;
-    let (_, strata) = straggling_steps(finalist, unrest);
-    kinds * strata.len() as u64 * u64::from(count(finalist, unrest))
+pub fn drawn(finalist: &Finalist, noise: &Noise) -> u64 {
+    let kinds = kinds_of_replicas(&finalist.costed().setup, &noise.slowdown).len() as u64;
+    let (_, strata) = straggling_steps(finalist, noise);
+    kinds * strata.len() as u64 * u64::from(count(finalist, noise))
 }
 
 /// How many steps of each kind.
-fn count(finalist: &Finalist, unrest: &Unrest) -> u32 {
+fn count(finalist: &Finalist, noise: &Noise) -> u32 {
     let most = (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST);
-    u32::try_from(unrest.replicas.min(most)).unwrap_or(u32::MAX).max(1)
+    u32::try_from(noise.replicas.min(most)).unwrap_or(u32::MAX).max(1)
 }
 
 /// How likely a stage straggles in a step; and the kinds of steps that there are, each with its
 /// share of all and whether any stage straggles in it.
-fn straggling_steps(finalist: &Finalist, unrest: &Unrest) -> (f64, Vec<(f64, bool)>) {
+fn straggling_steps(finalist: &Finalist, noise: &Noise) -> (f64, Vec<(f64, bool)>) {
     let setup = &finalist.costed().setup;
     // A stage straggles when one of its devices does.
     let of_stage =
-        unrest.straggler.map_or(0.0, |one| any_of(one.probability, setup.tensor * setup.context));
+        noise.straggler.map_or(0.0, |one| any_of(one.probability, setup.tensor * setup.context));
     let any = any_of(of_stage, finalist.costed().shape.stages() as u64);
     let kinds = [(1.0 - any, false), (any, true)];
     (of_stage, kinds.into_iter().filter(|(weight, _)| *weight > 0.0).collect())
@@ -209,7 +209,7 @@ struct Stratum {
 /// What steps of a replica are drawn from.
 struct Draw<'a> {
     finalist: &'a Finalist,
-    unrest: &'a Unrest,
+    noise: &'a Noise,
     slow: &'a Slow,
     done: &'a (dyn Fn(u64) + Sync),
     stop: &'a (dyn Fn() -> bool + Sync),
@@ -217,8 +217,8 @@ struct Draw<'a> {
 
 impl Draw<'_> {
     /// All that are asked for; nothing if nobody waits for them any more.
-    fn all(&self) -> Result<Option<Drawn>, UnrestError> {
-        let (of_stage, kinds) = straggling_steps(self.finalist, self.unrest);
+    fn all(&self) -> Result<Option<Drawn>, NoiseError> {
+        let (of_stage, kinds) = straggling_steps(self.finalist, self.noise);
         let mut strata = Vec::new();
         for (weight, straggles) in kinds {
             let of_stage = if straggles { of_stage } else { 0.0 };
@@ -227,8 +227,8 @@ impl Draw<'_> {
                 (self.done)(1);
                 step.transpose()
             };
-            let count = count(self.finalist, self.unrest);
-            let steps: Result<Option<Vec<Nanos>>, UnrestError> =
+            let count = count(self.finalist, self.noise);
+            let steps: Result<Option<Vec<Nanos>>, NoiseError> =
                 (0..count).into_par_iter().map(one).collect();
             let Some(mut steps) = steps? else { return Ok(None) };
             steps.sort_unstable();
@@ -238,16 +238,16 @@ impl Draw<'_> {
     }
 
     /// A step of the replica numbered `replica`, in which a stage straggles if any may.
-    fn step(&self, replica: u64, of_stage: f64) -> Result<Nanos, UnrestError> {
+    fn step(&self, replica: u64, of_stage: f64) -> Result<Nanos, NoiseError> {
         let stages = self.finalist.costed().shape.stages();
-        let mut stragglers = steady(stages, self.unrest, self.slow)?;
-        if let Some(straggler) = self.unrest.straggler.filter(|_| of_stage > 0.0) {
-            for stage in straggling(self.unrest.seed, replica, stages, of_stage)? {
+        let mut stragglers = steady(stages, self.noise, self.slow)?;
+        if let Some(straggler) = self.noise.straggler.filter(|_| of_stage > 0.0) {
+            for stage in straggling(self.noise.seed, replica, stages, of_stage)? {
                 stragglers.slow(Target::Stage(stage), straggler.factor)?;
             }
         }
-        let conditions = stragglers.conditions(replica, &self.finalist.costs);
-        Ok(self.finalist.step_under(&conditions)?)
+        let durations = stragglers.durations(replica, &self.finalist.costs);
+        Ok(self.finalist.step_under(&durations)?)
     }
 }
 
@@ -284,10 +284,10 @@ impl Stratum {
 }
 
 /// All noise but that of devices that straggle for a step.
-fn steady(stages: usize, unrest: &Unrest, slow: &Slow) -> Result<Stragglers, StragglerError> {
-    let mut stragglers = Stragglers::new(stages, unrest.seed);
-    stragglers.jitter_passes(Jitter::log_normal(unrest.jitter)?);
-    if let Some((probability, length)) = unrest.stall {
+fn steady(stages: usize, noise: &Noise, slow: &Slow) -> Result<Stragglers, StragglerError> {
+    let mut stragglers = Stragglers::new(stages, noise.seed);
+    stragglers.jitter_passes(Jitter::log_normal(noise.jitter)?);
+    if let Some((probability, length)) = noise.stall {
         stragglers.stall(probability, length)?;
     }
     for (&stage, &factor) in slow {

@@ -14,12 +14,12 @@ use crate::machine;
 use crate::sample::Source;
 
 /// Neighbours at work, each on a thread of its own; they stop when this is dropped.
-pub struct Company {
+pub struct BackgroundLoad {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Company {
+impl BackgroundLoad {
     /// `neighbours` workers that compute passes of `shape` again and again, each on the device that
     /// `ops` has for its number, from 0; with `pinned`, on the second core and on. Returns when all
     /// are at work.
@@ -69,7 +69,7 @@ impl Company {
     }
 }
 
-impl Drop for Company {
+impl Drop for BackgroundLoad {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -89,10 +89,10 @@ mod tests {
     fn neighbours_come_and_go() {
         let model = Model::new(8, 2, 1, 11, 5, 1).unwrap();
         let shape = ModelShape::new(model, Element::F32).unwrap();
-        let company = Company::new(2, |_| Ok(Cpu::<f32>::new()), shape, false).unwrap();
-        assert!(company.threads.iter().all(|thread| !thread.is_finished()));
-        let watched = Arc::downgrade(&company.stop);
-        drop(company);
+        let load = BackgroundLoad::new(2, |_| Ok(Cpu::<f32>::new()), shape, false).unwrap();
+        assert!(load.threads.iter().all(|thread| !thread.is_finished()));
+        let watched = Arc::downgrade(&load.stop);
+        drop(load);
         assert!(watched.upgrade().is_none(), "all have let go");
     }
 
@@ -101,6 +101,6 @@ mod tests {
         let model = Model::new(8, 2, 1, 11, 5, 1).unwrap();
         let shape = ModelShape::new(model, Element::F32).unwrap();
         let none = |_| Err::<Cpu<f32>, _>(DeviceError::NotAtHand { what: "a device".to_owned() });
-        assert!(Company::new(1, none, shape, false).is_err());
+        assert!(BackgroundLoad::new(1, none, shape, false).is_err());
     }
 }

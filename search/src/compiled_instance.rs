@@ -1,13 +1,13 @@
-//! An instance packed for speed: lanes of passes, what each waits for, what it takes and leaves.
+//! An instance compiled for speed: its precedence graph, durations and memory in flat arrays.
 //!
-//! The passes of one kind and chunk make a lane, done in microbatch order. An order of a stage is
-//! then only the sequence of its lanes.
+//! The passes of one kind and chunk form a *lane* and run in microbatch order. The order of a stage
+//! is then a sequence of its lanes.
 
 use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
 
 use crate::instance::{Instance, Objective};
 
-/// No such lane, no such stage.
+/// Stands for a lane or a stage that does not exist.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The kinds of passes, in the order of the lanes of a stage.
@@ -17,49 +17,49 @@ const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) duration: i64,
-    /// The lane whose pass of the same microbatch must have ended a hop before.
+    /// The lane whose pass of the same microbatch must have ended `hop` earlier.
     pub(crate) remote: u32,
     pub(crate) hop: i64,
-    /// The lane of the same stage whose pass of the same microbatch must stand before.
+    /// The lane of the same stage whose pass of the same microbatch must run before.
     pub(crate) local: u32,
-    /// The stage that waits for this lane's passes, if another one does.
+    /// The other stage that waits for the passes of this lane, if there is one.
     pub(crate) wakes: u32,
-    /// The lane whose passes wait for those of this one, a hop later.
+    /// The lane whose `remote` is this one.
     pub(crate) feeds: u32,
-    /// What a pass takes when it starts.
+    /// The memory that a pass allocates when it starts.
     pub(crate) take: i64,
-    /// What is held more, or less, once it has ended.
+    /// The change of the memory held when a pass ends.
     pub(crate) leave: i64,
-    /// Room to be left behind a pass that takes memory, so that its microbatch can go on.
+    /// The memory to be left free after a pass that allocates, so that its microbatch can go on.
     pub(crate) reserve: i64,
 }
 
-/// The lanes of all stages, and the limits.
+/// The lanes of all stages, and the memory limits.
 #[derive(Clone, Debug)]
-pub(crate) struct Net {
+pub(crate) struct CompiledInstance {
     pub(crate) stages: usize,
-    /// Lanes of one stage: kinds times chunks, kind by kind.
+    /// The number of lanes per stage, kinds times chunks; kind by kind.
     pub(crate) width: usize,
-    /// Chunks of one stage.
+    /// The number of chunks per stage.
     pub(crate) chunks: usize,
     pub(crate) microbatches: u32,
-    /// Stage by stage.
+    /// The lanes, stage by stage.
     pub(crate) lanes: Vec<Lane>,
-    /// What each stage may hold.
+    /// The memory limit of each stage.
     pub(crate) limit: Vec<i64>,
-    /// The sum of the passes of each stage.
+    /// The total duration of the passes of each stage.
     pub(crate) work: Vec<i64>,
-    /// Whether the cost is the end of the last pass, rather than the longest span.
+    /// Whether the cost is the makespan rather than the longest span.
     pub(crate) makespan: bool,
 }
 
-/// Turns a number that [`Instance::new`] has checked into a signed one.
+/// Converts a number that [`Instance::new`] has checked to a signed one.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX / 4)
 }
 
-impl Net {
-    /// The net of `instance`.
+impl CompiledInstance {
+    /// Compiles `instance`.
     pub(crate) fn of(instance: &Instance) -> Self {
         let Instance { shape, placement, costs, footprints, limits, objective } = instance;
         let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
@@ -73,7 +73,7 @@ impl Net {
                 }
             }
         }
-        let mut net = Self {
+        let mut compiled = Self {
             stages,
             width,
             chunks,
@@ -83,13 +83,13 @@ impl Net {
             work: Vec::new(),
             makespan: *objective == Objective::Makespan,
         };
-        net.work = (0..stages).map(|stage| net.work_of(stage)).collect();
-        net.reserve();
-        net.find_wakes();
-        net
+        compiled.work = (0..stages).map(|stage| compiled.work_of(stage)).collect();
+        compiled.reserve();
+        compiled.find_wakes();
+        compiled
     }
 
-    /// Lanes that wait for a pass of another stage tell that stage whom to wake.
+    /// Sets `wakes` and `feeds` of every lane from the `remote` of the others.
     fn find_wakes(&mut self) {
         for lane in &mut self.lanes {
             (lane.wakes, lane.feeds) = (NONE, NONE);
@@ -105,8 +105,8 @@ impl Net {
         }
     }
 
-    /// This net with time running back: what waited for a pass comes before it, what took memory
-    /// gives it. Slots and microbatches count from the end; lanes keep their places.
+    /// This instance with time reversed: successors become predecessors, and allocations become
+    /// releases. Slots and microbatches count from the end; lanes keep their places.
     pub(crate) fn reversed(&self) -> Self {
         let mut reversed = self.clone();
         for (at, lane) in reversed.lanes.iter_mut().enumerate() {
@@ -125,8 +125,8 @@ impl Net {
         reversed
     }
 
-    /// The room that a W and a B of a reversed net leave behind them: what the rest of their
-    /// microbatch takes on the stage before its first F gives it back.
+    /// Sets the memory that a W and a B of a reversed instance leave free: the memory that the rest of
+    /// their microbatch allocates on the stage before its first F frees it.
     fn reserve_back(&mut self) {
         for lanes in self.lanes.chunks_exact_mut(self.width) {
             let mut room = 0;
@@ -146,8 +146,8 @@ impl Net {
         lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)
     }
 
-    /// The room that a forward leaves behind it: the most that the forward of a later chunk of the
-    /// stage takes, so that a microbatch on its way can come back.
+    /// Sets the memory that a forward leaves free: the most that the forward of a later chunk of the
+    /// stage allocates, so that a microbatch in flight can come back.
     fn reserve(&mut self) {
         for lanes in self.lanes.chunks_exact_mut(self.width) {
             let mut room = 0;
@@ -158,7 +158,7 @@ impl Net {
         }
     }
 
-    /// How many microbatches `stage` can hold in all of its chunks, at least 1.
+    /// The number of microbatches that `stage` can hold in all of its chunks, at least 1.
     #[allow(clippy::cast_possible_truncation)] // No more than there are microbatches.
     pub(crate) fn held(&self, stage: usize) -> usize {
         let lanes = &self.lanes[stage * self.width..stage * self.width + self.chunks];
@@ -168,14 +168,14 @@ impl Net {
         held.clamp(1, i64::from(self.microbatches)) as usize
     }
 
-    /// Whether every stage can hold as many forwards of its first chunk as there are stages.
+    /// Whether every stage can hold 1p: as many forwards of its first chunk as there are stages.
     pub(crate) fn is_roomy(&self) -> bool {
         let lanes = self.lanes.chunks_exact(self.width).zip(&self.limit);
         let mut held = lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1));
         held.all(|held| held >= self.stages as i64)
     }
 
-    /// How long a pass takes on average, in nanoseconds.
+    /// The mean duration of a pass, in nanoseconds.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn mean_pass(&self) -> f64 {
         let total: i64 = self.lanes.iter().map(|lane| lane.duration).sum();
@@ -192,8 +192,8 @@ impl Net {
         self.stages * self.passes_per_stage()
     }
 
-    /// The order of lanes that `schedule` has, if each of its lanes is in microbatch order and each
-    /// slot is one pass. A whole backward counts as B and W.
+    /// The sequence of lanes of `schedule`, if each lane is in microbatch order and each slot is one
+    /// pass. A whole backward counts as B and W.
     pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
         let places = Places::of(schedule.shape(), schedule.placement());
         let mut sequence = Vec::with_capacity(self.passes());
@@ -224,7 +224,7 @@ impl Net {
         (sequence.len() == self.passes()).then_some(sequence)
     }
 
-    /// The orders that `sequence` stands for.
+    /// The orders of all stages that `sequence` stands for.
     pub(crate) fn orders(
         &self,
         sequence: &[u16],
@@ -248,7 +248,7 @@ impl Net {
     }
 }
 
-/// The limits as signed numbers; without one, more than is ever held.
+/// The limits as signed numbers; without limits, a number larger than any peak.
 fn limits_of(limits: Option<&Limits>, stages: usize) -> Vec<i64> {
     match limits {
         Some(limits) => limits.by_stage().iter().map(|limit| signed(limit.0)).collect(),
@@ -260,12 +260,12 @@ fn narrow(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(NONE)
 }
 
-/// Which chunks lie where.
+/// The placement of the chunks on the stages.
 struct Places {
     shape: Shape,
-    /// By stage, in model order.
+    /// The chunks of each stage, in model order.
     chunks: Vec<Vec<u16>>,
-    /// By chunk: its stage, and its place among the chunks there.
+    /// By chunk, its stage and its index among the chunks there.
     at: Vec<(usize, usize)>,
 }
 
@@ -326,8 +326,12 @@ pub(crate) mod tests {
     use super::*;
     use crate::timing::Clock;
 
-    /// Unequal stages that can hold 2p, and the order that `family` makes for them.
-    pub(crate) fn case(family: Family, [p, m]: [u64; 2], objective: Objective) -> (Net, Vec<u16>) {
+    /// An instance of unequal stages that can hold 2p, and the order of `family` for it.
+    pub(crate) fn case(
+        family: Family,
+        [p, m]: [u64; 2],
+        objective: Objective,
+    ) -> (CompiledInstance, Vec<u16>) {
         let about = family.about();
         let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
         let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
@@ -343,9 +347,9 @@ pub(crate) mod tests {
         let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
         let limits = Some(Limits::new(shape, &[limit]).unwrap());
         let instance = Instance::new(shape, about.placement, costs, footprints, limits, objective);
-        let net = Net::of(&instance.unwrap());
-        let sequence = net.sequence(&schedule).unwrap();
-        (net, sequence)
+        let compiled = CompiledInstance::of(&instance.unwrap());
+        let sequence = compiled.sequence(&schedule).unwrap();
+        (compiled, sequence)
     }
 
     const CASES: [(Family, [u64; 2]); 4] = [
@@ -356,15 +360,18 @@ pub(crate) mod tests {
     ];
 
     #[test]
-    fn a_net_reversed_twice_is_the_net() {
+    fn an_instance_reversed_twice_is_itself() {
         for (family, size) in CASES {
-            let (net, _) = case(family, size, Objective::Span);
-            let twice = net.reversed().reversed();
+            let (compiled, _) = case(family, size, Objective::Span);
+            let twice = compiled.reversed().reversed();
             let parts = |lane: &Lane| {
                 let Lane { duration, remote, hop, local, feeds, take, leave, .. } = *lane;
                 (duration, remote, hop, local, feeds, take, leave)
             };
-            assert!(net.lanes.iter().map(parts).eq(twice.lanes.iter().map(parts)), "{family:?}");
+            assert!(
+                compiled.lanes.iter().map(parts).eq(twice.lanes.iter().map(parts)),
+                "{family:?}"
+            );
         }
     }
 
@@ -372,12 +379,12 @@ pub(crate) mod tests {
     #[test]
     fn an_order_takes_as_long_with_time_running_back() {
         for (family, size) in CASES {
-            let (net, sequence) = case(family, size, Objective::Makespan);
-            let (reversed, length) = (net.reversed(), sequence.len() / net.stages);
+            let (compiled, sequence) = case(family, size, Objective::Makespan);
+            let (reversed, length) = (compiled.reversed(), sequence.len() / compiled.stages);
             let stages = sequence.chunks_exact(length);
             let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();
             let mut clock = Clock::default();
-            let forth = clock.time(&net, &sequence).unwrap().cost;
+            let forth = clock.time(&compiled, &sequence).unwrap().cost;
             assert_eq!(clock.time(&reversed, &back).unwrap().cost, forth, "{family:?}");
         }
     }

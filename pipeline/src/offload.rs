@@ -6,115 +6,21 @@
 //! free, so many slots of its stage have ended, and, for a copy back, the copy out has ended. The
 //! backward waits for the copy back.
 
-use std::fmt;
-
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
-use crate::schedule::{Order, Schedule};
 use crate::shape::{Placement, Shape};
-use crate::units::{Bytes, Nanos};
-
-/// Which way an activation goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Way {
-    /// From the device to the host: offload.
-    Out,
-    /// From the host to the device: reload.
-    Back,
-}
-
-/// One copy of an activation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CopyOp {
-    /// Out or back.
-    pub way: Way,
-    /// The chunk whose forward made the activation.
-    pub chunk: u16,
-    /// The microbatch.
-    pub microbatch: u32,
-    /// How many slots of the stage must have ended before it may begin.
-    pub after: u32,
-}
-
-impl fmt::Display for CopyOp {
-    /// As in the text form: `O0.3@7`, `R0.3@12`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.way {
-            Way::Out => 'O',
-            Way::Back => 'R',
-        };
-        write!(f, "{name}{}.{}@{}", self.chunk, self.microbatch, self.after)
-    }
-}
-
-/// How long an activation of a chunk takes to the host and back, all of it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct CopyTimes {
-    /// To the host.
-    pub out: Nanos,
-    /// From the host.
-    pub back: Nanos,
-}
-
-impl CopyTimes {
-    /// That of one way.
-    #[must_use]
-    pub const fn of(self, way: Way) -> Nanos {
-        match way {
-            Way::Out => self.out,
-            Way::Back => self.back,
-        }
-    }
-}
-
-/// What part of an activation is copied, in thousandths: from 1 to 1000.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Part(u16);
-
-impl Part {
-    /// All of it.
-    pub const WHOLE: Self = Self(1000);
-
-    /// `per_mille` thousandths; `None` unless from 1 to 1000.
-    #[must_use]
-    pub const fn new(per_mille: u32) -> Option<Self> {
-        match per_mille {
-            #[allow(clippy::cast_possible_truncation)] // At most 1000.
-            1..=1000 => Some(Self(per_mille as u16)),
-            _ => None,
-        }
-    }
-
-    /// In thousandths.
-    #[must_use]
-    pub const fn per_mille(self) -> u16 {
-        self.0
-    }
-
-    /// This part of `bytes`, rounded down.
-    #[must_use]
-    pub fn of_bytes(self, bytes: Bytes) -> Bytes {
-        let part = u128::from(bytes.0) * u128::from(self.0) / 1000;
-        Bytes(u64::try_from(part).unwrap_or(u64::MAX))
-    }
-
-    /// This part of `time`, rounded up.
-    #[must_use]
-    pub fn of_time(self, time: Nanos) -> Nanos {
-        let part = (u128::from(time.0) * u128::from(self.0)).div_ceil(1000);
-        Nanos(u64::try_from(part).unwrap_or(u64::MAX))
-    }
-}
 
 /// The copy streams of one stage: an order of copies on each.
-pub type Streams = Vec<Vec<CopyOp>>;
+pub type CopyStreams = Vec<Vec<CopyOp>>;
 
 /// What a schedule copies to the host, valid from birth.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copies {
-    part: Part,
+    part: CopyPart,
     /// By stage.
-    stages: Vec<Streams>,
+    stages: Vec<CopyStreams>,
 }
 
 impl Copies {
@@ -125,16 +31,16 @@ impl Copies {
     /// # Errors
     /// [`Fault::Copies`] with the first copy that is wrong.
     pub(crate) fn new(
-        schedule: &Schedule,
-        part: Part,
-        stages: Vec<Streams>,
+        (shape, placement): (Shape, Placement),
+        orders: &[Order],
+        part: CopyPart,
+        stages: Vec<CopyStreams>,
     ) -> Result<Self, Fault> {
-        let orders = schedule.orders();
         if stages.len() != orders.len() {
             return Err(Fault::OrderCount { stages: orders.len(), orders: stages.len() });
         }
-        let lives = Lives::of(schedule);
-        let mut done = [(); 2].map(|()| vec![false; schedule.shape().cells()]);
+        let lives = Lives::of(shape, placement, orders);
+        let mut done = [(); 2].map(|()| vec![false; shape.cells()]);
         for (stage, streams) in stages.iter().enumerate() {
             let fail = |(copy, what)| Fault::Copies { copy, stage, what };
             check(&lives, stage, streams, &mut done).map_err(fail)?;
@@ -148,15 +54,45 @@ impl Copies {
         Ok(Self { part, stages })
     }
 
+    /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded)
+    /// describes. Each copy waits for slots before its backward, in the order of the slots, so that
+    /// the copies are valid.
+    pub(crate) fn of_all(
+        (shape, placement): (Shape, Placement),
+        orders: &[Order],
+        part: CopyPart,
+        ahead: u32,
+    ) -> Self {
+        let lives = Lives::of(shape, placement, orders);
+        let stages = orders.iter().map(|order| {
+            let (mut out, mut back) = (Vec::new(), Vec::new());
+            each_pass(order, |_, Pass { kind, chunk, microbatch }| {
+                let [forward, backward] = lives.of_cell(chunk, microbatch);
+                let wanted = backward.saturating_sub(ahead);
+                if forward + 1 >= wanted {
+                    return;
+                }
+                let op = |way, after| CopyOp { way, chunk, microbatch, after };
+                match kind {
+                    Kind::F => out.push(op(CopyDirection::Out, forward + 1)),
+                    Kind::B | Kind::BW => back.push(op(CopyDirection::Back, wanted)),
+                    _ => {}
+                }
+            });
+            vec![out, back]
+        });
+        Self { part, stages: stages.collect() }
+    }
+
     /// What part of an activation is copied.
     #[must_use]
-    pub const fn part(&self) -> Part {
+    pub const fn part(&self) -> CopyPart {
         self.part
     }
 
     /// The copy streams of each stage.
     #[must_use]
-    pub fn stages(&self) -> &[Streams] {
+    pub fn stages(&self) -> &[CopyStreams] {
         &self.stages
     }
 
@@ -182,10 +118,9 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    pub(crate) fn of(schedule: &Schedule) -> Self {
-        let (shape, placement) = (schedule.shape(), schedule.placement());
+    pub(crate) fn of(shape: Shape, placement: Placement, orders: &[Order]) -> Self {
         let mut slots = vec![[0; 2]; shape.cells()];
-        for order in schedule.orders() {
+        for order in orders {
             each_pass(order, |at, pass| {
                 let life = &mut slots[shape.cell(pass.chunk, pass.microbatch)];
                 match pass.kind {
@@ -237,7 +172,7 @@ fn check(
             return Err((*op, "is of an activation that the stage does not make"));
         }
         let [forward, backward] = lives.of_cell(op.chunk, op.microbatch);
-        if op.way == Way::Out && op.after <= forward {
+        if op.way == CopyDirection::Out && op.after <= forward {
             return Err((*op, "goes out before its forward has ended"));
         }
         if op.after > backward {
@@ -248,10 +183,10 @@ fn check(
         }
     }
     for op in streams.iter().flatten() {
-        if !done[Way::Out as usize][lives.cell(op)] {
+        if !done[CopyDirection::Out as usize][lives.cell(op)] {
             return Err((*op, "comes back, but never goes out"));
         }
-        if !done[Way::Back as usize][lives.cell(op)] {
+        if !done[CopyDirection::Back as usize][lives.cell(op)] {
             return Err((*op, "goes out, but never comes back"));
         }
     }
@@ -268,10 +203,12 @@ fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> R
         for (ops, at) in streams.iter().zip(&mut at) {
             while let Some(op) = ops.get(*at) {
                 let cell = lives.cell(op);
-                if op.after > ended || (op.way == Way::Back && !is_out[cell]) {
+                if op.after > ended || (op.way == CopyDirection::Back && !is_out[cell]) {
                     break;
                 }
-                if op.way == Way::Back && lives.of_cell(op.chunk, op.microbatch)[1] < ended {
+                if op.way == CopyDirection::Back
+                    && lives.of_cell(op.chunk, op.microbatch)[1] < ended
+                {
                     return Err((*op, "stands behind one that waits for its backward"));
                 }
                 is_out[cell] = true;
@@ -290,41 +227,10 @@ fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> R
     }
 }
 
-impl Schedule {
-    /// The same with `part` of every activation copied to the host and back, out on one stream of each
-    /// stage and back on another, where enough slots lie between: a copy back may begin when its
-    /// backward is `ahead` slots before the one the stage comes to. An activation whose backward
-    /// comes no later than that after its forward stays on the device.
-    #[must_use]
-    pub fn offloaded(self, part: Part, ahead: u32) -> Self {
-        let lives = Lives::of(&self);
-        let stages = self.orders().iter().map(|order| {
-            let (mut out, mut back) = (Vec::new(), Vec::new());
-            each_pass(order, |_, Pass { kind, chunk, microbatch }| {
-                let [forward, backward] = lives.of_cell(chunk, microbatch);
-                let wanted = backward.saturating_sub(ahead);
-                if forward + 1 >= wanted {
-                    return;
-                }
-                let op = |way, after| CopyOp { way, chunk, microbatch, after };
-                match kind {
-                    Kind::F => out.push(op(Way::Out, forward + 1)),
-                    Kind::B | Kind::BW => back.push(op(Way::Back, wanted)),
-                    _ => {}
-                }
-            });
-            vec![out, back]
-        });
-        let stages = stages.collect();
-        // Each copy waits for slots before its backward, in the order of the slots.
-        let copies = Copies { part, stages };
-        self.with_checked(copies)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bytes, Nanos, Schedule};
 
     const PLAIN: &str = "F0.0 F0.1 F0.2 B0.0 W0.0 B0.1 W0.1 B0.2 W0.2";
 
@@ -380,10 +286,10 @@ mod tests {
 
     #[test]
     fn parts_are_of_bytes_down_and_of_time_up() {
-        let part = Part::new(333).unwrap();
+        let part = CopyPart::new(333).unwrap();
         assert_eq!(part.of_bytes(Bytes(10)), Bytes(3));
         assert_eq!(part.of_time(Nanos(10)), Nanos(4));
-        assert_eq!(Part::WHOLE.of_time(Nanos(u64::MAX)), Nanos(u64::MAX));
-        assert_eq!([Part::new(0), Part::new(1001)], [None, None]);
+        assert_eq!(CopyPart::WHOLE.of_time(Nanos(u64::MAX)), Nanos(u64::MAX));
+        assert_eq!([CopyPart::new(0), CopyPart::new(1001)], [None, None]);
     }
 }

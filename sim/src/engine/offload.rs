@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use pipeline::{Copies, CopyOp, Footprints, Nanos, Slot, Way};
+use pipeline::{Copies, CopyDirection, CopyOp, Footprints, Nanos, Slot};
 
-use super::machine::{Machine, small};
+use super::event_loop::{EventLoop, small};
 use super::queue::Event;
 use super::transfers::{Carried, look_after};
-use super::{Conditions, Setup};
-use crate::copies::{self, HostCopy, NONE, is_backward};
+use super::{Durations, Job};
+use crate::host_copy::{self, HostCopy, NONE, is_backward};
 
 /// What spends the time between F and B on the host. What is called back does not wait for room,
 /// since its backward could not run without it: where a limit is exceeded by that, the memory over
@@ -36,7 +36,7 @@ enum Whereabouts {
 #[derive(Clone, Default)]
 struct Stream {
     busy: bool,
-    waiting: VecDeque<(u32, Way)>,
+    waiting: VecDeque<(u32, CopyDirection)>,
 }
 
 /// How far a stage is with its copies in its current step.
@@ -63,17 +63,17 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(setup: &Setup<'_>) -> Self {
-        let shape = setup.schedule.shape();
-        let cells = if setup.offload.is_some() { shape.cells() } else { 0 };
-        let count = setup.offload.map_or(0, |offload| offload.copies.streams());
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        let shape = job.schedule.shape();
+        let cells = if job.offload.is_some() { shape.cells() } else { 0 };
+        let count = job.offload.map_or(0, |offload| offload.copies.streams());
         Self {
             all: Vec::new(),
             whereabouts: Vec::new(),
             stream: Vec::new(),
-            of_cell: vec![NONE; cells * setup.steps as usize],
+            of_cell: vec![NONE; cells * job.steps as usize],
             progress: vec![Progress { ended: 0, next: vec![0; count] }; shape.stages()],
-            streams: vec![vec![Stream::default(); count]; setup.cluster.devices()],
+            streams: vec![vec![Stream::default(); count]; job.cluster.devices()],
         }
     }
 
@@ -82,10 +82,10 @@ impl Streams {
     }
 }
 
-impl<C: Conditions> Machine<'_, C> {
+impl<C: Durations> EventLoop<'_, C> {
     /// One more slot of `stage` has ended: copies that wait for it may stand in line.
     pub(super) fn count_slot(&mut self, stage: usize) {
-        if self.setup.offload.is_some() {
+        if self.job.offload.is_some() {
             self.copies.progress[stage].ended += 1;
             self.line_up(stage);
         }
@@ -100,7 +100,7 @@ impl<C: Conditions> Machine<'_, C> {
 
     /// Lets the copies of `stage` stand in line that may begin, stream by stream in their order.
     fn line_up(&mut self, stage: usize) {
-        let Some(offload) = self.setup.offload else { return };
+        let Some(offload) = self.job.offload else { return };
         for (stream, ops) in offload.copies.stages()[stage].iter().enumerate() {
             while let Some(&op) = ops.get(self.copies.progress[stage].next[stream]) {
                 if op.after > self.copies.progress[stage].ended {
@@ -117,21 +117,21 @@ impl<C: Conditions> Machine<'_, C> {
 
     /// The number of the copy that `op` is a part of; none if it cannot come back yet.
     fn take_up(&mut self, stage: usize, stream: usize, op: CopyOp) -> Option<u32> {
-        let offload = self.setup.offload?;
+        let offload = self.job.offload?;
         let step = self.stages[stage].step;
         let place = self.copy_place(op.chunk, op.microbatch, step);
         let copies = &mut self.copies;
         match op.way {
-            Way::Out => {
+            CopyDirection::Out => {
                 let copy = small(copies.all.len());
-                let bytes = copies::bytes(offload.copies, offload.footprints, op.chunk);
+                let bytes = host_copy::bytes(offload.copies, offload.footprints, op.chunk);
                 copies.all.push(HostCopy::new(op, stage, step, bytes));
                 copies.whereabouts.push(Whereabouts::Leaving);
                 copies.stream.push([stream; 2]);
                 copies.of_cell[place] = copy;
                 Some(copy)
             }
-            Way::Back => {
+            CopyDirection::Back => {
                 let copy = copies.of_cell[place];
                 let at = copy as usize;
                 // Behind its own copy out on the same stream, it can stand in line at once.
@@ -147,7 +147,7 @@ impl<C: Conditions> Machine<'_, C> {
 
     /// Whether the activations that the backwards of `slot` need are on the device.
     pub(super) fn are_here(&self, slot: Slot, step: u32) -> bool {
-        self.setup.offload.is_none()
+        self.job.offload.is_none()
             || slot.passes().filter(|&pass| is_backward(pass)).all(|pass| {
                 let place = self.copy_place(pass.chunk, pass.microbatch, step);
                 let copy = self.copies.of_cell[place];
@@ -156,13 +156,13 @@ impl<C: Conditions> Machine<'_, C> {
     }
 
     fn copy_place(&self, chunk: u16, microbatch: u32, step: u32) -> usize {
-        let shape = self.setup.schedule.shape();
+        let shape = self.job.schedule.shape();
         step as usize * shape.cells() + shape.cell(chunk, microbatch)
     }
 
     /// Begins the next copy of a stream that has nothing to do.
     fn copy_next(&mut self, device: usize, stream: usize) {
-        let Some(offload) = self.setup.offload else { return };
+        let Some(offload) = self.job.offload else { return };
         let entry = &mut self.copies.streams[device][stream];
         if entry.busy {
             return;
@@ -172,13 +172,13 @@ impl<C: Conditions> Machine<'_, C> {
         let record = &mut self.copies.all[copy as usize];
         record.way(way)[0] = Nanos(self.now);
         let (bytes, chunk) = (record.bytes.0, record.pass.chunk);
-        if way == Way::Back {
+        if way == CopyDirection::Back {
             self.copies.whereabouts[copy as usize] = Whereabouts::Returning;
-            if self.setup.room.is_some() {
+            if self.job.room.is_some() {
                 self.devices[device].held = self.devices[device].held.saturating_add(bytes);
             }
         }
-        match self.setup.cluster.host_wires(device) {
+        match self.job.cluster.host_wires(device) {
             Some(wires) if bytes > 0 => {
                 let queue = &mut self.queue;
                 let wire = [wires[way as usize]];
@@ -189,7 +189,7 @@ impl<C: Conditions> Machine<'_, C> {
             wires => {
                 let time = match wires {
                     Some(_) => 0,
-                    None => copies::duration(offload.copies, self.setup.costs, chunk, way),
+                    None => host_copy::duration(offload.copies, self.job.costs, chunk, way),
                 };
                 self.queue.push(self.now.saturating_add(time), Event::CopyEnd { copy });
             }
@@ -203,15 +203,15 @@ impl<C: Conditions> Machine<'_, C> {
         let (device, now) = (self.stages[stage].device, Nanos(self.now));
         let way = match self.copies.whereabouts[at] {
             Whereabouts::Leaving => {
-                if self.setup.room.is_some() {
+                if self.job.room.is_some() {
                     self.devices[device].held -= bytes.0;
                 }
                 self.copies.whereabouts[at] = Whereabouts::OnHost;
-                Way::Out
+                CopyDirection::Out
             }
             _ => {
                 self.copies.whereabouts[at] = Whereabouts::Here;
-                Way::Back
+                CopyDirection::Back
             }
         };
         self.copies.all[at].way(way)[1] = now;

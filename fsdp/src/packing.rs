@@ -38,7 +38,7 @@ impl Method {
         }
     }
 
-    /// Whether all devices have equally many microbatches in every plan, as collectives need.
+    /// Whether all devices have equally many microbatches in every packing, as collectives need.
     #[must_use]
     pub const fn is_even(self) -> bool {
         !matches!(self, Self::LbMini)
@@ -48,12 +48,12 @@ impl Method {
 /// The samples of each microbatch of each device. Every sample is in one, and none holds more
 /// tokens than its limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct Packing {
     method: Method,
     devices: Vec<Vec<Vec<u32>>>,
 }
 
-impl Plan {
+impl Packing {
     /// Packs samples of `lengths` tokens for `devices`, at most `limit` tokens to a microbatch.
     ///
     /// The rules are those of ODC (arXiv 2601.19362) and of its published code. LB-Micro and

@@ -1,6 +1,8 @@
 //! Copies to the host and back: what they are, and when they run where no link to a host is shared.
 
-use pipeline::{Bytes, Copies, CopyOp, Costs, Footprints, Kind, Nanos, Pass, Schedule, Slot, Way};
+use pipeline::{
+    Bytes, Copies, CopyDirection, CopyOp, Costs, Footprints, Kind, Nanos, Pass, Schedule, Slot,
+};
 
 /// An activation's way to the host and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,10 +30,10 @@ impl HostCopy {
     }
 
     /// Begin and end of one way.
-    pub(crate) const fn way(&mut self, way: Way) -> &mut [Nanos; 2] {
+    pub(crate) const fn way(&mut self, way: CopyDirection) -> &mut [Nanos; 2] {
         match way {
-            Way::Out => &mut self.out,
-            Way::Back => &mut self.back,
+            CopyDirection::Out => &mut self.out,
+            CopyDirection::Back => &mut self.back,
         }
     }
 }
@@ -42,7 +44,7 @@ pub(crate) fn bytes(copies: &Copies, footprints: &Footprints, chunk: u16) -> Byt
 }
 
 /// How long what `copies` copy of an activation of `chunk` takes one way, by `costs`.
-pub(crate) fn duration(copies: &Copies, costs: &Costs, chunk: u16, way: Way) -> u64 {
+pub(crate) fn duration(copies: &Copies, costs: &Costs, chunk: u16, way: CopyDirection) -> u64 {
     copies.part().of_time(costs.copy(chunk, way)).0
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct Clock<'a, D> {
     done: Vec<HostCopy>,
 }
 
-impl<'a, D: Fn(u16, Way) -> u64> Clock<'a, D> {
+impl<'a, D: Fn(u16, CopyDirection) -> u64> Clock<'a, D> {
     /// At the begin of `schedule`; none if it copies nothing.
     pub(crate) fn new(schedule: &'a Schedule, duration: D) -> Option<Self> {
         let copies = schedule.copies()?;
@@ -139,8 +141,8 @@ impl<'a, D: Fn(u16, Way) -> u64> Clock<'a, D> {
         };
         let copy = self.of_cell[self.schedule.shape().cell(op.chunk, op.microbatch)];
         match op.way {
-            Way::Out => Some(released),
-            Way::Back => Some(released.max(self.done.get(copy as usize)?.out[1].0)),
+            CopyDirection::Out => Some(released),
+            CopyDirection::Back => Some(released.max(self.done.get(copy as usize)?.out[1].0)),
         }
     }
 
