@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bandwidth, Bytes, Family, Nanos, Schedule};
 use sim::boundary::Boundary;
 use sim::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
-use sim::engine::{Communication, Messages, Job, NominalDurations, run};
+use sim::engine::{Communication, Job, Messages, NominalDurations, run};
 use sim::{Replay, Sharing};
 
 /// Four nodes of eight devices, one NIC for every four devices, stages in turn over the nodes so

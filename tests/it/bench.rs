@@ -1,8 +1,8 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem,
-    Schedule, Shape, ShardTimes,
+    Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos,
+    PassTimes, Problem, Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
 use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};

@@ -24,10 +24,10 @@ use ::question::{Context, Warnings};
 
 use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
-use crate::host::Host;
 use crate::files;
 use crate::gpus::ElementKind;
 use crate::help;
+use crate::host::Host;
 use crate::interrupt;
 use crate::progress;
 use answer::outcome::{Outcome, title};

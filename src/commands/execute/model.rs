@@ -61,7 +61,9 @@ impl Trained {
                 bytes.hash(&mut fingerprint);
                 let text = Text::new(model, bytes, seed);
                 let cause = |error: executor::DataError| error.to_string();
-                Arc::new(text.map_err(|error| ::question::Diagnostic::unreadable(path, &cause(error)))?)
+                Arc::new(
+                    text.map_err(|error| ::question::Diagnostic::unreadable(path, &cause(error)))?,
+                )
             }
         };
         let mut rule = AdamW::default();
