@@ -9,18 +9,22 @@ use pipeline::Schedule;
 
 use super::mutate::Form;
 use crate::Cli;
-use crate::commands::fsdp::syntax::LengthsKey;
-use crate::commands::plan::{machines, question as plan_question};
+use crate::commands::plan::question as plan_question;
 use crate::commands::sweep::merge;
 use crate::error::Error;
-use crate::hardware::clusters;
-use crate::keys::Keys;
-use crate::noise::tables;
-use crate::question::{self, Rule};
-use crate::scenario::Scenario;
-use crate::sweep::grid::Grid;
+use crate::messages;
 use crate::sweep::journal::Journal;
-use crate::{messages, profiles, timelines};
+use answer::timelines;
+use question::case;
+use question::case::Rule;
+use question::fsdp::syntax::LengthsKey;
+use question::hardware::clusters;
+use question::keys::Keys;
+use question::noise::tables;
+use question::plan::machines;
+use question::profiles;
+use question::scenario::Scenario;
+use question::sweep::grid::Grid;
 
 /// What a parser is given.
 pub(super) struct Given<'a> {
@@ -97,10 +101,10 @@ fn shown(error: Error) -> String {
 fn scenario(given: &Given<'_>) -> Result<(), String> {
     let scenario = Scenario::read(&given.file("scenario.toml")).map_err(shown)?;
     for setting in scenario.settings.iter().take(2) {
-        let selected = question::selected(&scenario, setting).map_err(shown)?;
+        let selected = case::selected(&scenario, setting).map_err(shown)?;
         // One of them: the bytes choose which.
         if let Some(one) = selected.get(given.bytes.len() % selected.len().max(1)) {
-            let tried = question::try_out(&scenario, setting, &one.rule).map_err(shown);
+            let tried = case::try_out(&scenario, setting, &one.rule).map_err(shown);
             // Not every schedule can do a question that asks for all of them.
             if !one.by_all {
                 tried?;

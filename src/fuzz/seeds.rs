@@ -186,7 +186,7 @@ fn journal() -> Vec<u8> {
 fn shard() -> Vec<u8> {
     let mut text = format!("{SWEEP}\nschedule,span_ns\n");
     (0..6).for_each(|row| text.push_str(&format!("1f1b,{}\n", 1000 * row)));
-    let end = crate::sweep::shard::last_line(super::checksum(text.as_bytes()));
+    let end = question::sweep::shard::last_line(super::checksum(text.as_bytes()));
     (text + &end).into_bytes()
 }
 

@@ -1,0 +1,5 @@
+//! Published tables, figures and measurements, beside what debubble computes.
+
+pub mod accuracy;
+pub mod measured;
+pub mod reproduce;
