@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use pipeline::peak_in_flight;
-use pipeline::{Bytes, Costs, Family, Fault, Limit, Nanos, PassTimes, Problem, Shape};
+use pipeline::{
+    Bytes, Costs, Family, Fault, Limit, Nanos, PassTimes, Problem, Shape, peak_in_flight,
+};
 use question::Diagnostic;
 use question::sheet::Sheet;
 use serde::Deserialize;
