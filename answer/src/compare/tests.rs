@@ -222,7 +222,7 @@ fn the_step_with_the_median_makespan_is_compared() {
     assert_eq!(one.chosen(), 2);
     one.steps.pop();
     assert_eq!(one.chosen(), 2);
-    let text = report::text(&Comparison::of(&one, &one).unwrap());
+    let text = format!("{:?}", report::sheet(&Comparison::of(&one, &one).unwrap()));
     assert!(text.contains("compared") && text.contains("measured step"), "{text}");
 }
 

@@ -353,8 +353,8 @@ fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Candidate, standings};
     use crate::samples::check_svg;
+    use answer::front::{Candidate, standings};
 
     #[test]
     fn stairs_go_down_to_each_point_and_then_across() {
