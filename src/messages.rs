@@ -82,7 +82,7 @@ struct Report<'a>(&'a Diagnostic);
 
 impl Report<'_> {
     fn place(&self) -> Option<(&Place, &Excerpt)> {
-        let place = self.0.place.as_ref()?;
+        let place = self.0.place.as_deref()?;
         Some((place, place.excerpt.as_ref()?))
     }
 }

@@ -25,7 +25,7 @@ pub struct Diagnostic {
     pub key: Option<String>,
     /// The file to blame, if the fault is in one.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// What kind of input the fault is in.
     #[serde(skip)]
     pub fault: Fault,
@@ -78,14 +78,14 @@ impl Diagnostic {
             column: is_known.then_some(column),
             excerpt: is_known.then_some(excerpt),
         };
-        Self { place: Some(place), ..Self::new(message) }
+        Self { place: Some(Box::new(place)), ..Self::new(message) }
     }
 
     /// An error about a file as a whole: it cannot be read, written or understood.
     pub fn file(file: &Path, message: String) -> Self {
         let place = Place { file: echo::path(file), line: None, column: None, excerpt: None };
         let (help, key) = (None, None);
-        Self { message, help, key, place: Some(place), fault: Fault::File }
+        Self { message, help, key, place: Some(Box::new(place)), fault: Fault::File }
     }
 
     /// A file that cannot be read because of `cause`.

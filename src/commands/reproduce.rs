@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use draw::pictures::reproduce as pictures;
-use papers::reproduce::{ALL, Answer, Question, Reproduced, TABLES, reproduce};
+use papers::reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 use question::{Context, Diagnostic};
 
-use super::{Verdict, note, print_json};
+use super::{Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, format, help};
@@ -58,7 +58,7 @@ pub struct Reproduce {
     /// How long to search each cell, in multiples of the default
     #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "beyond")]
     #[arg(allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=MAX_EFFORT))]
     effort: u64,
     /// Folder of the paper's settings [default: scenarios/paper, or what was built in]
     #[arg(long, value_name = "FOLDER")]
@@ -83,7 +83,10 @@ impl Reproduce {
         let host = Host::listening();
         let tables = self.tables.clone();
         let question = Question { tables, beyond: self.beyond, effort: self.effort, paper };
-        let answer = reproduce(&Context::new(&host), &question)?;
+        let context = Context::new(&host);
+        let answer = reproduce(&context, &question);
+        note_all(&context);
+        let answer = answer?;
         self.note_interruption(&answer);
         if !self.no_files {
             self.write_files(&answer)?;
