@@ -4,7 +4,11 @@
 //! Every device computes all layers for samples of its own, and owns a share of the parameters. With
 //! collectives all devices meet at every layer of every microbatch, and each waits for the slowest;
 //! with on-demand communication they pull parameters and push gradients point to point, and meet
-//! once a minibatch.
+//! once per minibatch.
+//!
+//! A [`Packing`] assigns samples to devices and microbatches by one of the published [`Method`]s; a
+//! [`Machine`] times it under a kind of [`Communication`]; a [`Study`] repeats both over many
+//! minibatches whose [`Lengths`] are drawn.
 //!
 //! ```
 //! use fsdp::{Communication, CostModel, Machine, Method, Packing};

@@ -1,7 +1,14 @@
-//! What a pipeline is: the contract that the simulator predicts by and the executor obeys.
+//! The contract of pipeline-parallel training that the simulator predicts by and the executor obeys.
 //!
-//! A [`Pass`] says *what*, a [`Placement`] *where*, a [`Schedule`] *in which order*, a [`Timeline`]
-//! *when*. No clock, no chance, no thread and no file in here.
+//! A [`Pass`] says *what* is computed (F, B, W, or a whole backward BW), a [`Placement`] *where* the
+//! chunks of the model live, a [`Schedule`] *in which order* every stage runs its passes, and a
+//! [`Timeline`] *when* each of them ran. A schedule is complete, well placed and free of deadlock from
+//! the moment it exists. This crate has no clock, no random numbers, no thread and no file.
+//!
+//! Start with a [`Shape`] (stages, chunks, microbatches) and [`Costs`] (durations of passes and
+//! hops); together they make a [`Problem`], which a [`Family`] such as 1F1B or ZB-H1 turns into a
+//! schedule. [`Memory`] counts what the schedule holds, [`closed_form`] has the published formulas to
+//! check it against, and crate `sim` times it.
 //!
 //! ```
 //! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};

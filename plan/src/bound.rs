@@ -19,7 +19,7 @@ pub(crate) fn least(costed: &Costed, boundary: Boundary) -> Nanos {
     }
 }
 
-/// What a bound is made from.
+/// The inputs of a lower bound.
 struct Bound<'a> {
     shape: Shape,
     family: Family,

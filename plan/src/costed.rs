@@ -34,9 +34,9 @@ pub enum Rejected {
 pub struct Overflow {
     /// Which stage.
     pub stage: usize,
-    /// What it needs.
+    /// The memory that it needs.
     pub needs: Bytes,
-    /// What its device has.
+    /// The memory that its device has.
     pub has: Bytes,
 }
 
@@ -54,19 +54,20 @@ pub struct Costed {
     pub costs: Costs,
     /// The same without transfers, for an engine that runs them.
     pub apart: Costs,
-    /// What families reckon with that order by times: a transfer takes a fixed share of a forward,
-    /// and collectives nothing but where activations are copied to the host. So orders are the same
-    /// on faster links.
+    /// The costs that a family sees when it orders by times: a transfer takes a fixed share of a
+    /// forward, and collectives take no time unless activations are copied to the host. So faster
+    /// links do not change the order.
     pub ordering: Costs,
-    /// What limit the order is made under, where the family takes one: `limits.rs`.
+    /// The memory limit that the order is made under, where the family takes one; `limits.rs`
+    /// chooses it.
     pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,
-    /// What a microbatch holds in each chunk.
+    /// The activations that a microbatch holds in each chunk.
     pub footprints: Footprints,
-    /// What each stage holds without activations.
+    /// The memory of each stage without activations.
     pub resident: Vec<StageMemory>,
-    /// What may be held of each stage's device: [`Room`](crate::Room).
+    /// The memory that may be used on each stage's device: [`Room`](crate::Room).
     pub capacities: Vec<Bytes>,
     /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
     pub exchange: Nanos,
@@ -77,7 +78,7 @@ pub struct Costed {
     /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
     /// the one before.
     pub sends: Vec<[Nanos; 2]>,
-    /// What each chunk does besides layers, in seconds.
+    /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,
 }
 
@@ -120,7 +121,8 @@ impl Costed {
         self.lacks(limit).is_ok()
     }
 
-    /// What the one of them lacks that lacks most.
+    /// Checks that the stages that hold most of a microbatch have room for `limit`; the error names
+    /// the stage that lacks most.
     ///
     /// # Errors
     /// If one does.
@@ -135,7 +137,7 @@ impl Costed {
         fits(needs, &self.capacities)
     }
 
-    /// What all microbatches hold together of which one holds `one`.
+    /// The memory of all microbatches together, if one holds `one`.
     fn all_of(&self, one: Bytes) -> Bytes {
         Bytes(one.0.saturating_mul(self.shape.microbatches().into()))
     }
@@ -160,7 +162,7 @@ impl Costed {
         Ok((Metrics::of(&timeline), self.with_activations(peaks)))
     }
 
-    /// What each stage holds where its activations are `peaks` at the most.
+    /// The memory of each stage with activations that peak at `peaks`.
     pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
         let stages = self.resident.iter().zip(peaks);
         stages.map(|(held, activations)| StageMemory { activations, ..*held }).collect()

@@ -1,4 +1,5 @@
-//! What a set-up costs, before any order is made: passes, transfers, what lies between two steps.
+//! The costs of a set-up before any order is made: durations of passes and transfers, and the work
+//! between two steps.
 
 use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement, Shape};
 
@@ -18,11 +19,11 @@ use crate::times::{Times, nanos};
 const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Bytes of an activation, and of a weight on its way to another replica.
 const HALF: f64 = 2.0;
-/// What a transfer is taken to last where an order is made, in percent of a mean forward: between the
-/// 6 and 11 % that were measured beside the passes of Zero Bubble's models (arXiv 2401.10241, tables
-/// 5 and 8). The same whatever the links are, so that faster ones cannot spoil an order.
+/// The duration of a transfer that orders are made for, in percent of a mean forward: between the 6
+/// and 11 % that were measured beside the passes of Zero Bubble's models (arXiv 2401.10241, tables
+/// 5 and 8). It is the same for all links, so that faster ones cannot spoil an order.
 pub(crate) const TRANSFER: u64 = 10;
-/// What the costs of one set-up are made from.
+/// The inputs from which the costs of one set-up are computed.
 pub(crate) struct Costing<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) setup: &'a Setup,
@@ -94,7 +95,8 @@ impl Costing<'_> {
         })
     }
 
-    /// What a microbatch holds in each chunk, which has so many `layers`, and in each shard.
+    /// The activations that a microbatch holds in each chunk, of `layers` layers, and in each shard
+    /// of the head.
     fn footprints(&self, layers: &[u64]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
         let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
@@ -106,7 +108,7 @@ impl Costing<'_> {
         }
     }
 
-    /// What each chunk does besides layers.
+    /// The passes of each chunk without its layers: embedding, head and loss.
     fn ends(&self, stages: &[usize]) -> Vec<Times> {
         let Inputs { model, recipe, .. } = self.inputs;
         let cut = self.setup.cut(recipe);
@@ -137,7 +139,7 @@ impl Costing<'_> {
         self.shape.has_shards()
     }
 
-    /// What each stage has of the model.
+    /// The part of the model that each stage holds.
     fn shares(&self, stages: &[usize], layers: &[u64]) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
@@ -237,7 +239,7 @@ impl Costing<'_> {
         self.with_shards(Costs::new(chunks, Nanos(0)))
     }
 
-    /// What an order is made for, of `passes`.
+    /// The costs that an order is made for, from the durations of `passes`.
     fn ordering(&self, passes: &[Times]) -> Costs {
         let whole = |times: &Times| PassTimes {
             forward: nanos(times.forward),

@@ -105,8 +105,8 @@ impl<'a> Inputs<'a> {
         Ok(all.swap_remove(taken))
     }
 
-    /// What came of the order of `costed` under every limit that is tried and fits, the smallest
-    /// first: at least one.
+    /// Evaluates the order of `costed` under every limit that is tried and fits, the smallest limit
+    /// first; the result has at least one entry.
     pub(crate) fn evaluate_all(
         &self,
         costed: &Costed,

@@ -50,7 +50,7 @@ impl From<Fault> for FinalistError {
 /// A set-up that the event engine has run, without noise.
 #[derive(Clone, Debug)]
 pub struct Finalist {
-    /// What replay says.
+    /// The evaluation by replay.
     pub evaluation: Evaluation,
     /// Where its stages sit.
     pub layout: Layout,
@@ -62,8 +62,8 @@ pub struct Finalist {
     pub sending: Vec<Nanos>,
     /// A step with all that lies between two.
     pub step: Nanos,
-    /// What each stage holds all the time, less what the engine counts itself: the buffers of values
-    /// on their way, as far as the framework's reserve has them.
+    /// The memory that each stage holds all the time, without the part that the engine counts
+    /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
     schedule: Arc<Schedule>,
     cluster: cluster::Cluster,
@@ -147,13 +147,13 @@ impl Inputs<'_> {
 }
 
 impl Finalist {
-    /// What the set-up is and costs.
+    /// The set-up and its costs.
     #[must_use]
     pub const fn costed(&self) -> &Costed {
         &self.evaluation.costed
     }
 
-    /// What crosses between two stages for a microbatch.
+    /// The bytes that cross between two stages for a microbatch.
     #[must_use]
     pub const fn message(&self) -> Bytes {
         self.evaluation.costed.message
@@ -220,9 +220,9 @@ impl Finalist {
         engine::run(&self.job(&boundary), durations)
     }
 
-    /// What lies between two steps. At a barrier gradients are reduced when all have met; under
-    /// post-validation each stage reduces its own when it is done, in a part for each of its chunks,
-    /// and the state hops on in no time.
+    /// The boundary between two steps. At a barrier, gradients are reduced when all stages have
+    /// met; under post-validation each stage reduces its own when it is done, in a part for each of
+    /// its chunks, and passing the state on takes no time.
     #[must_use]
     pub fn crossing(&self) -> boundary::Boundary {
         let Costed { exchange, optimizer, shape, .. } = *self.costed();

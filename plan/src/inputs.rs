@@ -1,9 +1,9 @@
-//! What is the same for all set-ups of a question: model, recipe and cluster.
+//! The inputs that all set-ups of a question share: model, recipe and cluster.
 
 use crate::model::Transformer;
 use crate::setup::{Cluster, Recipe};
 
-/// What of a question is the same for all its set-ups.
+/// The inputs that all set-ups of a question share.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The model.

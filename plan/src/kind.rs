@@ -15,7 +15,7 @@ pub struct Kind {
     pub device: Option<String>,
     /// How attention is computed.
     pub attention: Attention,
-    /// What replicas share.
+    /// The state that replicas share.
     pub sharding: Sharding,
     /// Whether layers have experts.
     pub experts: bool,
@@ -25,7 +25,7 @@ pub struct Kind {
     pub profiled: bool,
 }
 
-/// What replicas share of a step that each of them would else do by itself.
+/// The state that data-parallel replicas shard instead of holding all of it each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Sharding {
     /// Nothing, or the optimizer's state: ZeRO stages 0 and 1.

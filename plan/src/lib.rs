@@ -1,9 +1,38 @@
-//! Which set-up trains a model on which machines: how long a step takes, what it holds, what the
-//! training costs.
+//! Plans the training of a transformer on a cluster: which parallel configuration is fastest, what it
+//! holds, and how long a step takes.
 //!
-//! A [`Transformer`] and a [`Setup`] on a [`Cluster`] make the costs of a pipeline problem by
-//! formulas whose constants were fitted to published measurements; its order is made and timed by
-//! the same rooms as every other question. No file and no clock in here.
+//! A [`Transformer`] has the sizes of the model, a [`Recipe`] the batch and how the framework trains
+//! it, a [`Cluster`] the devices; together they are the [`Inputs`] of a question. A [`Setup`] cuts them
+//! against each other: data, tensor, pipeline, context and expert parallelism, ZeRO stage, microbatch
+//! size, schedule and recomputation. [`Inputs::cost`] turns a set-up into the costs of a pipeline
+//! problem, by formulas whose constants were fitted to published measurements; [`Inputs::evaluate`]
+//! makes its order and replays it; [`search`] finds the fastest of many set-ups, and [`run_with`] runs
+//! those on shared links. This crate has no file and no clock.
+//!
+//! ```
+//! use plan::{Attention, Biases, Norm, Sizes, Transformer};
+//!
+//! let gpt3 = Transformer::new(Sizes {
+//!     layers: 96,
+//!     hidden: 12_288,
+//!     heads: 96,
+//!     kv_heads: 96,
+//!     head_size: 128,
+//!     ffn: 4 * 12_288,
+//!     gated: false,
+//!     vocabulary: 51_200,
+//!     sequence: 2_048,
+//!     positions: 2_048,
+//!     experts: None,
+//!     tied: true,
+//!     biases: Biases { qkv: true, output: true, mlp: true },
+//!     norm: Norm::Layer,
+//!     qk_norm: false,
+//!     attention: Attention::Core,
+//! })?;
+//! assert_eq!(gpt3.parameters() / 1_000_000_000, 174);
+//! # Ok::<(), plan::ModelError>(())
+//! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod bound;

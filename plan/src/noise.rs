@@ -206,7 +206,7 @@ struct Stratum {
     tail: Option<[f64; 2]>,
 }
 
-/// What steps of a replica are drawn from.
+/// The state that the steps of a replica are drawn from.
 struct Draw<'a> {
     finalist: &'a Finalist,
     noise: &'a Noise,

@@ -5,7 +5,8 @@ use pipeline::Bytes;
 use crate::machine::Machine;
 use crate::model::number;
 
-/// What of a device a plan may hold, as [`StageMemory`] predicts it.
+/// The part of a device's memory that a plan may use, as [`StageMemory`](crate::StageMemory)
+/// predicts it.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Room {
     /// How much more than predicted a device may come to hold, as a share.
@@ -15,8 +16,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// What may be held of a device of `machine`: its memory less its reserve, and less what the
-    /// prediction may be too low by; no more than is allowed.
+    /// The memory that may be used on a device of `machine`: its memory less its reserve, less the
+    /// error of the prediction, and no more than the cap.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
     pub fn of(&self, machine: &Machine) -> Bytes {

@@ -19,7 +19,7 @@ use crate::setup::{Setup, Unfit};
 /// of threads, so that the answer is.
 const ROUND: usize = 32;
 
-/// What a search came to.
+/// The result of a search over set-ups.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The best set-ups, the fastest first.

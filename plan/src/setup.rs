@@ -11,8 +11,8 @@ use crate::room::Room;
 /// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
-/// What data-parallel replicas share instead of holding it each (Rajbhandari et al. 2020, arXiv
-/// 1910.02054).
+/// The state that data-parallel replicas shard instead of holding all of it each (Rajbhandari et
+/// al. 2020, arXiv 1910.02054).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Zero {
     /// Nothing.
@@ -67,7 +67,7 @@ pub struct Setup {
     pub context: u64,
     /// Devices among the replicas that share the experts, e.
     pub expert: u64,
-    /// What replicas share.
+    /// The state that replicas shard.
     pub zero: Zero,
     /// Sequences of a microbatch, b.
     pub microbatch: u64,
@@ -75,7 +75,7 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
-    /// What is computed again.
+    /// Which activations are recomputed.
     pub recompute: Recompute,
     /// How layers are dealt.
     pub split: Split,
@@ -131,7 +131,7 @@ impl Setup {
     }
 }
 
-/// What holds for all set-ups of a question.
+/// The settings that all set-ups of a question share.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Recipe {
     /// Sequences of a step over all replicas, B.
@@ -152,10 +152,10 @@ pub struct Recipe {
     pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What the framework holds on each device besides the model: workspaces of its libraries, and
-    /// buffers of values on their way.
+    /// The memory that the framework holds on each device besides the model: workspaces of its
+    /// libraries, and buffers of values in flight.
     pub reserved: Bytes,
-    /// What of a device may be held.
+    /// The part of a device's memory that may be used.
     pub room: Room,
 }
 

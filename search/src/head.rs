@@ -1,4 +1,5 @@
-//! How many forwards each stage does before its first B, so that it waits no longer than a budget.
+//! Warm-up: the number of forwards of each stage before its first B, such that it idles no longer
+//! than a budget.
 
 use crate::compiled_instance::{CompiledInstance, NONE};
 

@@ -1,21 +1,22 @@
-//! List scheduling in time order: whenever a stage is free it takes the best of the passes that are
-//! known to arrive.
+//! List scheduling in time order: whenever a stage is free, a priority rule chooses among the passes
+//! that are ready or known to become ready.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::compiled_instance::{CompiledInstance, NONE};
 use crate::timing::Score;
 
-/// A pass that a stage could do next.
+/// A pass that a stage could run next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) lane: usize,
     pub(crate) start: i64,
 }
 
-/// What a stage does next.
+/// A priority rule for list scheduling: chooses the next pass of a stage.
 pub(crate) trait Rule {
-    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    /// Whether a stage that waits for a pass runs it next even if another one becomes ready
+    /// meanwhile.
     fn commits(&self) -> bool;
 
     /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
@@ -28,29 +29,29 @@ pub(crate) trait Rule {
     ) -> Option<Next>;
 }
 
-/// How far every stage is.
+/// The state of a partial schedule.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     /// End of each pass: lane by lane, one column per microbatch.
     pub(crate) ends: Vec<i64>,
-    /// How many passes of each lane are placed.
+    /// The number of passes placed of each lane.
     pub(crate) next: Vec<u32>,
-    /// When each stage is free.
+    /// The time at which each stage becomes free.
     pub(crate) free: Vec<i64>,
-    /// What each stage holds.
+    /// The memory that each stage holds.
     pub(crate) held: Vec<i64>,
-    /// How long each stage has waited since its first pass.
+    /// The idle time of each stage since its first pass.
     pub(crate) idle: Vec<i64>,
     /// Start of the first pass of each stage.
     pub(crate) first: Vec<i64>,
-    /// How many passes of each stage are placed.
+    /// The number of passes placed of each stage.
     pub(crate) placed: Vec<usize>,
     /// The lanes of each stage in the order in which they are placed.
     pub(crate) sequence: Vec<u16>,
     calls: Calls,
 }
 
-/// Which stage decides next: a tournament over the times of their decisions.
+/// Finds the stage that decides next: a tournament tree over the times of their decisions.
 #[derive(Clone, Default)]
 struct Calls {
     /// Leaves from `leaves` on; each node has the smaller of its children.
@@ -142,7 +143,8 @@ impl State {
         self.placed[stage] += 1;
     }
 
-    /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
+    /// The earliest start of the next pass of `lane`, not before `now`, if its predecessors are
+    /// placed.
     #[inline]
     pub(crate) fn start(&self, compiled: &CompiledInstance, now: i64, lane: usize) -> Option<i64> {
         let one = &compiled.lanes[lane];
@@ -163,7 +165,7 @@ impl State {
         Some(start)
     }
 
-    /// How many passes are placed.
+    /// The number of passes placed.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.iter().map(|&count| count as u64).sum()
     }
@@ -186,28 +188,29 @@ impl State {
 /// Tables of a rule with offsets: the pass with the smallest start plus offset comes first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offsets {
-    /// By lane of the instance.
+    /// By lane, the offset.
     pub(crate) offset: Vec<i64>,
-    /// By stage: what is taken off the offset of W where memory blocks a pass.
+    /// By stage, the amount subtracted from the offset of W where memory blocks a pass.
     pub(crate) relief: Vec<i64>,
-    /// By lane: the most passes in flight before the first pass of the next kind.
+    /// By lane, the most passes in flight before the first pass of the next kind.
     pub(crate) warm: Vec<u32>,
-    /// By lane: the most passes in flight at any time.
+    /// By lane, the most passes in flight at any time.
     pub(crate) cap: Vec<u32>,
-    /// By stage: how long it may wait in all.
+    /// By stage, the idle time that it may spend in all.
     pub(crate) budget: Vec<i64>,
-    /// Whether memory is filled to the last, rather than room left for microbatches on their way.
+    /// Whether memory is filled to the limit, rather than leaving room for microbatches in flight.
     pub(crate) greedy: bool,
     /// The least time between the starts of the passes of the first lane.
     pub(crate) pace: i64,
-    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    /// Whether a stage that waits for a pass runs it next even if another one becomes ready
+    /// meanwhile.
     pub(crate) commits: bool,
-    /// Those passes start at multiples of this; 0: at any time.
+    /// The grid on which those passes start; 0 for any time.
     pub(crate) grid: i64,
 }
 
 impl Offsets {
-    /// When the next pass of the first lane may start, if it could at `start`.
+    /// The time at which the next pass of the first lane may start, if it could start at `start`.
     fn paced(&self, state: &State, mut start: i64, duration: i64) -> i64 {
         if self.pace > 0 && state.next[0] > 0 {
             start = start.max(state.ends[state.next[0] as usize - 1] - duration + self.pace);
@@ -218,7 +221,7 @@ impl Offsets {
         start
     }
 
-    /// Whether as many forwards of `lane` are in flight as may be.
+    /// Whether as many forwards of `lane` are in flight as the caps allow.
     fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
         let back = state.next[lane + chunks];
         let most = match back {

@@ -1,4 +1,4 @@
-//! Orders to begin with: every family that fits, and one microbatch after the other.
+//! The orders that a search starts from: every published family that fits, and the serial order.
 
 use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Semantics};
 
@@ -11,7 +11,7 @@ use crate::timing::{Clock, Score};
 pub struct Published {
     /// The family.
     pub family: Family,
-    /// What its order costs, each backward split in B and W where they stand.
+    /// The cost of its order, each whole backward split in B and W in place.
     pub cost: Nanos,
     /// The most that any stage holds of activations.
     pub peak: Bytes,
@@ -49,7 +49,7 @@ pub(crate) fn published(
     timed.collect()
 }
 
-/// What families are asked to find an order for `instance`.
+/// The problem that the families are given to find an order for `instance`.
 fn problem(instance: &Instance) -> Option<Problem> {
     let problem = Problem::new(instance.shape, instance.costs.clone()).ok()?;
     let problem = problem.with_footprints(instance.footprints.clone()).ok()?;

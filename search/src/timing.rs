@@ -1,11 +1,11 @@
-//! When the passes of a sequence run, each as early as it can.
+//! Times the passes of a sequence, each as early as it can run.
 
 use crate::compiled_instance::{CompiledInstance, NONE};
 
-/// What a sequence comes to.
+/// The score of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Score {
-    /// What is to be small.
+    /// The cost, which is minimised.
     pub(crate) cost: i64,
     /// The sum over the stages: what decides between equal costs.
     pub(crate) sum: i64,
@@ -15,7 +15,7 @@ impl Score {
     /// Worse than any.
     pub(crate) const WORST: Self = Self { cost: i64::MAX, sum: i64::MAX };
 
-    /// Of stages that start their first pass at `first` and end their last at `free`.
+    /// The score where stages start their first pass at `first` and end their last at `free`.
     pub(crate) fn of(compiled: &CompiledInstance, first: &[i64], free: &[i64]) -> Self {
         let stages = first.iter().zip(free);
         Self::of_spans(
@@ -23,7 +23,7 @@ impl Score {
         )
     }
 
-    /// Of stages that take so long.
+    /// The score where stages take these times.
     pub(crate) fn of_spans(spans: impl Iterator<Item = i64>) -> Self {
         spans.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
             cost: score.cost.max(one),

@@ -1,4 +1,4 @@
-//! The few numbers behind a list schedule, and how they are drawn and changed.
+//! The parameters of a list schedule, and how they are drawn and varied.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
@@ -10,31 +10,32 @@ use crate::list::Offsets;
 /// A parameter: lower end, upper end, value that changes nothing.
 type Range = (f64, f64, f64);
 
-/// Parameters of the whole instance.
+/// The parameters that all lanes share.
 const COMMON: [Range; 11] =
     [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
-/// By how many average passes W is put forward where memory blocks a pass.
+/// The advance of W, in mean pass durations, where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
-/// How long a stage may wait, over what the target leaves it; nothing below 0.
+/// The idle time of a stage, relative to that which the target leaves it; none below 0.
 const BUDGET: Range = (-1.0, 3.0, 1.0);
-/// Part of that for the time before the first B.
+/// The part of that idle time that may lie before the first B.
 const HEAD: Range = (0.0, 1.0, 1.0);
-/// Forwards before the first B more than the head asks for.
+/// The number of forwards before the first B beyond those of the head.
 const WARM: Range = (-2.0, 2.0, 0.0);
-/// Forwards in flight more than that, later; 7 and more: any number.
+/// The number of forwards in flight beyond that, later on; 7 and more mean any number.
 const FLIGHT: Range = (-1.0, 8.0, 8.0);
-/// Forwards of the first of several chunks in flight on the first stage, over p times chunks.
+/// The number of forwards of the first of several chunks in flight on the first stage, in units of
+/// p times chunks.
 const CAP: Range = (0.3, 1.2, 1.0);
-/// How many fewer on each following stage.
+/// The decrease of that number from stage to stage.
 const FALL: Range = (0.0, 1.6, 1.0);
-/// Above 0.8: memory is filled to the last.
+/// Above 0.8, memory is filled to the limit.
 const GREEDY: Range = (0.0, 1.0, 0.0);
 /// The least time between the forwards of the first chunk on the first stage, in average passes.
 const PACE: Range = (-2.0, 4.0, 0.0);
 /// The grid on which forwards begin on the first stage, in round trips to the next stage: on that
 /// grid the forwards on their way down and the backwards on their way up meet nowhere.
 const GRID: Range = (-1.0, 2.0, 0.0);
-/// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
+/// Above 0.7, a stage that waits for a pass runs it next even if another one becomes ready meanwhile.
 const COMMIT: Range = (0.0, 1.0, 0.0);
 /// The place of [`COMMIT`].
 const COMMIT_AT: usize = 10;
@@ -42,10 +43,10 @@ const COMMIT_AT: usize = 10;
 const GRID_AT: usize = 9;
 /// The offset of a kind and chunk on the first stage, in average passes.
 const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
-/// What it is more on the last stage.
+/// The change of that offset from the first stage to the last.
 const SLOPE: Range = (-3.0, 3.0, 0.0);
 
-/// What a lane of one stage has beside that.
+/// The offset of a single lane of one stage, added to that.
 const OWN: Range = (-3.0, 3.0, 0.0);
 
 /// The parameters of a list schedule.
@@ -64,7 +65,7 @@ impl Parameters {
         Self(ranges(compiled).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
-    /// The usual ones of a `kind`: on a grid or not, committing or not.
+    /// The usual parameters of a `kind`: on a grid or not, committing or not.
     pub(crate) fn usual(compiled: &CompiledInstance, kind: usize) -> Self {
         let mut parameters = Self::plain(compiled);
         parameters.belong(kind);
@@ -84,14 +85,14 @@ impl Parameters {
         drawn
     }
 
-    /// Whether forwards lie on a grid, and whether stages commit, is settled by the kind: two of
-    /// four do the one, two the other.
+    /// Sets by the kind whether forwards lie on a grid and whether stages commit: two of four kinds
+    /// do the one, two the other.
     fn belong(&mut self, kind: usize) {
         self.0[COMMIT_AT] = [1.0, 0.0][kind / 2 % 2];
         self.0[GRID_AT] = [0.0, 1.0][kind % 2];
     }
 
-    /// These with one or a few changed a little.
+    /// A copy with one or a few parameters changed a little.
     pub(crate) fn near(&self, compiled: &CompiledInstance, chance: &mut Chance) -> Self {
         let mut changed = self.clone();
         let ranges = ranges(compiled);

@@ -17,6 +17,7 @@ mod draw;
 mod endings;
 mod engine;
 mod every;
+mod examples;
 mod execute;
 mod explain;
 mod faults;

@@ -1,4 +1,4 @@
-//! What a set-up costs.
+//! The costs of a set-up.
 
 use pipeline::{Bytes, Family, Nanos};
 use sim::Replay;

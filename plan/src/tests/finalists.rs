@@ -1,4 +1,4 @@
-//! What the engine says of a set-up, with and without noise.
+//! The engine's prediction for a set-up, with and without noise.
 
 use pipeline::Family;
 use rand::{RngExt, SeedableRng};

@@ -7,7 +7,7 @@ fn known() -> Machine {
     Machine { device: Some("A100 80GB".to_owned()), ..machine() }
 }
 
-/// What is told of a question with 16 devices of eight to a node, or of a change of it.
+/// The names of the kinds of a question with 16 devices of eight to a node, and of changes of it.
 #[test]
 fn what_differs_in_kind_has_another_name() {
     let name = |change: fn(&mut Cluster, &mut Setup)| {

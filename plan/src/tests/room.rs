@@ -93,7 +93,7 @@ fn zb_v_takes_the_memory_it_ran_in() {
     }
 }
 
-/// What is chosen among limits is worth its memory: the same set-up with less is slower.
+/// The limit chosen is worth its memory: the same set-up with less is slower.
 #[test]
 fn families_that_take_a_limit_are_tried_under_several() {
     for family in [Family::ZbHeuristic, Family::VAdaptive, Family::ZbV] {

@@ -85,7 +85,8 @@ impl Local<'_> {
         self.joints.first().map(|&slot| slot as usize)
     }
 
-    /// Which pass to move where: mostly one of two that touch on the longest chain, past the other.
+    /// Draws a move, as a pair of slots: mostly one of two adjacent passes on the longest chain,
+    /// past the other.
     fn draw(&mut self, chance: &mut Chance) -> (usize, usize) {
         const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
         let far = FAR[chance.below(FAR.len())];
@@ -100,14 +101,14 @@ impl Local<'_> {
     }
 }
 
-/// How an annealing goes.
+/// The parameters of a simulated annealing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Annealing {
     pub(crate) steps: u64,
     pub(crate) goal: i64,
     pub(crate) hot: f64,
     pub(crate) cold: f64,
-    /// What the average stage weighs beside the worst.
+    /// The weight of the mean stage beside the worst.
     pub(crate) weight: f64,
 }
 
@@ -118,7 +119,7 @@ impl Annealing {
         self.hot * (self.cold / self.hot).powf(done)
     }
 
-    /// What is made small: the cost, and the average stage beside it.
+    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
     fn energy(self, compiled: &CompiledInstance, score: Score) -> f64 {
         score.cost as f64 + self.weight * score.sum as f64 / compiled.stages as f64
     }
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Only what changes is timed, thousands of times; it comes to what timing all comes to.
+    /// Timing only what changes, thousands of times, gives the same as timing everything.
     #[test]
     fn times_are_right_after_many_changes() {
         for (family, p, m) in

@@ -1,6 +1,6 @@
-//! Local search over the orders of the stages: a pass moves within its stage. What that comes to is
+//! Local search over the orders of the stages: a move shifts a pass within its stage. Its effect is
 //! first estimated from the times around it; if that looks good, the passes whose times change are
-//! timed anew.
+//! timed again.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
@@ -23,13 +23,14 @@ pub(crate) struct Local<'a> {
     slot: Vec<u32>,
     /// The lane of each pass.
     lane: Vec<u32>,
-    /// What the stage holds behind each slot.
+    /// The memory that the stage holds after each slot.
     held: Vec<i64>,
-    /// By lane.
+    /// By lane, its links.
     links: Vec<Link>,
-    /// When each pass ends.
+    /// The end of each pass.
     end: Vec<i64>,
-    /// From the start of each pass to the end of the schedule, along the longest chain from it on.
+    /// The time from the start of each pass to the end of the schedule, along the longest chain of
+    /// passes.
     rest: Vec<i64>,
     score: Score,
     /// Passes whose end has changed, and what it was before.
@@ -37,16 +38,16 @@ pub(crate) struct Local<'a> {
     marks: Marks,
     /// Changes since slots were sorted.
     changes: u32,
-    /// By stage: what of its end does not count, the start of its first pass.
+    /// By stage, the start of its first pass where the objective is the span, else 0.
     offset: Vec<i64>,
     /// The slots whose pass starts when that of the slot before ends, along one of the longest
     /// chains of passes.
     joints: Vec<u32>,
     /// Whether a slot is the first of its stage.
     first: Vec<bool>,
-    /// When each pass of a segment ends.
+    /// The end of each pass of a segment.
     ends: Vec<i64>,
-    /// What has been done so far, in passes placed or timed by others.
+    /// The effort spent so far, in units of a pass placed or timed.
     pub(crate) steps: u64,
 }
 
@@ -173,7 +174,7 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Whether the pass in slot `later` must stay behind that in slot `sooner`, on its stage.
+    /// Whether the pass `later` must stay behind the pass `sooner` on its stage.
     fn bound(&self, sooner: u32, later: u32) -> bool {
         let (a, b) = (self.lane[sooner as usize], self.lane[later as usize]);
         if a == b {
@@ -184,7 +185,7 @@ impl<'a> Local<'a> {
         (lane.local == a || lane.remote == a) && sooner - a * columns == later - b * columns
     }
 
-    /// How far the pass in `slot` can go, at most `far` slots, forwards or back.
+    /// The furthest slot to which the pass in `slot` can move, at most `far` slots back or forth.
     fn reach(&self, slot: usize, far: usize, back: bool) -> usize {
         let pass = self.order[slot];
         let mut to = slot;
@@ -248,7 +249,7 @@ impl<'a> Local<'a> {
     }
 }
 
-/// What was moved.
+/// A change of the order, to be undone or kept.
 struct Change {
     from: usize,
     to: usize,
