@@ -6,7 +6,7 @@
 //! [`links`] and [`measure`] say what is timed.
 //!
 //! ```
-//! use profile::fit::Fit;
+//! use profile::Fit;
 //! use profile::statistics::Summary;
 //!
 //! let summary = Summary::of(&[1010, 1000, 1020, 990, 1005, 1000]).ok_or("no samples")?;
