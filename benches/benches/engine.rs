@@ -5,10 +5,10 @@ use std::hint::black_box;
 
 use benches::{FULL, problem};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pipeline::{Bytes, Family, Nanos, Schedule};
+use pipeline::{Bandwidth, Bytes, Family, Nanos, Schedule};
 use sim::boundary::Boundary;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
-use sim::engine::{Communication, Messages, Setup, Steady, run};
+use sim::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
+use sim::engine::{Communication, Job, Messages, NominalDurations, run};
 use sim::{Replay, Sharing};
 
 /// Four nodes of eight devices, one NIC for every four devices, stages in turn over the nodes so
@@ -45,7 +45,7 @@ fn engine(criterion: &mut Criterion) {
         ("overloaded, fair", busy(), Sharing::Fair, 5 * message),
     ] {
         let seats = Seats::new(&cluster, 32, &Seating::AcrossNodes).expect("enough devices");
-        let setup = Setup {
+        let job = Job {
             schedule: &schedule,
             costs: problem.costs(),
             cluster: &cluster,
@@ -57,9 +57,11 @@ fn engine(criterion: &mut Criterion) {
             steps: 1,
             boundary: &boundary,
         };
-        let events = run(&setup, &Steady).expect("nothing to get stuck on").events;
+        let events = run(&job, &NominalDurations).expect("nothing to get stuck on").events;
         group.throughput(Throughput::Elements(events));
-        group.bench_function(name, |bencher| bencher.iter(|| run(black_box(&setup), &Steady)));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| run(black_box(&job), &NominalDurations));
+        });
     }
     let mut replay = Replay::new();
     group.throughput(Throughput::Elements(schedule.passes() as u64));

@@ -1,7 +1,7 @@
 //! How long it takes to pack one large minibatch for FSDP, and how many small ones a second.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fsdp::{Communication, CostModel, Lengths, Machine, Method, Plan, Study, Way};
+use fsdp::{Communication, CostModel, Lengths, Machine, Method, Packing, Study, Way};
 
 const LONGEST: u32 = 64_000;
 
@@ -12,7 +12,7 @@ fn lengths() -> Lengths {
     Lengths::long_tail(8_000, LONGEST, 1.0).expect("legal lengths")
 }
 
-fn plan(criterion: &mut Criterion) {
+fn packing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("packing, 4096 samples for 512 devices");
     group.throughput(Throughput::Elements(LARGE.0 as u64)).sample_size(10);
     let samples = lengths().draw(1, 0, LARGE.0);
@@ -20,7 +20,8 @@ fn plan(criterion: &mut Criterion) {
         group.bench_function(method.name(), |bencher| {
             bencher.iter(|| {
                 let model = CostModel::FIT_7B;
-                Plan::new(method, &samples, LARGE.1, u64::from(LONGEST), model).expect("a plan")
+                Packing::new(method, &samples, LARGE.1, u64::from(LONGEST), model)
+                    .expect("a packing")
             });
         });
     }
@@ -51,5 +52,5 @@ fn study(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, plan, study);
+criterion_group!(benches, packing, study);
 criterion_main!(benches);

@@ -18,8 +18,8 @@ fn replicas(criterion: &mut Criterion) {
     group.bench_function("zb-h1, lognormal:0.05", |bencher| {
         bencher.iter(|| {
             monte_carlo::run(REPLICAS, |replica| {
-                let weather = stragglers.weather(replica, 0);
-                timed::metrics(&schedule, &weather.timing(problem.costs()))
+                let sample = stragglers.sample(replica, 0);
+                timed::metrics(&schedule, &sample.timing(problem.costs()))
             })
         });
     });

@@ -7,7 +7,7 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Ground, Loss, Machine, Norm, Orders, Price,
+    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Orders, Price,
     Recipe, Recompute, Reliability, Room, Setup, Sizes, Space, Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -138,35 +138,35 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         room: Room::default(),
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let setups = space().setups(&cluster).expect("few set-ups");
     let fitting: Vec<Setup> = setups
         .iter()
         .copied()
         .filter(|setup| {
-            let costed = ground.cost(setup).ok();
-            costed.is_some_and(|costed| ground.evaluate(&costed, &mut Replay::new()).is_ok())
+            let costed = inputs.cost(setup).ok();
+            costed.is_some_and(|costed| inputs.evaluate(&costed, &mut Replay::new()).is_ok())
         })
         .collect();
     let mut group = criterion.benchmark_group("GPT-3 on 512 devices, one core");
     group.throughput(Throughput::Elements(setups.len() as u64));
     group.bench_function("costed", |bencher| {
-        bencher.iter(|| setups.iter().filter(|setup| ground.cost(setup).is_ok()).count());
+        bencher.iter(|| setups.iter().filter(|setup| inputs.cost(setup).is_ok()).count());
     });
     group.throughput(Throughput::Elements(fitting.len() as u64)).sample_size(10);
     group.bench_function("ordered and timed", |bencher| {
         let (mut replay, orders) = (Replay::new(), Orders::default());
         bencher.iter(|| {
             let step = |setup: &Setup| {
-                let costed = ground.cost(setup).expect("it divides");
-                ground.evaluate_in(&costed, &mut replay, &orders).expect("it fits").step
+                let costed = inputs.cost(setup).expect("it divides");
+                inputs.evaluate_in(&costed, &mut replay, &orders).expect("it fits").step
             };
             fitting.iter().map(step).min()
         });
     });
     group.throughput(Throughput::Elements(setups.len() as u64));
     group.bench_function("decided, with bounds", |bencher| {
-        bencher.iter(|| search(&ground, &setups, 3, &|_| {}).simulated);
+        bencher.iter(|| search(&inputs, &setups, 3, &|_| {}).simulated);
     });
     group.finish();
 }

@@ -1,9 +1,36 @@
-//! A schedule, what it costs, and why no other costs much less: written down so that a third party
-//! can check it.
+//! Certificates of optimality: a schedule, its cost, and a lower bound on the cost of all others,
+//! written down so that a third party can check them.
 //!
-//! [`verify`] trusts nothing in the text. It builds the schedule anew, times it, counts its memory
-//! and evaluates the argument behind the bound, with code of its own: it shares nothing with
-//! whoever found schedule and bound but the contract, [`pipeline`].
+//! [`verify`] trusts nothing in the text. It builds the schedule, times it, counts its memory and
+//! evaluates the argument for the bound with code of its own: it shares nothing with whoever found
+//! schedule and bound but the contract, crate `pipeline`. A [`Certificate`] is written as TOML; a
+//! [`Refusal`] names the first claim that does not hold.
+//!
+//! ```
+//! let text = r#"
+//! version = 1
+//! placement = "looped"
+//! objective = "span"
+//! hop-ns = 0
+//! forward-ns = [1, 1]
+//! backward-input-ns = [1, 1]
+//! backward-weight-ns = [1, 1]
+//! until-backward-bytes = [1, 1]
+//! until-weight-bytes = [1, 1]
+//! cost-ns = 5
+//! bound-ns = 5
+//! gap-ns = 0
+//! argument = "trip"
+//! stages = [0]
+//! schedule = """
+//! F0.0 B0.0 W0.0
+//! F1.0 B1.0 W1.0
+//! """
+//! "#;
+//! let verdict = certificate::verify(text)?;
+//! assert!(verdict.is_optimal());
+//! # Ok::<(), certificate::Refusal>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.

@@ -1,7 +1,32 @@
-//! The best order of passes of a small pipeline, proved by a constraint solver.
+//! Proves the optimal order of passes of a small pipeline with a constraint solver.
 //!
 //! Around a hundred passes are within reach. Larger pipelines are not refused, but the time given
-//! runs out sooner: what is proved by then is a bound all the same, and what is found an order.
+//! runs out sooner: the lower bound proved by then holds all the same, and the best order found by
+//! then is an order of the pipeline. [`solve`] takes an [`Instance`] of crate `search`, and gives an
+//! [`Answer`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};
+//! use search::{Instance, Objective};
+//!
+//! let shape = Shape::new(2, 1, 2)?;
+//! let one = Nanos(1);
+//! let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+//! let held = Footprint { until_backward: Bytes(2), until_weight: Bytes(1) };
+//! let instance = Instance::new(
+//!     shape,
+//!     Placement::Looped,
+//!     Costs::uniform(shape, times, Nanos(0)),
+//!     Footprints::uniform(shape, held),
+//!     None,
+//!     Objective::Makespan,
+//! )?;
+//! let answer = exact::solve(&instance, None, Duration::from_secs(60), &|| false)?;
+//! assert!(answer.is_optimal());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.

@@ -1,10 +1,29 @@
-//! Makes a timeline happen: one worker per stage runs the passes of a schedule, in its order, on
-//! real devices, hands values on over links, and measures when every pass ran and what it waited
-//! for.
+//! Runs a schedule for real: one worker per stage runs its passes in order on a real device, hands
+//! values to other stages over links, and measures when every pass ran and what it waited for.
 //!
-//! A [`Worker`] computes the passes of one stage. What it computes with are [`Ops`], the kernels of
-//! a device. Neither knows the schedule: the order, and who hands what to whom, come from
-//! [`pipeline`] alone.
+//! A [`Worker`] computes the passes of one stage; its kernels are the [`Ops`] of a device. Neither
+//! knows the schedule: the order, and which stage hands which value to which, come from crate
+//! `pipeline` alone. [`run()`] runs all stages as threads of one process, [`join`] the stages of one
+//! process among several. [`Gpt`] trains a transformer on such workers, [`Reference`] the same one in
+//! one piece to check it against, and [`Timed`] is a worker that only takes its time.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use executor::{Plan, Timed, run};
+//! use pipeline::{Costs, Family, Metrics, Nanos, PassTimes, Problem, Shape};
+//!
+//! let shape = Shape::new(2, 1, 4)?;
+//! let us = Nanos(100_000);
+//! let times = PassTimes { forward: us, backward_input: us, backward_weight: us };
+//! let costs = Costs::uniform(shape, times, Nanos(0));
+//! let schedule = Family::OneFOneB.schedule(&Problem::new(shape, costs.clone())?)?;
+//! let worker = Timed::new(Arc::new(costs));
+//! let measured = run(&Plan::new(schedule, 1)?, move |_| Ok(worker.clone()))?;
+//! let makespan = Metrics::of(&measured.steps[0].timeline()).makespan();
+//! assert!(makespan >= Nanos(1_500_000)); // (m + p - 1)(F + B + W)
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod cpu;
@@ -12,10 +31,10 @@ mod cpu;
 pub mod cuda;
 mod data;
 mod error;
+mod measured;
 mod model;
 mod ops;
 mod random;
-mod record;
 mod reference;
 mod run;
 mod worker;
@@ -23,13 +42,13 @@ mod worker;
 pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
+pub use measured::Measured;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
     footprints, initial, needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
-pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,

@@ -3,7 +3,7 @@
 use sim::straggler::StragglerError;
 use thiserror::Error;
 
-/// Why there is no plan or no time for it.
+/// Why there is no packing or no time for it.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FsdpError {
     /// A count that is zero or too large.

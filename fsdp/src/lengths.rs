@@ -9,7 +9,7 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::error::{FsdpError, count};
-use crate::plan::MAX_LENGTH;
+use crate::packing::MAX_LENGTH;
 
 /// A distribution of sample lengths in tokens, or a list of them.
 ///

@@ -1,10 +1,9 @@
 //! The links between devices, and how the parameters lie on them.
 
-use pipeline::{Bytes, Nanos};
-use sim::cluster::Bandwidth;
+use pipeline::{Bandwidth, Bytes, Nanos};
 
 use crate::error::{FsdpError, count};
-use crate::plan::MAX_DEVICES;
+use crate::packing::MAX_DEVICES;
 
 /// How parameters and gradients travel. Every device has one port in and one out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

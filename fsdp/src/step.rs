@@ -7,7 +7,7 @@ use sim::straggler::Stragglers;
 
 use crate::error::{FsdpError, count};
 use crate::links::Links;
-use crate::plan::Plan;
+use crate::packing::Packing;
 use crate::work::{Layer, Work};
 use crate::{collectives, on_demand};
 
@@ -84,7 +84,7 @@ impl Machine {
     /// # Errors
     /// If there are no or too many of either.
     pub fn new(devices: usize, layers: u64) -> Result<Self, FsdpError> {
-        count("devices", devices as u64, 1, crate::plan::MAX_DEVICES)?;
+        count("devices", devices as u64, 1, crate::packing::MAX_DEVICES)?;
         let layers = count("layers", layers, 1, MAX_LAYERS)?;
         let layers = u16::try_from(layers).unwrap_or(u16::MAX);
         Ok(Self { devices, layers, links: None, stragglers: None })
@@ -114,7 +114,7 @@ impl Machine {
         self.devices
     }
 
-    /// Times minibatch number `minibatch`, packed as `plan`, samples taking `samples` each.
+    /// Times minibatch number `minibatch`, packed as `packing`, samples taking `samples` each.
     ///
     /// Over links that take no time, collectives take the sum over microbatches and layers of the
     /// slowest device's time, and on-demand communication the longest sum of a device (arXiv
@@ -125,17 +125,17 @@ impl Machine {
     /// [`FsdpError::Overflow`] if the clock overflows.
     pub fn step(
         &self,
-        plan: &Plan,
+        packing: &Packing,
         samples: &[Nanos],
         communication: Communication,
         minibatch: u64,
     ) -> Result<StepTimes, FsdpError> {
-        let work = self.work(plan, samples, minibatch)?;
+        let work = self.work(packing, samples, minibatch)?;
         if self.links.is_none() && !work.is_noisy() {
-            return even_pace(plan, &work, communication);
+            return even_pace(packing, &work, communication);
         }
         let mut busy = vec![Nanos(0); work.times().len()];
-        let time = self.run(plan, &work, communication, |device, _, _, duration| {
+        let time = self.run(packing, &work, communication, |device, _, _, duration| {
             busy[device] = Nanos(busy[device].0.saturating_add(duration));
         })?;
         Ok(StepTimes { time, busy })
@@ -148,14 +148,14 @@ impl Machine {
     /// As [`Self::step`].
     pub fn timeline(
         &self,
-        plan: &Plan,
+        packing: &Packing,
         samples: &[Nanos],
         communication: Communication,
         minibatch: u64,
     ) -> Result<Timeline, FsdpError> {
-        let work = self.work(plan, samples, minibatch)?;
+        let work = self.work(packing, samples, minibatch)?;
         let mut stages = vec![Vec::new(); work.times().len()];
-        self.run(plan, &work, communication, |device, layer: Layer, start, duration| {
+        self.run(packing, &work, communication, |device, layer: Layer, start, duration| {
             let chunk = u16::try_from(device).unwrap_or(u16::MAX);
             let microbatch = u32::try_from(layer.microbatch).unwrap_or(u32::MAX);
             let make = if layer.is_backward { Pass::bw } else { Pass::f };
@@ -165,18 +165,23 @@ impl Machine {
         Ok(Timeline { stages })
     }
 
-    fn work(&self, plan: &Plan, samples: &[Nanos], minibatch: u64) -> Result<Work<'_>, FsdpError> {
-        let planned = plan.devices().len();
+    fn work(
+        &self,
+        packing: &Packing,
+        samples: &[Nanos],
+        minibatch: u64,
+    ) -> Result<Work<'_>, FsdpError> {
+        let planned = packing.devices().len();
         count("devices of the plan", planned as u64, self.devices as u64, self.devices as u64)?;
-        let packed: usize = plan.devices().iter().flatten().map(Vec::len).sum();
+        let packed: usize = packing.devices().iter().flatten().map(Vec::len).sum();
         count("times of samples", samples.len() as u64, packed as u64, packed as u64)?;
-        let weather = self.stragglers.as_ref().map(|noise| noise.weather(minibatch, 0));
-        Work::new(plan, samples, self.layers, weather)
+        let noise = self.stragglers.as_ref().map(|noise| noise.sample(minibatch, 0));
+        Work::new(packing, samples, self.layers, noise)
     }
 
     fn run(
         &self,
-        plan: &Plan,
+        packing: &Packing,
         work: &Work<'_>,
         communication: Communication,
         did: impl FnMut(usize, Layer, u64, u64),
@@ -184,7 +189,7 @@ impl Machine {
         let (layers, links) = (self.layers, self.links.as_ref());
         let time = match (communication, links) {
             (Communication::Collectives, _) => {
-                collectives::run(work, layers, links, plan.common_microbatches()?, did)
+                collectives::run(work, layers, links, packing.common_microbatches()?, did)
             }
             (Communication::OnDemand, Some(links)) => on_demand::run_over(work, layers, links, did),
             (Communication::OnDemand, None) => on_demand::run(work, did),
@@ -197,7 +202,7 @@ impl Machine {
 /// The times where all layers of a microbatch take equally long and nothing else takes any: whole
 /// microbatches say as much as their layers, without the rounding.
 fn even_pace(
-    plan: &Plan,
+    packing: &Packing,
     work: &Work<'_>,
     communication: Communication,
 ) -> Result<StepTimes, FsdpError> {
@@ -208,7 +213,7 @@ fn even_pace(
         Communication::OnDemand => busy.iter().copied().max().unwrap_or_default(),
         Communication::Collectives => {
             let slowest = |microbatch: usize| times.iter().map(|device| device[microbatch]).max();
-            let microbatches = plan.common_microbatches()?;
+            let microbatches = packing.common_microbatches()?;
             Nanos((0..microbatches).filter_map(slowest).sum())
         }
     };

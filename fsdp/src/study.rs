@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::cost::CostModel;
 use crate::error::{FsdpError, count};
 use crate::lengths::Lengths;
-use crate::plan::{Method, Plan};
+use crate::packing::{Method, Packing};
 use crate::step::{Communication, Machine, bubble_rate};
 
 /// The most minibatches of a study.
@@ -164,35 +164,40 @@ impl Study {
     /// If there are none, or too many.
     pub fn samples(&self, minibatch: u64) -> Result<Vec<u32>, FsdpError> {
         let devices = self.machine.devices() as u64;
-        let most = crate::plan::MAX_SAMPLES / devices;
+        let most = crate::packing::MAX_SAMPLES / devices;
         count("the minibatch size, in samples per device,", self.minibatch, 1, most)?;
         let samples = usize::try_from(self.minibatch * devices).unwrap_or(usize::MAX);
         Ok(self.lengths.draw(self.seed, minibatch, samples))
     }
 
-    /// The plan of `method` for samples of `lengths`, and how long each of them takes.
+    /// The packing of `method` for samples of `lengths`, and how long each of them takes.
     ///
     /// # Errors
-    /// As [`Plan::new`], and where a sample takes too long.
-    pub fn plan(&self, method: Method, lengths: &[u32]) -> Result<(Plan, Vec<Nanos>), FsdpError> {
-        let plan = Plan::new(method, lengths, self.machine.devices(), self.limit, self.model)?;
+    /// As [`Packing::new`], and where a sample takes too long.
+    pub fn packing(
+        &self,
+        method: Method,
+        lengths: &[u32],
+    ) -> Result<(Packing, Vec<Nanos>), FsdpError> {
+        let packing =
+            Packing::new(method, lengths, self.machine.devices(), self.limit, self.model)?;
         let times = lengths.iter().map(|&length| self.model.time(length));
-        Ok((plan, times.collect::<Result<_, _>>()?))
+        Ok((packing, times.collect::<Result<_, _>>()?))
     }
 
     fn minibatch(&self, minibatch: u64, ways: &[Way]) -> Result<Vec<Tally>, FsdpError> {
         let lengths = self.samples(minibatch)?;
         let tokens = lengths.iter().map(|&length| u128::from(length)).sum();
-        let mut planned: Vec<(Plan, Vec<Nanos>)> = Vec::new();
+        let mut planned: Vec<(Packing, Vec<Nanos>)> = Vec::new();
         let answer = |way: &Way| {
-            let known = planned.iter().position(|(plan, _)| plan.method() == way.method);
+            let known = planned.iter().position(|(packing, _)| packing.method() == way.method);
             let place = known.unwrap_or(planned.len());
             if known.is_none() {
-                planned.push(self.plan(way.method, &lengths)?);
+                planned.push(self.packing(way.method, &lengths)?);
             }
-            let (plan, times) = &planned[place];
-            let step = self.machine.step(plan, times, way.communication, minibatch)?;
-            let microbatches = plan.devices().iter().map(|device| device.len() as u128).sum();
+            let (packing, times) = &planned[place];
+            let step = self.machine.step(packing, times, way.communication, minibatch)?;
+            let microbatches = packing.devices().iter().map(|device| device.len() as u128).sum();
             Ok(Tally {
                 minibatches: 1,
                 devices: self.machine.devices() as u64,

@@ -1,13 +1,12 @@
-//! What holds for all plans and machines.
+//! What holds for all packings and machines.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bandwidth, Bytes, Nanos};
 use proptest::prelude::*;
-use sim::cluster::Bandwidth;
 use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{
-    Communication, CostModel, FsdpError, Lengths, Links, Machine, Method, Plan, StepTimes, Study,
-    Way,
+    Communication, CostModel, FsdpError, Lengths, Links, Machine, Method, Packing, StepTimes,
+    Study, Way,
 };
 
 const LIMIT: u64 = 60_000;
@@ -58,17 +57,17 @@ proptest! {
     fn plans_keep_all_samples_within_the_limit(
         (devices, lengths) in minibatches(), method in methods(), model in models(),
     ) {
-        let plan = Plan::new(method, &lengths, devices, LIMIT, model).unwrap();
-        prop_assert_eq!(plan.devices().len(), devices);
-        let mut seen: Vec<u32> = plan.devices().iter().flatten().flatten().copied().collect();
+        let packing = Packing::new(method, &lengths, devices, LIMIT, model).unwrap();
+        prop_assert_eq!(packing.devices().len(), devices);
+        let mut seen: Vec<u32> = packing.devices().iter().flatten().flatten().copied().collect();
         seen.sort_unstable();
         prop_assert!(seen.iter().copied().eq(0..u32::try_from(lengths.len()).unwrap()));
-        for microbatch in plan.devices().iter().flatten() {
+        for microbatch in packing.devices().iter().flatten() {
             let tokens: u64 = microbatch.iter().map(|&i| u64::from(lengths[i as usize])).sum();
             prop_assert!(!microbatch.is_empty() && tokens <= LIMIT);
         }
-        prop_assert!(!method.is_even() || plan.common_microbatches().is_ok());
-        prop_assert_eq!(&plan, &Plan::new(method, &lengths, devices, LIMIT, model).unwrap());
+        prop_assert!(!method.is_even() || packing.common_microbatches().is_ok());
+        prop_assert_eq!(&packing, &Packing::new(method, &lengths, devices, LIMIT, model).unwrap());
     }
 
     #[test]
@@ -77,13 +76,13 @@ proptest! {
         method in prop::sample::select(vec![Method::LocalSort, Method::LbMicro]),
         model in models(), seed in prop::option::of(0..100u64),
     ) {
-        let plan = Plan::new(method, &lengths, devices, LIMIT, model).unwrap();
+        let packing = Packing::new(method, &lengths, devices, LIMIT, model).unwrap();
         let times = times(model, &lengths);
         let mut machine = Machine::new(devices, 4).unwrap();
         if let Some(seed) = seed {
             machine = machine.with_stragglers(noise(devices, seed));
         }
-        let step = |how| machine.step(&plan, &times, how, 3).unwrap();
+        let step = |how| machine.step(&packing, &times, how, 3).unwrap();
         let [together, apart] = Communication::ALL.map(step);
         prop_assert!(together.time >= apart.time);
         prop_assert_eq!(&together.busy, &apart.busy);
@@ -99,25 +98,25 @@ proptest! {
         (devices, lengths) in minibatches(), method in methods(),
         owners in prop::option::of(1..9usize), overlap: bool, on_links: bool,
     ) {
-        let plan = Plan::new(method, &lengths, devices, LIMIT, linear()).unwrap();
+        let packing = Packing::new(method, &lengths, devices, LIMIT, linear()).unwrap();
         let times = times(linear(), &lengths);
         let free = Machine::new(devices, 3).unwrap();
         let owners = owners.filter(|&owners| owners <= devices);
         let machine =
             if on_links { free.clone().with_links(links(owners, overlap)).unwrap() } else { free.clone() };
         for how in Communication::ALL {
-            let Ok(step) = machine.step(&plan, &times, how, 0) else {
-                prop_assert!(plan.common_microbatches().is_err());
+            let Ok(step) = machine.step(&packing, &times, how, 0) else {
+                prop_assert!(packing.common_microbatches().is_err());
                 continue;
             };
-            let timeline = machine.timeline(&plan, &times, how, 0).unwrap();
+            let timeline = machine.timeline(&packing, &times, how, 0).unwrap();
             for (spans, busy) in timeline.stages.iter().zip(&step.busy) {
                 prop_assert!(spans.windows(2).all(|two| two[0].end <= two[1].start));
                 prop_assert_eq!(spans.iter().map(|span| span.end - span.start).sum::<Nanos>(), *busy);
-                prop_assert!(spans.last().unwrap().end.0 <= step.time.0 + rounding(&plan));
+                prop_assert!(spans.last().unwrap().end.0 <= step.time.0 + rounding(&packing));
             }
-            let nothing = free.step(&plan, &times, how, 0).unwrap();
-            prop_assert!(step.time.0 + rounding(&plan) >= nothing.time.0);
+            let nothing = free.step(&packing, &times, how, 0).unwrap();
+            prop_assert!(step.time.0 + rounding(&packing) >= nothing.time.0);
         }
     }
 
@@ -129,10 +128,10 @@ proptest! {
         let machine = Machine::new(devices, 28).unwrap();
         let mut seen: Vec<Nanos> = Vec::new();
         for method in Method::ALL {
-            let plan = Plan::new(method, &lengths, devices, LIMIT, model).unwrap();
+            let packing = Packing::new(method, &lengths, devices, LIMIT, model).unwrap();
             for how in Communication::ALL {
                 let times = times(model, &lengths);
-                seen.push(machine.step(&plan, &times, how, 0).unwrap().time);
+                seen.push(machine.step(&packing, &times, how, 0).unwrap().time);
             }
         }
         prop_assert!(seen.windows(2).all(|two| two[0] == two[1]), "{:?}", seen);
@@ -140,14 +139,14 @@ proptest! {
 }
 
 /// Layers are cut to whole nanoseconds, at each of which devices may meet.
-fn rounding(plan: &Plan) -> u64 {
-    6 * plan.devices().iter().map(Vec::len).max().unwrap_or(0) as u64
+fn rounding(packing: &Packing) -> u64 {
+    6 * packing.devices().iter().map(Vec::len).max().unwrap_or(0) as u64
 }
 
-fn lopsided() -> (Plan, Vec<Nanos>) {
+fn lopsided() -> (Packing, Vec<Nanos>) {
     let lengths = [60_000, 60_000, 60_000, 1_000, 1_000, 1_000, 1_000, 1_000];
-    let plan = Plan::new(Method::LbMini, &lengths, 4, LIMIT, linear()).unwrap();
-    (plan, times(linear(), &lengths))
+    let packing = Packing::new(Method::LbMini, &lengths, 4, LIMIT, linear()).unwrap();
+    (packing, times(linear(), &lengths))
 }
 
 #[test]
@@ -158,12 +157,12 @@ fn unequal_microbatches_would_deadlock_collectives() {
         15_997, 16_164, 17_815, 18_436, 19_247, 20_807, 21_465, 22_502, 23_177, 24_000, 24_000,
         24_000,
     ];
-    let plan = Plan::new(Method::LbMini, &lengths, 8, 24_000, linear()).unwrap();
+    let packing = Packing::new(Method::LbMini, &lengths, 8, 24_000, linear()).unwrap();
     let times = times(linear(), &lengths);
-    let counts: Vec<usize> = plan.devices().iter().map(Vec::len).collect();
+    let counts: Vec<usize> = packing.devices().iter().map(Vec::len).collect();
     assert_eq!(counts, [2, 2, 3, 2, 2, 2, 2, 2]);
     let machine = Machine::new(8, 2).unwrap();
-    let step = |how| machine.step(&plan, &times, how, 0);
+    let step = |how| machine.step(&packing, &times, how, 0);
     let fault = step(Communication::Collectives).unwrap_err();
     assert!(matches!(fault, FsdpError::Deadlock { .. }) && fault.to_string().contains("lb-mini"));
     assert!(step(Communication::OnDemand).is_ok());
@@ -175,18 +174,19 @@ fn one_client_over_links_takes_what_is_computed_by_hand() {
     // 200 ms + 10 us, computes F 100 ms and B 200 ms, and pushes in 200 ms + 10 us. Device 0 has it
     // all at once and computes 600 ms.
     let lengths = [600_000, 600_000];
-    let plan = Plan::new(Method::LocalSort, &lengths, 2, 600_000, linear()).unwrap();
+    let packing = Packing::new(Method::LocalSort, &lengths, 2, 600_000, linear()).unwrap();
     let times = times(linear(), &lengths);
     let machine = Machine::new(2, 2).unwrap();
     let apart = machine.clone().with_links(links(Some(1), false)).unwrap();
-    let StepTimes { time, busy } = apart.step(&plan, &times, Communication::OnDemand, 0).unwrap();
+    let StepTimes { time, busy } =
+        apart.step(&packing, &times, Communication::OnDemand, 0).unwrap();
     // In order: 4 pulls, 2 F, 2 B, 2 pushes.
     assert_eq!(time, Nanos(6 * 200_010_000 + 600_000_000));
     assert_eq!(busy, [Nanos(600_000_000); 2]);
     // Overlapped, in ms: pulls end at 200.01, 400.02, 600.03 and 800.04; F begin at 200.01 and
     // 400.02, B at 600.03 and 800.04; the pushes end at 1000.04 and 1200.05.
     let hidden = machine.with_links(links(Some(1), true)).unwrap();
-    let hidden = hidden.step(&plan, &times, Communication::OnDemand, 0).unwrap().time;
+    let hidden = hidden.step(&packing, &times, Communication::OnDemand, 0).unwrap().time;
     assert_eq!(hidden, Nanos(1_200_050_000));
 }
 
@@ -195,12 +195,12 @@ fn a_ring_takes_its_messages() {
     // Four devices, two layers of 200 MB: a gather is 3 messages of 50 MB, 150.03 ms; 1 microbatch:
     // 4 gathers and 2 scatters and the work.
     let lengths = [30_000; 4];
-    let plan = Plan::new(Method::LbMicro, &lengths, 4, LIMIT, linear()).unwrap();
+    let packing = Packing::new(Method::LbMicro, &lengths, 4, LIMIT, linear()).unwrap();
     let times = times(linear(), &lengths);
     let machine = Machine::new(4, 2).unwrap();
     let step = |overlap| {
         let machine = machine.clone().with_links(links(None, overlap)).unwrap();
-        machine.step(&plan, &times, Communication::Collectives, 0).unwrap().time
+        machine.step(&packing, &times, Communication::Collectives, 0).unwrap().time
     };
     assert_eq!(step(false), Nanos(6 * 150_030_000 + 30_000_000));
     // Layers of 5 and 10 ms hide in the transfer beside them; the first gather and the last scatter
@@ -210,11 +210,11 @@ fn a_ring_takes_its_messages() {
 
 #[test]
 fn owners_are_shared_by_their_clients() {
-    let (plan, times) = lopsided();
+    let (packing, times) = lopsided();
     let machine = Machine::new(4, 2).unwrap();
     let step = |owners| {
         let machine = machine.clone().with_links(links(owners, true)).unwrap();
-        machine.step(&plan, &times, Communication::OnDemand, 0).unwrap().time
+        machine.step(&packing, &times, Communication::OnDemand, 0).unwrap().time
     };
     assert!(step(Some(1)) > step(Some(2)) && step(Some(2)) > step(None));
     assert!(machine.with_links(links(Some(5), true)).is_err());
@@ -222,16 +222,16 @@ fn owners_are_shared_by_their_clients() {
 
 #[test]
 fn bad_minibatches_are_refused() {
-    let plan = |method, lengths: &[u32], devices| {
-        Plan::new(method, lengths, devices, 10_000, linear()).unwrap_err().to_string()
+    let packing = |method, lengths: &[u32], devices| {
+        Packing::new(method, lengths, devices, 10_000, linear()).unwrap_err().to_string()
     };
-    assert!(plan(Method::LbMini, &[1, 10_001], 2).contains("sample 1 has 10001 tokens"));
-    assert!(plan(Method::LocalSort, &[1, 10_001], 2).contains("at most 10000"));
-    assert!(plan(Method::LbMini, &[1, 0], 2).contains("no tokens"));
-    assert!(plan(Method::LbMini, &[1], 2).contains("1 samples for 2 devices"));
-    assert!(plan(Method::LbMicro, &[1, 2, 3], 2).contains("not a multiple"));
-    assert!(plan(Method::LbMini, &[1], 0).contains("devices must be from 1"));
-    assert!(plan(Method::LbMini, &[], 1).contains("samples of a minibatch"));
+    assert!(packing(Method::LbMini, &[1, 10_001], 2).contains("sample 1 has 10001 tokens"));
+    assert!(packing(Method::LocalSort, &[1, 10_001], 2).contains("at most 10000"));
+    assert!(packing(Method::LbMini, &[1, 0], 2).contains("no tokens"));
+    assert!(packing(Method::LbMini, &[1], 2).contains("1 samples for 2 devices"));
+    assert!(packing(Method::LbMicro, &[1, 2, 3], 2).contains("not a multiple"));
+    assert!(packing(Method::LbMini, &[1], 0).contains("devices must be from 1"));
+    assert!(packing(Method::LbMini, &[], 1).contains("samples of a minibatch"));
     assert!(Machine::new(2, 0).is_err() && Machine::new(0, 1).is_err());
 }
 

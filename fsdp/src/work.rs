@@ -1,10 +1,10 @@
 //! The steps of the devices through layers and microbatches, and how long each takes.
 
 use pipeline::{Kind, Nanos, Pass, PassTimes};
-use sim::straggler::Weather;
+use sim::straggler::NoiseSample;
 
 use crate::error::FsdpError;
-use crate::plan::Plan;
+use crate::packing::Packing;
 
 /// One layer of one microbatch, forward or backward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,26 +20,26 @@ pub(crate) struct Work<'a> {
     /// By device, by microbatch: nominal time in nanoseconds.
     times: Vec<Vec<u64>>,
     layers: u16,
-    weather: Option<Weather<'a>>,
+    noise: Option<NoiseSample<'a>>,
 }
 
 impl<'a> Work<'a> {
-    /// The work of `plan`, samples taking `samples` each.
+    /// The work of `packing`, samples taking `samples` each.
     ///
     /// # Errors
     /// If all of them together take longer than the clock tells.
     pub(crate) fn new(
-        plan: &Plan,
+        packing: &Packing,
         samples: &[Nanos],
         layers: u16,
-        weather: Option<Weather<'a>>,
+        noise: Option<NoiseSample<'a>>,
     ) -> Result<Self, FsdpError> {
         let sum = |sum: u64, sample: &Nanos| sum.checked_add(sample.0);
         samples.iter().try_fold(0, sum).ok_or(FsdpError::Overflow)?;
         let time = |items: &Vec<u32>| items.iter().map(|&item| samples[item as usize].0).sum();
         let device = |device: &Vec<Vec<u32>>| device.iter().map(time).collect();
-        let times = plan.devices().iter().map(device).collect();
-        Ok(Self { times, layers, weather })
+        let times = packing.devices().iter().map(device).collect();
+        Ok(Self { times, layers, noise })
     }
 
     /// By device, by microbatch: the nominal times.
@@ -48,7 +48,7 @@ impl<'a> Work<'a> {
     }
 
     pub(crate) const fn is_noisy(&self) -> bool {
-        self.weather.is_some()
+        self.noise.is_some()
     }
 
     /// How many layers each of `microbatches` passes, forward and backward.
@@ -72,12 +72,12 @@ impl<'a> Work<'a> {
         let forward = all.share(0, 3);
         let phase = if layer.is_backward { all - forward } else { forward };
         let nominal = phase.share(u64::from(layer.layer), u64::from(self.layers));
-        let Some(weather) = self.weather else { return nominal.0 };
+        let Some(noise) = self.noise else { return nominal.0 };
         let kind = if layer.is_backward { Kind::B } else { Kind::F };
         let microbatch = u32::try_from(layer.microbatch).unwrap_or(u32::MAX);
         let pass = Pass { kind, chunk: layer.layer, microbatch };
         let times =
             PassTimes { forward: nominal, backward_input: nominal, backward_weight: Nanos(0) };
-        weather.pass_duration(times, device, pass, start)
+        noise.pass_duration(times, device, pass, start)
     }
 }

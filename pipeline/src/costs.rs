@@ -2,7 +2,7 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
-use crate::copies::{CopyTimes, Way};
+use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot, Value};
 use crate::shape::{Placement, Shape};
@@ -103,7 +103,7 @@ impl Costs {
     /// How long an activation of `chunk`, all of it, takes one way.
     #[inline]
     #[must_use]
-    pub fn copy(&self, chunk: u16, way: Way) -> Nanos {
+    pub fn copy(&self, chunk: u16, way: CopyDirection) -> Nanos {
         self.copies.get(usize::from(chunk)).map_or(Nanos(0), |times| times.of(way))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::copies::CopyOp;
+use crate::copy_op::CopyOp;
 use crate::pass::Pass;
 use crate::shape::{MAX_CHUNKS, MAX_PASSES};
 use crate::units::Bytes;

@@ -1,7 +1,14 @@
-//! What a pipeline is: the contract that the simulator predicts by and the executor obeys.
+//! The contract of pipeline-parallel training that the simulator predicts by and the executor obeys.
 //!
-//! A [`Pass`] says *what*, a [`Placement`] *where*, a [`Schedule`] *in which order*, a [`Timeline`]
-//! *when*. No clock, no chance, no thread and no file in here.
+//! A [`Pass`] says *what* is computed (F, B, W, or a whole backward BW), a [`Placement`] *where* the
+//! chunks of the model live, a [`Schedule`] *in which order* every stage runs its passes, and a
+//! [`Timeline`] *when* each of them ran. A schedule is complete, well placed and free of deadlock from
+//! the moment it exists. This crate has no clock, no random numbers, no thread and no file.
+//!
+//! Start with a [`Shape`] (stages, chunks, microbatches) and [`Costs`] (durations of passes and
+//! hops); together they make a [`Problem`], which a [`Family`] such as 1F1B or ZB-H1 turns into a
+//! schedule. [`Memory`] counts what the schedule holds, [`closed_form`] has the published formulas to
+//! check it against, and crate `sim` times it.
 //!
 //! ```
 //! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
@@ -16,17 +23,23 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
-mod copies;
+mod bandwidth;
+mod copy_op;
 mod costs;
 mod family;
 mod fault;
 mod memory;
+mod offload;
+mod order;
 mod pass;
 mod problem;
+mod record;
 mod schedule;
+#[cfg(feature = "serde")]
+mod serialized;
 mod shape;
 mod spread;
-mod steady;
+mod steady_state;
 mod text;
 mod timeline;
 mod units;
@@ -34,20 +47,26 @@ mod walk;
 
 pub mod closed_form;
 
-pub use copies::{Copies, CopyOp, CopyTimes, Part, Streams, Way};
+pub use bandwidth::{Bandwidth, BandwidthError};
+pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
 pub use memory::{Ledger, Memory, peak_in_flight};
+pub use offload::{Copies, CopyStreams};
+pub use order::Order;
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
-pub use schedule::{Order, Schedule};
+pub use record::{Measurement, Step};
+pub use schedule::Schedule;
+#[cfg(feature = "serde")]
+pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
-pub use steady::Steady;
-pub use text::TextError;
+pub use steady_state::SteadyState;
+pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};
-pub use walk::Run;
+pub use walk::WalkStep;

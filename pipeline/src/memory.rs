@@ -2,9 +2,10 @@
 
 use crate::costs::{Change, Footprints};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Slot};
 use crate::problem::Limits;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::units::Bytes;
 
 /// The most each stage holds while it works through its order.

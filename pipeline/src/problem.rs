@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::copies::Part;
+use crate::copy_op::CopyPart;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
 use crate::shape::{Placement, Shape};
@@ -150,7 +150,7 @@ pub struct Problem {
     group: Option<u64>,
     segments: u32,
     offload_chunks: Option<u64>,
-    offload_part: Part,
+    offload_part: CopyPart,
     reload_ahead: Option<u32>,
     updates: u32,
 }
@@ -174,7 +174,7 @@ impl Problem {
             group: None,
             segments: 1,
             offload_chunks: None,
-            offload_part: Part::WHOLE,
+            offload_part: CopyPart::WHOLE,
             reload_ahead: None,
             updates: 1,
         })
@@ -240,7 +240,7 @@ impl Problem {
 
     /// The same with `part` of an activation copied, for families that copy.
     #[must_use]
-    pub fn with_offload_part(self, part: Part) -> Self {
+    pub fn with_offload_part(self, part: CopyPart) -> Self {
         Self { offload_part: part, ..self }
     }
 
@@ -265,7 +265,7 @@ impl Problem {
 
     /// What part of an activation goes to the host: all of it unless told.
     #[must_use]
-    pub const fn offload_part(&self) -> Part {
+    pub const fn offload_part(&self) -> CopyPart {
         self.offload_part
     }
 

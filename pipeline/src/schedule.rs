@@ -1,86 +1,12 @@
 //! The order of passes on each stage, valid from birth.
 
-use crate::copies::{Copies, Part, Streams};
+use crate::copy_op::CopyPart;
 use crate::fault::Fault;
-use crate::pass::{Kind, Pass, Slot};
+use crate::offload::{Copies, CopyStreams};
+use crate::order::Order;
+use crate::pass::{Kind, Pass};
 use crate::shape::{Placement, Shape};
-use crate::walk::{self, Run};
-
-/// The slots of one stage, first to last, packed as passes; pairs are kept aside.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Order {
-    passes: Vec<Pass>,
-    /// Ascending positions in `passes` of the first pass of each pair.
-    pairs: Vec<usize>,
-}
-
-impl Order {
-    /// An empty order with room for `passes` passes.
-    #[must_use]
-    pub fn with_capacity(passes: usize) -> Self {
-        Self { passes: Vec::with_capacity(passes), pairs: Vec::new() }
-    }
-
-    /// Adds a slot at the end.
-    #[inline]
-    pub fn push(&mut self, slot: impl Into<Slot>) {
-        match slot.into() {
-            Slot::One(pass) => self.passes.push(pass),
-            Slot::Pair(first, second) => {
-                self.pairs.push(self.passes.len());
-                self.passes.extend([first, second]);
-            }
-        }
-    }
-
-    /// All passes in order, the two of a pair one after the other.
-    #[inline]
-    #[must_use]
-    pub fn passes(&self) -> &[Pass] {
-        &self.passes
-    }
-
-    /// Whether every slot is a single pass.
-    #[must_use]
-    pub fn is_unpaired(&self) -> bool {
-        self.pairs.is_empty()
-    }
-
-    /// The slot that begins at position `at` of [`Self::passes`].
-    ///
-    /// # Panics
-    /// Past the end.
-    #[inline]
-    #[must_use]
-    pub fn slot_at(&self, at: usize) -> Slot {
-        if !self.pairs.is_empty() && self.pairs.binary_search(&at).is_ok() {
-            return Slot::Pair(self.passes[at], self.passes[at + 1]);
-        }
-        Slot::One(self.passes[at])
-    }
-
-    /// All slots in order.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.slots_from(0)
-    }
-
-    /// The slots from the one on that begins at position `at` of [`Self::passes`].
-    pub fn slots_from(&self, mut at: usize) -> impl Iterator<Item = Slot> {
-        std::iter::from_fn(move || {
-            let slot = (at < self.passes.len()).then(|| self.slot_at(at))?;
-            at += slot.passes().count();
-            Some(slot)
-        })
-    }
-}
-
-impl<S: Into<Slot>> FromIterator<S> for Order {
-    fn from_iter<I: IntoIterator<Item = S>>(slots: I) -> Self {
-        let mut order = Self::default();
-        slots.into_iter().for_each(|slot| order.push(slot));
-        order
-    }
-}
+use crate::walk::{self, WalkStep};
 
 /// An order for every stage: complete, well placed and free of deadlock.
 ///
@@ -91,7 +17,7 @@ pub struct Schedule {
     shape: Shape,
     placement: Placement,
     orders: Vec<Order>,
-    walk: Vec<Run>,
+    walk: Vec<WalkStep>,
     copies: Option<Copies>,
 }
 
@@ -117,13 +43,23 @@ impl Schedule {
     /// # Errors
     /// [`Fault::Copies`] if a copy is of no activation, comes at the wrong time, or would make the
     /// stage wait for ever.
-    pub fn with_copies(self, part: Part, streams: Vec<Streams>) -> Result<Self, Fault> {
-        let copies = Copies::new(&self, part, streams)?;
+    pub fn with_copies(self, part: CopyPart, streams: Vec<CopyStreams>) -> Result<Self, Fault> {
+        let copies = Copies::new((self.shape, self.placement), &self.orders, part, streams)?;
         Ok(self.with_checked(copies))
     }
 
+    /// The same with `part` of every activation copied to the host and back, out on one stream of each
+    /// stage and back on another, where enough slots lie between: a copy back may begin when its
+    /// backward is `ahead` slots before the one the stage comes to. An activation whose backward
+    /// comes no later than that after its forward stays on the device.
+    #[must_use]
+    pub fn offloaded(self, part: CopyPart, ahead: u32) -> Self {
+        let copies = Copies::of_all((self.shape, self.placement), &self.orders, part, ahead);
+        self.with_checked(copies)
+    }
+
     /// The same with copies that are known to be valid.
-    pub(crate) fn with_checked(self, copies: Copies) -> Self {
+    fn with_checked(self, copies: Copies) -> Self {
         let copies = Some(copies).filter(|copies| copies.count() > 0);
         Self { copies, ..self }
     }
@@ -155,12 +91,12 @@ impl Schedule {
     /// Number of passes over all stages.
     #[must_use]
     pub fn passes(&self) -> usize {
-        self.orders.iter().map(|order| order.passes.len()).sum()
+        self.orders.iter().map(|order| order.passes().len()).sum()
     }
 
     /// Runs of passes that, taken one after the other, never use a value before it is made.
     #[must_use]
-    pub fn walk(&self) -> &[Run] {
+    pub fn walk(&self) -> &[WalkStep] {
         &self.walk
     }
 }
@@ -184,7 +120,7 @@ fn check_complete(shape: Shape, placement: Placement, orders: &[Order]) -> Resul
     // By chunk and microbatch, then by shard and microbatch.
     let mut done = vec![0u8; shape.cells() + shape.shard_cells()];
     for (stage, order) in orders.iter().enumerate() {
-        for &pass in &order.passes {
+        for &pass in order.passes() {
             check_known(shape, pass, stage)?;
             let home = placement.stage_of(shape, pass);
             if home != stage {

@@ -16,11 +16,16 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::copies::{CopyOp, Part, Streams, Way};
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
 use crate::fault::Fault;
+use crate::offload::CopyStreams;
+use crate::order::Order;
 use crate::pass::{Kind, Pass, Slot};
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
+
+/// How many characters of a wrong text are said back.
+const MOST_SAID: usize = 40;
 
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -85,6 +90,14 @@ pub enum TextError {
     /// Well-formed, but not a schedule. The first line of passes is stage 0.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+/// A text that is no slot.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{text}` is not a pass, such as F0.3, or a pair of them, such as F1.4&BW0.2")]
+pub struct SlotError {
+    /// What was read, shortened.
+    pub text: String,
 }
 
 impl fmt::Display for Schedule {
@@ -180,7 +193,7 @@ fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
         algorithm(*one).is_some_and(|number| said.trim_ascii() == number.to_string())
     };
     let vocabulary = all.into_iter().find(named).filter(|_| said.starts_with(' '));
-    let line = || first.trim_ascii().chars().take(40).collect();
+    let line = || first.trim_ascii().chars().take(MOST_SAID).collect();
     let vocabulary = vocabulary.ok_or_else(|| TextError::Vocabulary { line: line() })?;
     if rest.is_empty() { Err(TextError::Empty) } else { Ok((vocabulary, rest)) }
 }
@@ -191,14 +204,14 @@ fn read_line(
     stage: usize,
     number: usize,
     line: &str,
-    part: &mut Option<Part>,
-) -> Result<(Order, Streams), TextError> {
+    part: &mut Option<CopyPart>,
+) -> Result<(Order, CopyStreams), TextError> {
     let mut order = Order::default();
-    let mut streams = Streams::new();
+    let mut streams = CopyStreams::new();
     let place = |word: &str| {
         let offset = word.as_ptr() as usize - line.as_ptr() as usize;
         let column = line[..offset].chars().count() + 1;
-        (number, column, word.chars().take(40).collect())
+        (number, column, word.chars().take(MOST_SAID).collect())
     };
     for word in line.split_ascii_whitespace() {
         let wrong = || {
@@ -227,26 +240,26 @@ fn read_line(
 }
 
 /// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
-fn part_text(part: Part) -> String {
+fn part_text(part: CopyPart) -> String {
     match part {
-        Part::WHOLE => String::new(),
+        CopyPart::WHOLE => String::new(),
         part => format!("0.{:03}", part.per_mille()).trim_end_matches('0').to_owned(),
     }
 }
 
-fn read_part(text: &str) -> Option<Part> {
+fn read_part(text: &str) -> Option<CopyPart> {
     if text.is_empty() {
-        return Some(Part::WHOLE);
+        return Some(CopyPart::WHOLE);
     }
     let decimals = text.strip_prefix("0.")?;
     let plain = (1..=3).contains(&decimals.len()) && is_plain(decimals);
-    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(Part::new)
+    plain.then(|| format!("{decimals:0<3}").parse().ok()).flatten().and_then(CopyPart::new)
 }
 
 fn read_copy(word: &str) -> Option<CopyOp> {
     let (way, rest) = match word.split_at_checked(1)? {
-        ("O", rest) => (Way::Out, rest),
-        ("R", rest) => (Way::Back, rest),
+        ("O", rest) => (CopyDirection::Out, rest),
+        ("R", rest) => (CopyDirection::Back, rest),
         _ => return None,
     };
     let (cell, after) = rest.split_once('@')?;
@@ -262,6 +275,15 @@ fn read_copy(word: &str) -> Option<CopyOp> {
     })
 }
 
+impl FromStr for Slot {
+    type Err = SlotError;
+
+    /// Reads a pass, `F0.3`, or a pair of them, `F1.4&BW0.2`.
+    fn from_str(text: &str) -> Result<Self, SlotError> {
+        read_slot(text).ok_or_else(|| SlotError { text: text.chars().take(MOST_SAID).collect() })
+    }
+}
+
 fn read_slot(word: &str) -> Option<Slot> {
     match word.split_once('&') {
         None => read_pass(word).map(Slot::One),
@@ -272,7 +294,7 @@ fn read_slot(word: &str) -> Option<Slot> {
 fn read_pass(word: &str) -> Option<Pass> {
     let numbers = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
     let name = &word[..word.len() - numbers.len()];
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let kind = Kind::named(name)?;
     let (chunk, microbatch) = numbers.split_once('.')?;
     if !is_plain(chunk) || !is_plain(microbatch) {
         return None;

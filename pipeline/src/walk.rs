@@ -1,13 +1,13 @@
 //! The dry run that proves a set of orders free of deadlock, or finds who waits for whom.
 
 use crate::fault::{Cycle, Fault, Wait};
+use crate::order::Order;
 use crate::pass::{Pass, Slot, Value};
-use crate::schedule::Order;
 use crate::shape::{Placement, Shape};
 
 /// The next `passes` passes of `stage`, none of which needs a value that is not made by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct WalkStep {
     /// Which stage goes on.
     pub stage: u32,
     /// How many passes it does; a pair is never torn apart.
@@ -26,7 +26,7 @@ pub(crate) fn walk(
     shape: Shape,
     placement: Placement,
     orders: &[Order],
-) -> Result<Vec<Run>, Fault> {
+) -> Result<Vec<WalkStep>, Fault> {
     let mut values = vec![0u32; shape.value_cells()];
     let mut makers = Makers::new(shape);
     let mut next_in_line = vec![0u32; orders.len()];
@@ -61,7 +61,7 @@ pub(crate) fn walk(
         }
         let passes = u32::try_from(at[here] - begin).unwrap_or(u32::MAX);
         if passes > 0 {
-            runs.push(Run { stage, passes });
+            runs.push(WalkStep { stage, passes });
         }
     }
     match (0..orders.len()).find(|&stage| at[stage] < orders[stage].passes().len()) {

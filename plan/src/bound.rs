@@ -2,7 +2,7 @@
 
 use pipeline::{Family, Nanos, PassTimes, Placement, Shape};
 
-use crate::evaluate::Costed;
+use crate::costed::Costed;
 use crate::setup::Boundary;
 
 /// The least that the passes of `costed` take in any order of its family, as `boundary` counts them.
@@ -19,7 +19,7 @@ pub(crate) fn least(costed: &Costed, boundary: Boundary) -> Nanos {
     }
 }
 
-/// What a bound is made from.
+/// The inputs of a lower bound.
 struct Bound<'a> {
     shape: Shape,
     family: Family,

@@ -1,28 +1,31 @@
-//! What a set-up costs, before any order is made: passes, transfers, what lies between two steps.
+//! The costs of a set-up before any order is made: durations of passes and transfers, and the work
+//! between two steps.
 
 use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement, Shape};
 
-use crate::evaluate::{Costed, Ground, nanos};
-use crate::layer::{self, LayerTimes, Times};
+use crate::costed::Costed;
+use crate::inputs::Inputs;
+use crate::layer::{self, LayerTimes};
 use crate::layout::{Layout, Wires};
 use crate::machine::{Machine, gathered};
 use crate::memory::{self, Parameters, Share, bytes};
 use crate::model::number;
 use crate::setup::{Setup, Unfit, Zero};
 use crate::split::Deal;
+use crate::times::{Times, nanos};
 
 /// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
 /// weights and gradients in 16. Fitted; 28 to 32 by counting.
 const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Bytes of an activation, and of a weight on its way to another replica.
 const HALF: f64 = 2.0;
-/// What a transfer is taken to last where an order is made, in percent of a mean forward: between the
-/// 6 and 11 % that were measured beside the passes of Zero Bubble's models (arXiv 2401.10241, tables
-/// 5 and 8). The same whatever the links are, so that faster ones cannot spoil an order.
+/// The duration of a transfer that orders are made for, in percent of a mean forward: between the 6
+/// and 11 % that were measured beside the passes of Zero Bubble's models (arXiv 2401.10241, tables
+/// 5 and 8). It is the same for all links, so that faster ones cannot spoil an order.
 pub(crate) const TRANSFER: u64 = 10;
-/// What the costs of one set-up are made from.
+/// The inputs from which the costs of one set-up are computed.
 pub(crate) struct Costing<'a> {
-    pub(crate) ground: Ground<'a>,
+    pub(crate) inputs: Inputs<'a>,
     pub(crate) setup: &'a Setup,
     pub(crate) shape: Shape,
     /// By stage.
@@ -32,7 +35,7 @@ pub(crate) struct Costing<'a> {
 impl Costing<'_> {
     /// All costs.
     pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
-        let Ground { model, recipe, .. } = self.ground;
+        let Inputs { model, recipe, .. } = self.inputs;
         let cut = self.setup.cut(recipe);
         let layer_of = |machine: &&Machine| layer::layer(model, machine, cut, self.setup.recompute);
         let by_stage: Vec<LayerTimes> = self.machines.iter().map(layer_of).collect();
@@ -92,9 +95,10 @@ impl Costing<'_> {
         })
     }
 
-    /// What a microbatch holds in each chunk, which has so many `layers`, and in each shard.
+    /// The activations that a microbatch holds in each chunk, of `layers` layers, and in each shard
+    /// of the head.
     fn footprints(&self, layers: &[u64]) -> Footprints {
-        let Ground { model, recipe, .. } = self.ground;
+        let Inputs { model, recipe, .. } = self.inputs;
         let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
         let one = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
         let footprints = Footprints::new(layers.iter().map(one).collect());
@@ -104,9 +108,9 @@ impl Costing<'_> {
         }
     }
 
-    /// What each chunk does besides layers.
+    /// The passes of each chunk without its layers: embedding, head and loss.
     fn ends(&self, stages: &[usize]) -> Vec<Times> {
-        let Ground { model, recipe, .. } = self.ground;
+        let Inputs { model, recipe, .. } = self.inputs;
         let cut = self.setup.cut(recipe);
         let last = stages.len() - 1;
         let own = |(chunk, &stage): (usize, &usize)| {
@@ -135,7 +139,7 @@ impl Costing<'_> {
         self.shape.has_shards()
     }
 
-    /// What each stage has of the model.
+    /// The part of the model that each stage holds.
     fn shares(&self, stages: &[usize], layers: &[u64]) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
@@ -154,7 +158,7 @@ impl Costing<'_> {
 
     /// Bytes of what a device hands to the next stage for a microbatch.
     pub(crate) fn message(&self) -> f64 {
-        let Ground { model, recipe, .. } = self.ground;
+        let Inputs { model, recipe, .. } = self.inputs;
         let tokens =
             number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
@@ -167,7 +171,7 @@ impl Costing<'_> {
     /// shorter of the two; and half of it where passes are paired, whose values travel side by side:
     /// what is counted is never more than the engine finds.
     fn sends(&self, stages: &[usize]) -> Vec<[Nanos; 2]> {
-        let (wires, bytes) = (Wires::of(self.ground.cluster), bytes(self.message()));
+        let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
         let stride = self.setup.stage_stride();
         let last = self.shape.stages() - 1;
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
@@ -199,7 +203,7 @@ impl Costing<'_> {
 
     /// The longest of a time over all kinds of devices.
     pub(crate) fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
-        let kinds = self.ground.cluster.parts.iter();
+        let kinds = self.inputs.cluster.parts.iter();
         kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
     }
 
@@ -216,7 +220,7 @@ impl Costing<'_> {
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
             let mut times = *times;
             if self.setup.zero >= Zero::Gradients {
-                let whole = Parameters::of(self.ground.model, self.setup, shares[stage]).sum();
+                let whole = Parameters::of(self.inputs.model, self.setup, shares[stage]).sum();
                 let own = whole * HALF / number(u64::from(self.shape.chunks_per_stage()));
                 let gather = gathered(own, self.replicas(), self.ring(stage));
                 if self.setup.zero == Zero::Parameters {
@@ -235,7 +239,7 @@ impl Costing<'_> {
         self.with_shards(Costs::new(chunks, Nanos(0)))
     }
 
-    /// What an order is made for, of `passes`.
+    /// The costs that an order is made for, from the durations of `passes`.
     fn ordering(&self, passes: &[Times]) -> Costs {
         let whole = |times: &Times| PassTimes {
             forward: nanos(times.forward),
@@ -254,7 +258,7 @@ impl Costing<'_> {
         if !self.setup.copies() {
             return Ok(Vec::new());
         }
-        let layout = Layout::new(self.setup, self.ground.cluster).and_then(|one| one.seated());
+        let layout = Layout::new(self.setup, self.inputs.cluster).and_then(|one| one.seated());
         let (cluster, seats) = layout.map_err(|_| Unfit::TooLarge)?;
         let time = |(chunk, &stage): (u16, &usize)| {
             let bytes = footprints.of(chunk).until_backward;
@@ -288,7 +292,7 @@ impl Costing<'_> {
     /// Gradients of all stages reduced side by side, and the tied embedding between its two stages,
     /// in seconds.
     fn exchange(&self, shares: &[Share], backward: &[f64]) -> f64 {
-        let Ground { model, recipe, .. } = self.ground;
+        let Inputs { model, recipe, .. } = self.inputs;
         let one = |(stage, share): (usize, &Share)| {
             let parameters = Parameters::of(model, self.setup, *share).sum();
             let bytes = match self.setup.zero {
@@ -314,7 +318,7 @@ impl Costing<'_> {
     /// The optimizer on the stage that has most to do, in seconds.
     fn optimizer(&self, shares: &[Share]) -> f64 {
         let one = |(stage, share): (usize, &Share)| {
-            let parameters = Parameters::of(self.ground.model, self.setup, *share);
+            let parameters = Parameters::of(self.inputs.model, self.setup, *share);
             let own = parameters.shared(self.setup, Zero::Optimizer);
             self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
         };

@@ -12,12 +12,15 @@ use sim::Sharing;
 use sim::boundary::{self, GradientReduction, Synchronisation};
 use sim::cluster::{self, ClusterError, Seats};
 use sim::engine::{
-    self, Communication, Conditions, EngineError, Messages, Offload, Protocol, Run, Setup, Steady,
+    self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Offload,
+    Protocol, Run,
 };
 use sim::occupancy::{Occupancy, activation_peaks};
 use thiserror::Error;
 
-use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
+use crate::costed::{Costed, Rejected, fits};
+use crate::evaluate::Evaluation;
+use crate::inputs::Inputs;
 use crate::layout::Layout;
 use crate::limits;
 use crate::memory::StageMemory;
@@ -47,7 +50,7 @@ impl From<Fault> for FinalistError {
 /// A set-up that the event engine has run, without noise.
 #[derive(Clone, Debug)]
 pub struct Finalist {
-    /// What replay says.
+    /// The evaluation by replay.
     pub evaluation: Evaluation,
     /// Where its stages sit.
     pub layout: Layout,
@@ -59,8 +62,8 @@ pub struct Finalist {
     pub sending: Vec<Nanos>,
     /// A step with all that lies between two.
     pub step: Nanos,
-    /// What each stage holds all the time, less what the engine counts itself: the buffers of values
-    /// on their way, as far as the framework's reserve has them.
+    /// The memory that each stage holds all the time, without the part that the engine counts
+    /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
     schedule: Arc<Schedule>,
     cluster: cluster::Cluster,
@@ -68,7 +71,7 @@ pub struct Finalist {
     boundary: Boundary,
 }
 
-impl Ground<'_> {
+impl Inputs<'_> {
     /// `evaluation` run by the engine.
     ///
     /// # Errors
@@ -133,9 +136,9 @@ impl Ground<'_> {
             evaluation,
         };
         let boundary = finalist.crossing();
-        let one = engine::run(&Setup { steps: 1, ..finalist.setup(&boundary) }, &Steady)?;
+        let one = engine::run(&Job { steps: 1, ..finalist.job(&boundary) }, &NominalDurations)?;
         finalist.hold(&one, self.recipe.reserved)?;
-        let run = if finalist.steps() > 1 { finalist.run(&Steady)? } else { one };
+        let run = if finalist.steps() > 1 { finalist.run(&NominalDurations)? } else { one };
         finalist.metrics = run.metrics(finalist.steps() - 1);
         finalist.step = run.step_time();
         finalist.sending = sending(&run, finalist.steps() - 1, finalist.seats.devices().len());
@@ -144,13 +147,13 @@ impl Ground<'_> {
 }
 
 impl Finalist {
-    /// What the set-up is and costs.
+    /// The set-up and its costs.
     #[must_use]
     pub const fn costed(&self) -> &Costed {
         &self.evaluation.costed
     }
 
-    /// What crosses between two stages for a microbatch.
+    /// The bytes that cross between two stages for a microbatch.
     #[must_use]
     pub const fn message(&self) -> Bytes {
         self.evaluation.costed.message
@@ -163,12 +166,12 @@ impl Finalist {
         self.step.0 as f64 / self.evaluation.step.0.max(1) as f64 - 1.0
     }
 
-    /// A step under `conditions`.
+    /// A step under `durations`.
     ///
     /// # Errors
     /// If it does not come to its end, or to none that a clock can show.
-    pub fn step_under(&self, conditions: &impl Conditions) -> Result<Nanos, EngineError> {
-        let run = self.run(conditions)?;
+    pub fn step_under(&self, durations: &impl Durations) -> Result<Nanos, EngineError> {
+        let run = self.run(durations)?;
         let ends = run.releases.iter().flatten().max();
         // A clock near its end tells no time.
         if ends.is_some_and(|end| end.0 > u64::MAX / 4) {
@@ -212,14 +215,14 @@ impl Finalist {
         }
     }
 
-    fn run(&self, conditions: &impl Conditions) -> Result<Run, EngineError> {
+    fn run(&self, durations: &impl Durations) -> Result<Run, EngineError> {
         let boundary = self.crossing();
-        engine::run(&self.setup(&boundary), conditions)
+        engine::run(&self.job(&boundary), durations)
     }
 
-    /// What lies between two steps. At a barrier gradients are reduced when all have met; under
-    /// post-validation each stage reduces its own when it is done, in a part for each of its chunks,
-    /// and the state hops on in no time.
+    /// The boundary between two steps. At a barrier, gradients are reduced when all stages have
+    /// met; under post-validation each stage reduces its own when it is done, in a part for each of
+    /// its chunks, and passing the state on takes no time.
     #[must_use]
     pub fn crossing(&self) -> boundary::Boundary {
         let Costed { exchange, optimizer, shape, .. } = *self.costed();
@@ -241,9 +244,9 @@ impl Finalist {
         }
     }
 
-    fn setup<'a>(&'a self, boundary: &'a boundary::Boundary) -> Setup<'a> {
+    fn job<'a>(&'a self, boundary: &'a boundary::Boundary) -> Job<'a> {
         let footprints = &self.evaluation.costed.footprints;
-        Setup {
+        Job {
             schedule: &self.schedule,
             costs: &self.costs,
             cluster: &self.cluster,
@@ -273,8 +276,8 @@ impl Finalist {
             Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
         };
         let memory = costed.with_activations(peaks);
-        let setup = Setup { steps: 1, ..self.setup(&boundary) };
-        let occupancy = Occupancy::of(run, &setup, footprints, &nothing, None)?;
+        let job = Job { steps: 1, ..self.job(&boundary) };
+        let occupancy = Occupancy::of(run, &job, footprints, &nothing, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();
             peaks.filter(|peak| peak.device == device).map(|peak| peak.bytes).max()

@@ -1,4 +1,4 @@
-//! What failures leave of a training, how long it takes and what it costs.
+//! The effect of failures on a training: its goodput, duration and price.
 
 use crate::model::number;
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::evaluate::Ground;
+use crate::inputs::Inputs;
 use crate::model::Attention;
 use crate::setup::{Setup, Zero};
 
@@ -15,7 +15,7 @@ pub struct Kind {
     pub device: Option<String>,
     /// How attention is computed.
     pub attention: Attention,
-    /// What replicas share.
+    /// The state that replicas share.
     pub sharding: Sharding,
     /// Whether layers have experts.
     pub experts: bool,
@@ -25,7 +25,7 @@ pub struct Kind {
     pub profiled: bool,
 }
 
-/// What replicas share of a step that each of them would else do by itself.
+/// The state that data-parallel replicas shard instead of holding all of it each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Sharding {
     /// Nothing, or the optimizer's state: ZeRO stages 0 and 1.
@@ -46,10 +46,10 @@ pub enum Reach {
 }
 
 impl Kind {
-    /// That of a step of `setup` on `ground`.
+    /// That of a step of `setup` on `inputs`.
     #[must_use]
-    pub fn of(ground: &Ground<'_>, setup: &Setup) -> Self {
-        let Ground { model, recipe, cluster } = ground;
+    pub fn of(inputs: &Inputs<'_>, setup: &Setup) -> Self {
+        let Inputs { model, recipe, cluster } = inputs;
         let machines = || cluster.parts.iter().map(|(machine, _)| machine);
         let device = machines().next().and_then(|machine| machine.device.clone());
         let is_alone = machines().all(|machine| machine.device == device);

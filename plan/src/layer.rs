@@ -2,8 +2,10 @@
 
 use pipeline::Vocabulary;
 
+use crate::cut::{Cut, Loss};
 use crate::machine::{Machine, all_reduce};
 use crate::model::{Attention, Recompute, Transformer, number};
+use crate::times::Times;
 
 /// Bytes of a 16-bit number.
 const HALF: f64 = 2.0;
@@ -43,74 +45,7 @@ const FORWARD_LAUNCHES: f64 = 0.27;
 /// 2023, arXiv 2307.08691, section 3.1).
 const FLASH_BACKWARD: f64 = 2.5;
 
-/// How a model is cut for one device of a stage, and how many sequences pass at once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Cut {
-    /// Devices that share each product, t.
-    pub tensor: u64,
-    /// Devices that share each sequence, c.
-    pub context: u64,
-    /// Devices that share the experts of a layer, e.
-    pub expert: u64,
-    /// Sequences of a microbatch, b.
-    pub microbatch: u64,
-    /// Whether the tensor group shares the activations between its products too (sequence
-    /// parallelism, Korthikanti et al. 2022, section 4.2.2).
-    pub sequence_parallel: bool,
-    /// How the loss is computed.
-    pub loss: Loss,
-}
-
-/// How the loss is computed from the logits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub enum Loss {
-    /// A kernel for each operation, in 32 bits, as Megatron-LM does unless told.
-    #[default]
-    Separate,
-    /// One kernel each way.
-    Fused,
-}
-
-/// F, B and W, in seconds.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Times {
-    /// Forward.
-    pub forward: f64,
-    /// Backward for the input, with what is computed again.
-    pub backward_input: f64,
-    /// Backward for the weights.
-    pub backward_weight: f64,
-}
-
-impl Times {
-    /// `count` times as long.
-    #[must_use]
-    pub fn times(self, count: f64) -> Self {
-        Self {
-            forward: self.forward * count,
-            backward_input: self.backward_input * count,
-            backward_weight: self.backward_weight * count,
-        }
-    }
-
-    /// One after the other.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            forward: self.forward + other.forward,
-            backward_input: self.backward_input + other.backward_input,
-            backward_weight: self.backward_weight + other.backward_weight,
-        }
-    }
-
-    /// All three.
-    #[must_use]
-    pub fn sum(self) -> f64 {
-        self.forward + self.backward_input + self.backward_weight
-    }
-}
-
-/// What a layer takes, and of what that is made.
+/// The duration of a layer, and its parts.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct LayerTimes {
     /// With everything below.
@@ -137,7 +72,7 @@ struct Parts {
     collectives: f64,
 }
 
-/// What a layer of `model`, cut as `cut` says, takes on `machine` under `recompute`.
+/// The duration of a layer of `model`, cut as `cut` says, on `machine` under `recompute`.
 ///
 /// The device takes the sum of its kernels and collectives, or the host its launches, whatever is
 /// longer; near each other both count, as the fourth root of the sum of fourth powers.
@@ -268,9 +203,9 @@ fn elementwise(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     machine.stream(tokens(model, cut) * HALF * (whole + shared / t))
 }
 
-/// What travels in one direction: two all-reduces of b s h among the tensor group, or as many
-/// all-gathers and reduce-scatters of the same bytes; keys and values around the context group;
-/// tokens to their experts and back.
+/// The time of the collectives of one direction: two all-reduces of b s h in the tensor group, or
+/// as many all-gathers and reduce-scatters of the same bytes; keys and values around the context
+/// group; tokens to their experts and back.
 fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     let tokens = tokens(model, cut);
     let bytes = tokens * number(model.hidden) * HALF;
@@ -292,8 +227,8 @@ fn collectives(model: &Transformer, machine: &Machine, cut: Cut) -> f64 {
     sum
 }
 
-/// What the head and the loss take: a product with the vocabulary, V/t columns on each device of
-/// the tensor group, and the traffic of the logits.
+/// The duration of the head and the loss: a product with the vocabulary, V/t columns on each device
+/// of the tensor group, and the memory traffic of the logits.
 #[must_use]
 pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if let Some(measured) = machine.measured.filter(|measured| measured.is_of(cut)) {
@@ -302,8 +237,8 @@ pub fn head(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     logits(model, machine, cut, number(model.vocabulary)).plus(last_norm(model, machine, cut))
 }
 
-/// What a device takes for `rows` of the vocabulary, shared by its tensor group: a product in each
-/// direction, and the traffic of the logits.
+/// The duration of `rows` rows of the vocabulary, shared by the tensor group of a device: a product
+/// in each direction, and the memory traffic of the logits.
 fn logits(model: &Transformer, machine: &Machine, cut: Cut, rows: f64) -> Times {
     let (tokens, columns) = (tokens(model, cut), rows / number(cut.tensor));
     let product = machine.matmul([tokens, columns, number(model.hidden)], 1.0);
@@ -321,8 +256,8 @@ fn logits(model: &Transformer, machine: &Machine, cut: Cut, rows: f64) -> Times 
     }
 }
 
-/// What the embedding takes: the gradient of its V/t rows on each device of the tensor group. The
-/// lookup is left out: below 0.1 % of a layer.
+/// The duration of the embedding: the gradient of its V/t rows on each device of the tensor group.
+/// The lookup is left out: below 0.1 % of a layer.
 #[must_use]
 pub(crate) fn embedding(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if machine.measured.is_some_and(|measured| measured.is_of(cut)) {
@@ -333,7 +268,7 @@ pub(crate) fn embedding(model: &Transformer, machine: &Machine, cut: Cut) -> Tim
     Times { backward_weight: machine.stream(own * EMBEDDING_BYTES), ..Times::default() }
 }
 
-/// What is done once, however the head is shared: the last normalisation.
+/// The duration of the last normalisation, which runs once however the head is shared.
 #[must_use]
 pub(crate) fn last_norm(model: &Transformer, machine: &Machine, cut: Cut) -> Times {
     if machine.measured.is_some_and(|measured| measured.is_of(cut)) {

@@ -1,11 +1,11 @@
 //! Where the stages of a set-up sit, and the wires between them, for the event engine.
 
-use pipeline::{Bytes, Nanos};
-use sim::cluster::{Bandwidth, ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use pipeline::{Bandwidth, Bytes, Nanos};
+use sim::cluster::{ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 
-use crate::evaluate::nanos;
 use crate::machine::Machine;
 use crate::setup::{Cluster, Setup};
+use crate::times::nanos;
 
 /// One device of each stage, of the many that do the same: those that hand values to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,8 +16,8 @@ pub struct Layout {
     pub devices: Vec<usize>,
 }
 
-/// What transfers between stages run on: every device has its port and its NIC, at the rates that
-/// transfers reach; of several kinds of devices the slowest counts for all.
+/// The links that carry transfers between stages: every device has its port and its NIC, at the
+/// rates that transfers reach; of several kinds of devices the slowest counts for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wires {
     /// Devices of a node.
@@ -92,7 +92,7 @@ impl Layout {
         Ok((cluster, seats))
     }
 
-    /// What each device has of `values`, which are those of stages; nothing where no stage sits.
+    /// The entry of `values`, given by stage, for each device; zero on a device without a stage.
     #[must_use]
     pub fn by_device(&self, values: &[Bytes]) -> Vec<Bytes> {
         let count = self.spec.nodes * self.spec.devices_per_node;

@@ -1,16 +1,48 @@
-//! Which set-up trains a model on which machines: how long a step takes, what it holds, what the
-//! training costs.
+//! Plans the training of a transformer on a cluster: which parallel configuration is fastest, what it
+//! holds, and how long a step takes.
 //!
-//! A [`Transformer`] and a [`Setup`] on a [`Cluster`] make the costs of a pipeline problem by
-//! formulas whose constants were fitted to published measurements; its order is made and timed by
-//! the same rooms as every other question. No file and no clock in here.
+//! A [`Transformer`] has the sizes of the model, a [`Recipe`] the batch and how the framework trains
+//! it, a [`Cluster`] the devices; together they are the [`Inputs`] of a question. A [`Setup`] cuts them
+//! against each other: data, tensor, pipeline, context and expert parallelism, ZeRO stage, microbatch
+//! size, schedule and recomputation. [`Inputs::cost`] turns a set-up into the costs of a pipeline
+//! problem, by formulas whose constants were fitted to published measurements; [`Inputs::evaluate`]
+//! makes its order and replays it; [`search`] finds the fastest of many set-ups, and [`run_with`] runs
+//! those on shared links. This crate has no file and no clock.
+//!
+//! ```
+//! use plan::{Attention, Biases, Norm, Sizes, Transformer};
+//!
+//! let gpt3 = Transformer::new(Sizes {
+//!     layers: 96,
+//!     hidden: 12_288,
+//!     heads: 96,
+//!     kv_heads: 96,
+//!     head_size: 128,
+//!     ffn: 4 * 12_288,
+//!     gated: false,
+//!     vocabulary: 51_200,
+//!     sequence: 2_048,
+//!     positions: 2_048,
+//!     experts: None,
+//!     tied: true,
+//!     biases: Biases { qkv: true, output: true, mlp: true },
+//!     norm: Norm::Layer,
+//!     qk_norm: false,
+//!     attention: Attention::Core,
+//! })?;
+//! assert_eq!(gpt3.parameters() / 1_000_000_000, 174);
+//! # Ok::<(), plan::ModelError>(())
+//! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod bound;
+mod costed;
 mod costing;
+mod cut;
 mod evaluate;
 mod finalist;
 mod goodput;
+mod inputs;
 mod kind;
 mod layer;
 mod layout;
@@ -18,34 +50,39 @@ mod limits;
 mod machine;
 mod memory;
 mod model;
+mod noise;
 mod orders;
+mod room;
 mod search;
 mod setup;
 mod shards;
 mod space;
 mod split;
-mod weather;
+mod times;
 
-pub use evaluate::{Costed, Evaluation, Ground, Overflow, Rejected, nanos};
+pub use costed::{Costed, Overflow, Rejected};
+pub use cut::{Cut, Loss};
+pub use evaluate::Evaluation;
 pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
+pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{Cut, LayerTimes, Loss, Times, head, layer};
+pub use layer::{LayerTimes, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Parameters, Room, Share, StageMemory, footprint, resident};
+pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
 };
+pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;
+pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
 pub use space::{MAX_SETUPS, Space};
-pub use weather::{
-    SlowDevice, Straggler, Unrest, UnrestError, drawn, percentiles, percentiles_with,
-};
+pub use times::{Times, nanos};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 
 use pipeline::{Family, Limit, LimitUse, Nanos};
 
-use crate::evaluate::Costed;
+use crate::costed::Costed;
 
 /// Limits from 1p on, in millionths of p: each is tried that has room. Beyond 2p nothing is gained.
 const AMPLE: [u64; 4] = [1_000_000, 1_250_000, 1_500_000, 2_000_000];

@@ -1,11 +1,12 @@
-//! What a model is trained on: devices, nodes and wires, what they reach of their rates, what they
-//! cost, how often they fail.
+//! The hardware that a model is trained on: devices, nodes and links, the share of their peak rates
+//! that is reached, their prices and how often they fail.
 
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::layer::{Cut, Times};
+use crate::cut::Cut;
 use crate::model::number;
+use crate::times::Times;
 
 /// A kind of device in its node, as a cluster is made of it. Rates are per second.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,8 +17,8 @@ pub struct Machine {
     pub device: Option<String>,
     /// Memory of a device, as frameworks see it.
     pub memory: Bytes,
-    /// What of it no framework gets to give out: the context of CUDA, buffers of NCCL, and what is
-    /// lost between blocks.
+    /// The part of the memory that no framework can give out: the context of CUDA, buffers of NCCL,
+    /// and fragmentation.
     pub reserve: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
     pub peak: f64,
@@ -33,9 +34,9 @@ pub struct Machine {
     pub network: f64,
     /// How devices reach the memory of their host, if that is known.
     pub host: Option<Host>,
-    /// What devices reach of these rates.
+    /// The share of these rates that devices reach.
     pub efficiency: Efficiency,
-    /// What they cost.
+    /// The price of its devices.
     pub price: Price,
     /// How often they fail.
     pub reliability: Reliability,
@@ -63,8 +64,8 @@ impl Measured {
     }
 }
 
-/// What a machine reaches of its rates: a roofline with ramps, its constants fitted to measured
-/// iterations or assumed, as the machine's file says.
+/// The share of its rates that a machine reaches: a roofline with ramps, its constants fitted to
+/// measured iterations or assumed, as the machine's file says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Efficiency {
     /// Share of the peak rate that large matrix products reach.
@@ -101,7 +102,7 @@ pub struct Efficiency {
     pub launch_tensor: f64,
 }
 
-/// What an hour of a device costs, in dollars.
+/// The price of an hour of a device, in dollars.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Price {
     /// On demand.

@@ -1,9 +1,8 @@
-//! What a device holds: parameters, gradients, optimizer, activations, buffers.
+//! The memory of a device: parameters, gradients, optimizer state, activations and buffers.
 
 use pipeline::{Bytes, Footprint, Vocabulary};
 
-use crate::layer::Cut;
-use crate::machine::Machine;
+use crate::cut::Cut;
 use crate::model::{Attention, Recompute, Transformer, number};
 use crate::setup::{Recipe, Setup, Zero};
 
@@ -36,36 +35,14 @@ impl StageMemory {
         Bytes(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.0)))
     }
 
-    /// What is there all the time.
+    /// The memory without activations, which is held all the time.
     #[must_use]
     pub fn resident(&self) -> Bytes {
         Bytes(self.sum().0 - self.activations.0)
     }
 }
 
-/// What of a device a plan may hold, as [`StageMemory`] predicts it.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Room {
-    /// How much more than predicted a device may come to hold, as a share.
-    pub error: f64,
-    /// The most that is allowed, if the question says so.
-    pub cap: Option<Bytes>,
-}
-
-impl Room {
-    /// What may be held of a device of `machine`: its memory less its reserve, and less what the
-    /// prediction may be too low by; no more than is allowed.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
-    pub fn of(&self, machine: &Machine) -> Bytes {
-        let given = machine.memory.0.saturating_sub(machine.reserve.0);
-        let sure = number(given) / (1.0 + self.error.max(0.0));
-        let sure = Bytes((sure.floor() as u64).min(given));
-        self.cap.map_or(sure, |cap| cap.min(sure))
-    }
-}
-
-/// What a stage has of the model: layers, and ends.
+/// The part of the model on a stage: layers, and ends.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Share {
     /// Layers.
@@ -128,7 +105,7 @@ impl Parameters {
     }
 }
 
-/// What a stage holds all the time, and while it computes, but for activations.
+/// The memory of a stage without activations: held all the time, or while it computes.
 #[must_use]
 pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Share) -> StageMemory {
     let parameters = Parameters::of(model, setup, share);
@@ -166,8 +143,8 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
     }
 }
 
-/// What one microbatch holds in a shard of the head, from S to T: its logits, and the last chunk's
-/// output, of which the tensor group shares all that it shares of activations.
+/// The memory that one microbatch holds in a shard of the head, from S to T: its logits, and the
+/// last chunk's output, which the tensor group shares as it shares other activations.
 #[must_use]
 pub(crate) fn shard(model: &Transformer, cut: Cut, shards: usize) -> Bytes {
     let rows = number(Vocabulary::padded(model.vocabulary, shards)) / number(shards as u64);
@@ -175,7 +152,7 @@ pub(crate) fn shard(model: &Transformer, cut: Cut, shards: usize) -> Bytes {
     bytes(tokens(model, cut) * (rows / number(cut.tensor) * LOGIT + output))
 }
 
-/// What one microbatch holds in a chunk of `layers` layers.
+/// The activations that one microbatch holds in a chunk of `layers` layers.
 #[must_use]
 pub fn footprint(model: &Transformer, cut: Cut, recompute: Recompute, layers: u64) -> Footprint {
     let layers = number(layers);

@@ -93,7 +93,7 @@ pub enum ModelError {
     Size {
         /// Which size, as its key is called.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         value: u64,
         /// The largest.
         most: u64,
@@ -326,7 +326,7 @@ fn is_beyond_counting(sizes: &Sizes) -> bool {
     wide(sizes.layers) * (attention + mlp) + ends > 1 << 56
 }
 
-/// What of the forward is done again in the backward, to hold less meanwhile.
+/// The part of the forward that the backward computes again, to hold fewer activations in between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Recompute {
     /// Nothing: all activations are held.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pipeline::{Costs, Family, Fault, Footprints, Limit, Schedule, Shape};
 
-use crate::evaluate::Costed;
+use crate::costed::Costed;
 
 /// The most passes of all orders that are kept: some hundred megabytes.
 const MOST_PASSES: usize = 20_000_000;

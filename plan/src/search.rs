@@ -6,8 +6,10 @@ use pipeline::Nanos;
 use rayon::prelude::*;
 use sim::Replay;
 
-use crate::evaluate::{Evaluation, Ground, Overflow, Rejected};
+use crate::costed::{Overflow, Rejected};
+use crate::evaluate::Evaluation;
 use crate::finalist::{Finalist, FinalistError};
+use crate::inputs::Inputs;
 use crate::limits;
 use crate::model::Recompute;
 use crate::orders::Orders;
@@ -17,7 +19,7 @@ use crate::setup::{Setup, Unfit};
 /// of threads, so that the answer is.
 const ROUND: usize = 32;
 
-/// What a search came to.
+/// The result of a search over set-ups.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The best set-ups, the fastest first.
@@ -53,20 +55,20 @@ pub struct Watch<'a> {
 /// The `count` fastest of `setups`. `done` hears how many more are decided.
 #[must_use]
 pub fn search(
-    ground: &Ground<'_>,
+    inputs: &Inputs<'_>,
     setups: &[Setup],
     count: usize,
     done: &(impl Fn(u64) + Sync),
 ) -> Found {
     let orders = Orders::default();
-    search_with(ground, setups, count, Watch { done, stop: &|| false, orders: &orders })
+    search_with(inputs, setups, count, Watch { done, stop: &|| false, orders: &orders })
 }
 
 /// The `count` fastest of `setups` by replay, or of those that were looked at before `watch` ended it;
 /// of two that take as long, the one that is named first.
 #[must_use]
-pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: Watch<'_>) -> Found {
-    let (kept, found) = Search::new(ground, setups, count, watch, false).run();
+pub fn search_with(inputs: &Inputs<'_>, setups: &[Setup], count: usize, watch: Watch<'_>) -> Found {
+    let (kept, found) = Search::new(inputs, setups, count, watch, false).run();
     let best = kept.into_iter().filter_map(|one| match one.candidate {
         Candidate::Replayed(mut all) => {
             let taken = limits::worth(all.iter().map(|one| one.step))?;
@@ -82,12 +84,12 @@ pub fn search_with(ground: &Ground<'_>, setups: &[Setup], count: usize, watch: W
 /// search that was ended, at least one run is made.
 #[must_use]
 pub fn run_with(
-    ground: &Ground<'_>,
+    inputs: &Inputs<'_>,
     setups: &[Setup],
     count: usize,
     watch: Watch<'_>,
 ) -> (Found, Vec<Finalist>) {
-    let (kept, found) = Search::new(ground, setups, count, watch, true).run();
+    let (kept, found) = Search::new(inputs, setups, count, watch, true).run();
     let runs = kept.into_iter().filter_map(|one| match one.candidate {
         Candidate::Run(run) => Some(*run),
         _ => None,
@@ -119,9 +121,9 @@ impl Kept {
     }
 
     /// Lets the engine run it.
-    fn settle(&mut self, ground: &Ground<'_>, orders: &Orders) {
+    fn settle(&mut self, inputs: &Inputs<'_>, orders: &Orders) {
         let Candidate::Replayed(all) = &mut self.candidate else { return };
-        match ground.settle(std::mem::take(all), orders) {
+        match inputs.settle(std::mem::take(all), orders) {
             Ok(run) => {
                 self.step = run.step;
                 self.candidate = Candidate::Run(Box::new(run));
@@ -132,7 +134,7 @@ impl Kept {
 }
 
 struct Search<'a> {
-    ground: &'a Ground<'a>,
+    inputs: &'a Inputs<'a>,
     setups: &'a [Setup],
     count: usize,
     watch: Watch<'a>,
@@ -144,14 +146,14 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(
-        ground: &'a Ground<'a>,
+        inputs: &'a Inputs<'a>,
         setups: &'a [Setup],
         count: usize,
         watch: Watch<'a>,
         runs: bool,
     ) -> Self {
         let (kept, found) = (Vec::new(), Found::default());
-        Self { ground, setups, count, watch, runs, kept, found }
+        Self { inputs, setups, count, watch, runs, kept, found }
     }
 
     /// The best, the fastest first, and what became of all.
@@ -176,7 +178,7 @@ impl<'a> Search<'a> {
     /// The least that each set-up takes, with its place, ascending; those that cannot be are left out.
     fn possible(&mut self) -> Vec<(Nanos, usize)> {
         // Costs are made again when they are needed: those of all set-ups would take gigabytes.
-        let Self { ground, setups, watch, .. } = *self;
+        let Self { inputs, setups, watch, .. } = *self;
         let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
         let has_others = setups.iter().any(is_plain);
         let least = |setup: &Setup| {
@@ -184,9 +186,9 @@ impl<'a> Search<'a> {
             if has_others && setup.copies() && setup.recompute != Recompute::None {
                 Err(Unfit::Needless)?;
             }
-            let costed = ground.cost(setup)?;
-            ground.check_least(&costed)?;
-            Ok(ground.least(&costed))
+            let costed = inputs.cost(setup)?;
+            inputs.check_least(&costed)?;
+            Ok(inputs.least(&costed))
         };
         let bounds: Vec<Option<Result<Nanos, Rejected>>> =
             setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
@@ -216,10 +218,10 @@ impl<'a> Search<'a> {
 
     /// Replays `round`.
     fn simulate(&mut self, round: &[(Nanos, usize)]) {
-        let Self { ground, setups, watch, .. } = *self;
+        let Self { inputs, setups, watch, .. } = *self;
         let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
-            let costed = ground.cost(&setups[at]);
-            (at, costed.and_then(|costed| ground.evaluate_all(&costed, replay, watch.orders)))
+            let costed = inputs.cost(&setups[at]);
+            (at, costed.and_then(|costed| inputs.evaluate_all(&costed, replay, watch.orders)))
         };
         let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
         for (at, evaluated) in all {
@@ -241,7 +243,7 @@ impl<'a> Search<'a> {
     /// Keeps the best; where the engine has the last word, it runs all that could be among them by
     /// what they take at least.
     fn settle(&mut self) {
-        let (ground, orders) = (self.ground, self.watch.orders);
+        let (inputs, orders) = (self.inputs, self.watch.orders);
         loop {
             self.kept.sort_by_key(|one| (one.step, one.at));
             let stopped = (self.watch.stop)();
@@ -254,7 +256,7 @@ impl<'a> Search<'a> {
             if open.is_empty() {
                 break;
             }
-            open.par_iter_mut().for_each(|one| one.settle(ground, orders));
+            open.par_iter_mut().for_each(|one| one.settle(inputs, orders));
             self.leave_out_failed();
         }
         if self.runs && (self.watch.stop)() {

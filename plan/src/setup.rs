@@ -3,13 +3,16 @@
 use pipeline::{Bytes, Choice, Family};
 use thiserror::Error;
 
-use crate::layer::{Cut, Loss};
+use crate::cut::{Cut, Loss};
 use crate::machine::Machine;
-use crate::memory::Room;
 use crate::model::{Recompute, Transformer, number};
+use crate::room::Room;
 
-/// What data-parallel replicas share instead of holding it each (Rajbhandari et al. 2020, arXiv
-/// 1910.02054).
+/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+pub(crate) const MAX_PASSES: u64 = 2_000_000;
+
+/// The state that data-parallel replicas shard instead of holding all of it each (Rajbhandari et
+/// al. 2020, arXiv 1910.02054).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Zero {
     /// Nothing.
@@ -64,7 +67,7 @@ pub struct Setup {
     pub context: u64,
     /// Devices among the replicas that share the experts, e.
     pub expert: u64,
-    /// What replicas share.
+    /// The state that replicas shard.
     pub zero: Zero,
     /// Sequences of a microbatch, b.
     pub microbatch: u64,
@@ -72,7 +75,7 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
-    /// What is computed again.
+    /// Which activations are recomputed.
     pub recompute: Recompute,
     /// How layers are dealt.
     pub split: Split,
@@ -128,7 +131,7 @@ impl Setup {
     }
 }
 
-/// What holds for all set-ups of a question.
+/// The settings that all set-ups of a question share.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Recipe {
     /// Sequences of a step over all replicas, B.
@@ -149,10 +152,10 @@ pub struct Recipe {
     pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What the framework holds on each device besides the model: workspaces of its libraries, and
-    /// buffers of values on their way.
+    /// The memory that the framework holds on each device besides the model: workspaces of its
+    /// libraries, and buffers of values in flight.
     pub reserved: Bytes,
-    /// What of a device may be held.
+    /// The part of a device's memory that may be used.
     pub room: Room,
 }
 
@@ -217,7 +220,7 @@ pub enum Unfit {
     #[error("offload: not needed, activations are recomputed")]
     Needless,
     /// More passes than are simulated for a plan.
-    #[error("more than {} passes", crate::evaluate::MAX_PASSES)]
+    #[error("more than {} passes", MAX_PASSES)]
     TooLarge,
     /// A step that takes years: a machine is far too slow.
     #[error("a step of more than 30 years of work")]

@@ -5,10 +5,10 @@
 use pipeline::{Collectives, Costs, ShardTimes, Vocabulary};
 
 use crate::costing::Costing;
-use crate::evaluate::nanos;
 use crate::layer;
 use crate::machine::{Machine, all_reduce};
 use crate::model::number;
+use crate::times::nanos;
 
 /// Bytes of the statistics of a token: maximum and sum, in 32 bits.
 const STATISTICS: f64 = 8.0;
@@ -20,10 +20,10 @@ impl Costing<'_> {
         if vocabulary == Vocabulary::Whole {
             return costs;
         }
-        let cut = self.setup.cut(self.ground.recipe);
+        let cut = self.setup.cut(self.inputs.recipe);
         let [before, after] = vocabulary.thirds().map(f64::from);
         let of_stage = |machine: &&Machine| {
-            let third = layer::shard(self.ground.model, machine, cut, self.shape.stages());
+            let third = layer::shard(self.inputs.model, machine, cut, self.shape.stages());
             ShardTimes { before: nanos(before * third), after: nanos(after * third) }
         };
         costs.with_shards(self.machines.iter().map(of_stage).collect(), self.collectives())
@@ -33,8 +33,8 @@ impl Costing<'_> {
     /// a ring in one go; between them the statistics of the loss are reduced for all. With one
     /// barrier, statistics and gradient are reduced behind S.
     fn collectives(&self) -> Collectives {
-        let Self { ground, setup, .. } = self;
-        let tokens = number(setup.microbatch) * number(ground.model.sequence);
+        let Self { inputs, setup, .. } = self;
+        let tokens = number(setup.microbatch) * number(inputs.model.sequence);
         let statistics = tokens / number(setup.context) * STATISTICS;
         let (stages, stride) = (setup.pipeline, setup.stage_stride());
         let latency = |machine: &Machine| machine.efficiency.collective_latency;

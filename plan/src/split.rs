@@ -6,15 +6,15 @@ use std::collections::BinaryHeap;
 use crate::model::number;
 use crate::setup::Split;
 
-/// What dealing needs to know: the chunks in model order.
+/// The inputs for assigning layers to chunks, the chunks in model order.
 pub(crate) struct Deal<'a> {
     /// Layers of the model.
     pub(crate) layers: u64,
     /// The stage of each chunk.
     pub(crate) stages: &'a [usize],
-    /// What a layer takes on each stage, in seconds.
+    /// The duration of a layer on each stage, in seconds.
     pub(crate) layer: &'a [f64],
-    /// What each chunk takes without layers, in seconds: the ends of the model.
+    /// The duration of each chunk without its layers, in seconds: the ends of the model.
     pub(crate) ends: &'a [f64],
 }
 

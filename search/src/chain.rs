@@ -1,23 +1,25 @@
-//! One of several searches beside each other: list schedules whose parameters climb, echoes of
-//! them, and local search from the best order.
+//! One of several searches that run in parallel: list scheduling with parameters that are improved
+//! by hill climbing, forward-backward improvement of its orders, and simulated annealing from the
+//! best of them.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chance::Chance;
-use crate::echo::{Draw, Echoes, Way};
+use crate::compiled_instance::CompiledInstance;
+use crate::forward_backward::{Direction, ForwardBackward, Variation};
 use crate::list::{Offsets, State};
-use crate::local::{Local, Plan};
-use crate::net::Net;
+use crate::local::{Annealing, Local};
 use crate::timing::{Clock, Score};
 use crate::tune::Parameters;
 
-/// Says when a chain is to end before its time.
+/// Tells a chain when to end before its steps are spent.
 pub(crate) struct Halt<'a> {
-    /// Whether somebody wants the search to stop.
+    /// Whether the caller wants the search to stop.
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
-    /// The lowest number of a chain that has reached the goal: chains behind it are of no use.
+    /// The lowest number of a chain that has reached the goal: the result no longer depends on chains
+    /// with higher numbers.
     pub(crate) solved: &'a AtomicUsize,
     /// The number of this chain.
     pub(crate) number: usize,
@@ -33,119 +35,122 @@ impl Halt<'_> {
     }
 }
 
-/// A search with chance of its own.
+/// A search with a random stream of its own.
 pub(crate) struct Chain {
     chance: Chance,
-    /// The best order it has met.
+    /// The best order found so far.
     pub(crate) best: (Score, Vec<u16>),
     parameters: (Score, Parameters),
-    /// The kind of its list schedules.
+    /// The kind of its list schedules: on a grid or not, committing or not.
     kind: usize,
-    /// The cost that list schedules aim at.
+    /// The target cost of the list schedules.
     target: i64,
     state: State,
     tables: Offsets,
     clock: Clock,
-    echoes: Echoes,
-    /// List schedules since the parameters have become better.
+    forward_backward: ForwardBackward,
+    /// The number of list schedules since the parameters last improved.
     idle: u32,
 }
 
-/// List schedules that aim at the same cost.
+/// The number of list schedules with the same target cost.
 const SAME_TARGET: usize = 16;
-/// Where that lies between the bound and the best cost known.
+/// The target cost as a fraction of the way from the bound to the best known cost.
 const PARTS: [f64; 6] = [0.0, 0.0, 0.1, 0.3, 0.6, 0.9];
-/// List schedules with drawn parameters before those that change the best.
+/// The number of list schedules with random parameters before those that vary the best parameters.
 const DRAWS: usize = 60;
-/// List schedules without gain after which parameters are drawn anew.
+/// The number of list schedules without improvement after which parameters are drawn anew.
 const PATIENCE: u32 = 1_000;
-/// At which heats, in average passes, parameters are taken that make a worse list schedule.
-const STRAYING: [f64; 4] = [0.03, 0.1, 0.3, 1.0];
-/// List schedules at the same heat.
-const SAME_HEAT: usize = 256;
-/// The heat at which each chain begins to take worse echoes, in average passes, where stages have
-/// several chunks. With one chunk echoes that are worse lead nowhere.
-const ECHO_HEAT: [f64; 4] = [0.0, 2.0, 6.0, 20.0];
-/// Which kinds of list schedules of one chunk per stage are echoed; all are where stages can hold 1p.
-const ECHOING: [bool; 4] = [false, true, false, true];
-/// The kind of list schedules, neither on a grid nor committing, that hardly ever come to the same
-/// order twice.
+/// The temperatures, in mean pass durations, at which parameters are accepted that make a worse list
+/// schedule.
+const TEMPERATURES: [f64; 4] = [0.03, 0.1, 0.3, 1.0];
+/// The number of list schedules at the same temperature.
+const SAME_TEMPERATURE: usize = 256;
+/// The first temperature of each chain's forward-backward improvement, in mean pass durations, where
+/// stages have several chunks. With one chunk worse orders lead nowhere.
+const FORWARD_BACKWARD_TEMPERATURE: [f64; 4] = [0.0, 2.0, 6.0, 20.0];
+/// The kinds of list schedules that forward-backward improvement follows where stages have one
+/// chunk; where stages can hold 1p it follows all kinds.
+const IMPROVED: [bool; 4] = [false, true, false, true];
+/// The most diverse kind of list schedules, neither on a grid nor committing: they hardly ever
+/// produce the same order twice.
 const DIVERSE: usize = 2;
 
 impl Chain {
-    pub(crate) fn new(net: &Net, seed: u64, number: usize) -> Self {
+    pub(crate) fn new(compiled: &CompiledInstance, seed: u64, number: usize) -> Self {
         Self {
             chance: Chance::new(seed, number as u64),
             best: (Score::WORST, Vec::new()),
-            parameters: (Score::WORST, Parameters::plain(net)),
+            parameters: (Score::WORST, Parameters::plain(compiled)),
             kind: number,
             target: 0,
             state: State::default(),
             tables: Offsets::default(),
             clock: Clock::default(),
-            echoes: Echoes::default(),
+            forward_backward: ForwardBackward::default(),
             idle: 0,
         }
     }
 
-    /// Forgets what it has found. Where memory is short, its list schedules are from now on of the
-    /// kind that is the most diverse.
-    pub(crate) fn begin_anew(&mut self, net: &Net) {
-        if !net.is_roomy() {
+    /// Forgets all orders and parameters found so far. Where memory is short, its list schedules are
+    /// from now on of the most diverse kind.
+    pub(crate) fn begin_anew(&mut self, compiled: &CompiledInstance) {
+        if !compiled.is_roomy() {
             self.kind = DIVERSE;
         }
         self.best = (Score::WORST, Vec::new());
-        self.parameters = (Score::WORST, Parameters::plain(net));
+        self.parameters = (Score::WORST, Parameters::plain(compiled));
         self.idle = 0;
     }
 
-    /// Makes list schedules until `steps` passes have been placed, or one costs no more than `goal`,
-    /// the bound. `reversed` is the net with time running back. They aim at costs between the bound
-    /// and the best `known`.
+    /// Makes list schedules until `steps` passes have been placed or a schedule costs no more than
+    /// `goal`, the lower bound. `reversed` is the instance with time reversed. Target costs lie between
+    /// the lower bound and the best `known` cost.
     pub(crate) fn climb(
         &mut self,
-        (net, reversed): (&Net, &Net),
+        (compiled, reversed): (&CompiledInstance, &CompiledInstance),
         (goal, known): (i64, i64),
         mut steps: u64,
         halt: &Halt<'_>,
     ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
-        let echoing = is_echoed(net, self.kind);
-        let pass = net.mean_pass();
+        let improving = is_improved(compiled, self.kind);
+        let pass = compiled.mean_pass();
         let mut made = 0usize;
         let mut done = 0;
         while steps > 0 && !halt.now() {
             let parameters = match made {
-                0 if fresh => Parameters::usual(net, self.kind),
+                0 if fresh => Parameters::usual(compiled, self.kind),
                 _ if self.parameters.0 == Score::WORST
                     || self.idle > PATIENCE
                     || (fresh && made < DRAWS) =>
                 {
-                    Parameters::draw(net, self.kind, &mut self.chance)
+                    Parameters::draw(compiled, self.kind, &mut self.chance)
                 }
-                _ => self.parameters.1.near(net, &mut self.chance),
+                _ => self.parameters.1.near(compiled, &mut self.chance),
             };
             if made.is_multiple_of(SAME_TARGET) {
                 let part = PARTS[self.chance.below(PARTS.len())];
                 self.target = goal + ((known.min(2 * goal) - goal).max(0) as f64 * part) as i64;
             }
             made += 1;
-            parameters.tables(net, self.target, &mut self.tables);
-            let score = self.state.run(net, &self.tables);
+            parameters.tables(compiled, self.target, &mut self.tables);
+            let score = self.state.run(compiled, &self.tables);
             let cost = self.state.placed().max(1);
             done += cost;
             steps = steps.saturating_sub(cost);
             let Some(mut score) = score else { continue };
-            if echoing && score <= self.parameters.0 {
+            if improving && score <= self.parameters.0 {
                 let cost;
-                (score, cost) = self.there_and_back((net, reversed), goal);
+                (score, cost) = self.forward_backward_twice((compiled, reversed), goal);
                 done += cost;
                 steps = steps.saturating_sub(cost);
             }
             self.idle += 1;
-            let heat = pass * STRAYING[(halt.number + made / SAME_HEAT) % STRAYING.len()];
+            let temperature =
+                pass * TEMPERATURES[(halt.number + made / SAME_TEMPERATURE) % TEMPERATURES.len()];
             let more = score.cost.saturating_sub(self.parameters.0.cost) as f64;
-            let taken = score <= self.parameters.0 || self.chance.takes(more, heat);
+            let taken = score <= self.parameters.0 || self.chance.takes(more, temperature);
             if taken || self.idle > PATIENCE + 40 {
                 if score < self.parameters.0 {
                     self.idle = 0;
@@ -153,7 +158,7 @@ impl Chain {
                 self.parameters = (score, parameters);
             }
             if score < self.best.0
-                && let Some(timed) = self.clock.time(net, &self.state.sequence)
+                && let Some(timed) = self.clock.time(compiled, &self.state.sequence)
             {
                 keep(&mut self.best, timed, &self.state.sequence);
             }
@@ -165,18 +170,25 @@ impl Chain {
         done
     }
 
-    /// Echoes the list schedule twice there and back: the best score met. Second, the passes placed
-    /// and timed.
-    fn there_and_back(&mut self, nets: (&Net, &Net), goal: i64) -> (Score, u64) {
-        let mut done = nets.0.passes() as u64;
-        let Some(mut best) = self.clock.time(nets.0, &self.state.sequence) else {
+    /// Improves the list schedule by two rounds of forward-backward scheduling. Returns the best
+    /// score met and the number of passes placed and timed.
+    fn forward_backward_twice(
+        &mut self,
+        instances: (&CompiledInstance, &CompiledInstance),
+        goal: i64,
+    ) -> (Score, u64) {
+        let mut done = instances.0.passes() as u64;
+        let Some(mut best) = self.clock.time(instances.0, &self.state.sequence) else {
             return (Score::WORST, done);
         };
         keep(&mut self.best, best, &self.state.sequence);
-        for (number, way) in [Way::Back, Way::Forth, Way::Back, Way::Forth].into_iter().enumerate()
+        for (number, way) in
+            [Direction::Backward, Direction::Forward, Direction::Backward, Direction::Forward]
+                .into_iter()
+                .enumerate()
         {
             let target = if number == 0 { self.target } else { goal };
-            let (score, cost) = self.echo_once(nets, way, (target, Draw::PLAIN));
+            let (score, cost) = self.schedule_anew(instances, way, (target, Variation::UNVARIED));
             done += cost;
             let Some(score) = score else { break };
             best = best.min(score);
@@ -184,60 +196,66 @@ impl Chain {
         (best, done)
     }
 
-    /// Echoes what the clock has timed, and keeps it if it is the best.
-    fn echo_once(
+    /// Schedules the order that the clock timed last once more in direction `way`, and keeps the
+    /// result if it is the best.
+    fn schedule_anew(
         &mut self,
-        nets: (&Net, &Net),
-        way: Way,
-        aim: (i64, Draw),
+        instances: (&CompiledInstance, &CompiledInstance),
+        way: Direction,
+        aim: (i64, Variation),
     ) -> (Option<Score>, u64) {
-        let (score, cost) = self.echoes.run(nets, &mut self.clock, way, aim, &mut self.chance);
+        let (score, cost) =
+            self.forward_backward.run(instances, &mut self.clock, way, aim, &mut self.chance);
         if let Some(score) = score {
-            keep(&mut self.best, score, &self.echoes.sequence);
+            keep(&mut self.best, score, &self.forward_backward.sequence);
         }
         (score, cost)
     }
 
-    /// Echoes `start`, or the best order of this chain, back and forth in drawn ways until `steps`
-    /// passes have been placed. It goes on from what is not worse, and from worse with a probability
-    /// that falls as it cools down.
-    pub(crate) fn echo(
+    /// Forward-backward improvement of `start`, or of the best order of this chain, in randomly chosen
+    /// directions until `steps` passes have been placed. An order that is not worse replaces the current
+    /// one; a worse one does with a probability that falls with the temperature.
+    pub(crate) fn forward_backward(
         &mut self,
-        nets: (&Net, &Net),
+        instances: (&CompiledInstance, &CompiledInstance),
         (start, goal): (Option<&[u16]>, i64),
         steps: u64,
         halt: &Halt<'_>,
     ) -> u64 {
-        const WAYS: [[Way; 4]; 3] = [
-            [Way::Back, Way::Forth, Way::Back, Way::Forth],
-            [Way::Back, Way::Back, Way::Back, Way::Forth],
-            [Way::Forth, Way::Back, Way::Forth, Way::Back],
+        const DIRECTIONS: [[Direction; 4]; 3] = [
+            [Direction::Backward, Direction::Forward, Direction::Backward, Direction::Forward],
+            [Direction::Backward, Direction::Backward, Direction::Backward, Direction::Forward],
+            [Direction::Forward, Direction::Backward, Direction::Forward, Direction::Backward],
         ];
         let start = start.unwrap_or(&self.best.1).to_vec();
         if start.is_empty() {
             return 0;
         }
-        let Some(mut now) = self.clock.time(nets.0, &start) else { return 0 };
+        let Some(mut now) = self.clock.time(instances.0, &start) else { return 0 };
         let mut kept = self.clock.clone();
-        let hot = match nets.0.chunks {
+        let hot = match instances.0.chunks {
             1 => 0.0,
-            _ => nets.0.mean_pass() * ECHO_HEAT[halt.number % ECHO_HEAT.len()],
+            _ => {
+                instances.0.mean_pass()
+                    * FORWARD_BACKWARD_TEMPERATURE[halt.number % FORWARD_BACKWARD_TEMPERATURE.len()]
+            }
         };
-        let energy = |score: Score| score.cost as f64 + score.sum as f64 / nets.0.stages as f64;
+        let energy =
+            |score: Score| score.cost as f64 + score.sum as f64 / instances.0.stages as f64;
         let mut done = 0;
         while done < steps && !halt.now() {
-            let draw = Draw::new(nets.0, &mut self.chance);
+            let draw = Variation::new(instances.0, &mut self.chance);
             let part = [0.0, 0.3, 0.7, 0.95, 1.0][self.chance.below(5)];
             let target = goal + ((now.cost - goal) as f64 * part) as i64;
-            let ways = WAYS[self.chance.below(WAYS.len())];
+            let ways = DIRECTIONS[self.chance.below(DIRECTIONS.len())];
             let count = 1 + self.chance.below(ways.len());
             for &way in &ways[..count] {
-                let (score, cost) = self.echo_once(nets, way, (target, draw));
+                let (score, cost) = self.schedule_anew(instances, way, (target, draw));
                 done += cost;
                 let Some(score) = score else { break };
-                let heat = hot * (1.0 - done as f64 / steps as f64).max(0.0);
+                let temperature = hot * (1.0 - done as f64 / steps as f64).max(0.0);
                 let more = energy(score) - energy(now);
-                if score <= now || self.chance.takes(more, heat) {
+                if score <= now || self.chance.takes(more, temperature) {
                     now = score;
                     kept.clone_from(&self.clock);
                 }
@@ -251,30 +269,30 @@ impl Chain {
         done
     }
 
-    /// Anneals from `start`, or from the best order of this chain.
+    /// Simulated annealing from `start`, or from the best order of this chain.
     pub(crate) fn anneal(
         &mut self,
-        net: &Net,
+        compiled: &CompiledInstance,
         start: Option<&[u16]>,
-        plan: Plan,
+        annealing: Annealing,
         halt: &Halt<'_>,
     ) -> u64 {
         let start = start.unwrap_or(&self.best.1).to_vec();
         if start.is_empty() {
             return 0;
         }
-        let Some(mut local) = Local::new(net, &start, &mut self.clock) else { return 0 };
-        local.anneal(&mut self.chance, plan, &mut self.best, halt);
-        if self.best.0.cost <= plan.goal {
+        let Some(mut local) = Local::new(compiled, &start, &mut self.clock) else { return 0 };
+        local.anneal(&mut self.chance, annealing, &mut self.best, halt);
+        if self.best.0.cost <= annealing.goal {
             halt.solved();
         }
         local.steps
     }
 }
 
-/// Whether list schedules of `kind` are echoed.
-fn is_echoed(net: &Net, kind: usize) -> bool {
-    net.chunks == 1 && (ECHOING[kind % ECHOING.len()] || net.is_roomy())
+/// Whether list schedules of `kind` are followed by forward-backward improvement.
+fn is_improved(compiled: &CompiledInstance, kind: usize) -> bool {
+    compiled.chunks == 1 && (IMPROVED[kind % IMPROVED.len()] || compiled.is_roomy())
 }
 
 /// Makes `sequence` the best if its score is.

@@ -1,4 +1,4 @@
-//! The stream of random numbers of one attempt.
+//! The random stream of one chain.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,14 +26,14 @@ impl Chance {
         self.0.random_range(0..count.max(1))
     }
 
-    /// Whether something that is worse by `more` is taken at `heat`: with a probability that falls
-    /// with their ratio (Metropolis et al. 1953). What is no worse always is.
-    pub(crate) fn takes(&mut self, more: f64, heat: f64) -> bool {
-        more <= self.worse(heat)
+    /// Whether a change that is worse by `more` is accepted at `temperature`: with probability
+    /// exp(-more / temperature) (Metropolis et al. 1953). A change that is not worse always is.
+    pub(crate) fn takes(&mut self, more: f64, temperature: f64) -> bool {
+        more <= self.worse(temperature)
     }
 
-    /// By how much worse something may be that is taken at `heat`.
-    pub(crate) fn worse(&mut self, heat: f64) -> f64 {
-        -heat * (1.0 - self.unit()).ln()
+    /// Draws by how much worse a change may be that is accepted at `temperature`.
+    pub(crate) fn worse(&mut self, temperature: f64) -> f64 {
+        -temperature * (1.0 - self.unit()).ln()
     }
 }

@@ -1,8 +1,8 @@
-//! What is searched for.
+//! The instance of a search: pipeline, costs, limits and objective.
 
 use pipeline::{Costs, Fault, Footprints, Limits, Metrics, Nanos, Placement, Shape};
 
-/// What a schedule is to make small.
+/// The quantity that the search minimises.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Objective {
     /// The longest time from the first to the last pass of a stage: the time per step where the
@@ -14,7 +14,7 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// What `metrics` come to.
+    /// The cost of a schedule with `metrics`.
     #[must_use]
     pub fn of(self, metrics: &Metrics) -> Nanos {
         match self {
@@ -34,11 +34,11 @@ pub struct Instance {
     pub placement: Placement,
     /// How long passes and hops take.
     pub costs: Costs,
-    /// What each microbatch holds in each chunk.
+    /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,
-    /// What each stage may hold, if that is limited.
+    /// The memory limit of each stage, if there is one.
     pub limits: Option<Limits>,
-    /// What is to be small.
+    /// The quantity to minimise.
     pub objective: Objective,
 }
 

@@ -1,4 +1,37 @@
-//! The best order of passes for a pipeline under a memory limit.
+//! Searches for the cheapest order of passes of a pipeline under a memory limit, and bounds how cheap
+//! any order can be.
+//!
+//! An [`Instance`] is the problem: a shape, the durations and memory of its passes, a memory limit for
+//! each stage, and the [`Objective`]. [`search`] starts from the published schedules that fit and
+//! improves on them by list scheduling, forward-backward improvement and simulated annealing.
+//! [`bounds`] has the lower bounds, each with its proof; where the cost of a [`Found`] schedule equals
+//! its bound, the schedule is optimal.
+//!
+//! ```
+//! use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
+//! use search::{Effort, Instance, Objective, search};
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let times = PassTimes {
+//!     forward: Nanos(10),
+//!     backward_input: Nanos(11),
+//!     backward_weight: Nanos(7),
+//! };
+//! let costs = Costs::uniform(shape, times, Nanos(1));
+//! let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
+//! let instance = Instance::new(
+//!     shape,
+//!     Placement::Looped,
+//!     costs,
+//!     Footprints::uniform(shape, held),
+//!     Some(Limits::new(shape, &[Bytes(80)])?), // As much as 1F1B holds on its first stage.
+//!     Objective::Span,
+//! )?;
+//! let found = search(&instance, Effort::default(), |_| (), &|| false)?;
+//! assert!(found.is_optimal());
+//! assert!(found.best_published().is_some_and(|one| found.cost <= one.cost));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +39,13 @@ pub mod bounds;
 
 mod chain;
 mod chance;
-mod course;
-mod echo;
+mod compiled_instance;
+mod forward_backward;
 mod head;
 mod instance;
 mod list;
 mod local;
-mod net;
+mod rounds;
 mod run;
 mod start;
 mod timing;

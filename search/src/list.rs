@@ -1,50 +1,57 @@
-//! List scheduling in time order: whenever a stage is free it takes the best of the passes that are
-//! known to arrive.
+//! List scheduling in time order: whenever a stage is free, a priority rule chooses among the passes
+//! that are ready or known to become ready.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use crate::net::{NONE, Net};
+use crate::compiled_instance::{CompiledInstance, NONE};
 use crate::timing::Score;
 
-/// A pass that a stage could do next.
+/// A pass that a stage could run next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) lane: usize,
     pub(crate) start: i64,
 }
 
-/// What a stage does next.
+/// A priority rule for list scheduling: chooses the next pass of a stage.
 pub(crate) trait Rule {
-    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    /// Whether a stage that waits for a pass runs it next even if another one becomes ready
+    /// meanwhile.
     fn commits(&self) -> bool;
 
     /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
-    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next>;
+    fn choose(
+        &self,
+        compiled: &CompiledInstance,
+        state: &State,
+        stage: usize,
+        now: i64,
+    ) -> Option<Next>;
 }
 
-/// How far every stage is.
+/// The state of a partial schedule.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     /// End of each pass: lane by lane, one column per microbatch.
     pub(crate) ends: Vec<i64>,
-    /// How many passes of each lane are placed.
+    /// The number of passes placed of each lane.
     pub(crate) next: Vec<u32>,
-    /// When each stage is free.
+    /// The time at which each stage becomes free.
     pub(crate) free: Vec<i64>,
-    /// What each stage holds.
+    /// The memory that each stage holds.
     pub(crate) held: Vec<i64>,
-    /// How long each stage has waited since its first pass.
+    /// The idle time of each stage since its first pass.
     pub(crate) idle: Vec<i64>,
     /// Start of the first pass of each stage.
     pub(crate) first: Vec<i64>,
-    /// How many passes of each stage are placed.
+    /// The number of passes placed of each stage.
     pub(crate) placed: Vec<usize>,
     /// The lanes of each stage in the order in which they are placed.
     pub(crate) sequence: Vec<u16>,
     calls: Calls,
 }
 
-/// Which stage decides next: a tournament over the times of their decisions.
+/// Finds the stage that decides next: a tournament tree over the times of their decisions.
 #[derive(Clone, Default)]
 struct Calls {
     /// Leaves from `leaves` on; each node has the smaller of its children.
@@ -86,17 +93,17 @@ impl Calls {
 
 impl State {
     /// Places every pass; `None` if the stages block each other.
-    pub(crate) fn run(&mut self, net: &Net, rule: &impl Rule) -> Option<Score> {
-        self.reset(net);
-        let each = net.passes_per_stage();
-        let mut left = net.passes();
+    pub(crate) fn run(&mut self, compiled: &CompiledInstance, rule: &impl Rule) -> Option<Score> {
+        self.reset(compiled);
+        let each = compiled.passes_per_stage();
+        let mut left = compiled.passes();
         while left > 0 {
             let (now, stage) = self.calls.nodes[1];
             if now == ASLEEP {
                 return None;
             }
             let stage = stage as usize;
-            let Some(next) = rule.choose(net, self, stage, now) else {
+            let Some(next) = rule.choose(compiled, self, stage, now) else {
                 self.calls.set(stage, ASLEEP);
                 continue;
             };
@@ -105,25 +112,25 @@ impl State {
                 self.calls.set(stage, next.start);
                 continue;
             }
-            self.place(net, stage, next);
+            self.place(compiled, stage, next);
             left -= 1;
-            let wakes = net.lanes[next.lane].wakes;
+            let wakes = compiled.lanes[next.lane].wakes;
             if wakes != NONE && self.placed[wakes as usize] < each {
                 self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
             }
             let done = self.placed[stage] == each;
             self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
         }
-        Some(Score::of(net, &self.first, &self.free))
+        Some(Score::of(compiled, &self.first, &self.free))
     }
 
     #[inline]
-    fn place(&mut self, net: &Net, stage: usize, next: Next) {
+    fn place(&mut self, compiled: &CompiledInstance, stage: usize, next: Next) {
         let Next { lane, start } = next;
-        let one = &net.lanes[lane];
+        let one = &compiled.lanes[lane];
         let number = self.next[lane];
         let end = start + one.duration;
-        self.ends[lane * net.microbatches as usize + number as usize] = end;
+        self.ends[lane * compiled.microbatches as usize + number as usize] = end;
         self.next[lane] = number + 1;
         self.held[stage] += one.take + one.leave;
         match self.placed[stage] {
@@ -131,17 +138,18 @@ impl State {
             _ => self.idle[stage] += start - self.free[stage],
         }
         self.free[stage] = end;
-        let at = stage * net.passes_per_stage() + self.placed[stage];
-        self.sequence[at] = (lane - stage * net.width) as u16;
+        let at = stage * compiled.passes_per_stage() + self.placed[stage];
+        self.sequence[at] = (lane - stage * compiled.width) as u16;
         self.placed[stage] += 1;
     }
 
-    /// When the next pass of `lane` could start, from `now` on, if what it needs is placed.
+    /// The earliest start of the next pass of `lane`, not before `now`, if its predecessors are
+    /// placed.
     #[inline]
-    pub(crate) fn start(&self, net: &Net, now: i64, lane: usize) -> Option<i64> {
-        let one = &net.lanes[lane];
+    pub(crate) fn start(&self, compiled: &CompiledInstance, now: i64, lane: usize) -> Option<i64> {
+        let one = &compiled.lanes[lane];
         let number = self.next[lane];
-        if number == net.microbatches
+        if number == compiled.microbatches
             || (one.local != NONE && self.next[one.local as usize] <= number)
         {
             return None;
@@ -151,57 +159,58 @@ impl State {
             if self.next[one.remote as usize] <= number {
                 return None;
             }
-            let column = one.remote as usize * net.microbatches as usize + number as usize;
+            let column = one.remote as usize * compiled.microbatches as usize + number as usize;
             start = start.max(self.ends[column] + one.hop);
         }
         Some(start)
     }
 
-    /// How many passes are placed.
+    /// The number of passes placed.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.iter().map(|&count| count as u64).sum()
     }
 
-    fn reset(&mut self, net: &Net) {
-        self.ends.resize(net.passes(), 0);
-        self.sequence.resize(net.passes(), 0);
+    fn reset(&mut self, compiled: &CompiledInstance) {
+        self.ends.resize(compiled.passes(), 0);
+        self.sequence.resize(compiled.passes(), 0);
         self.next.clear();
-        self.next.resize(net.lanes.len(), 0);
+        self.next.resize(compiled.lanes.len(), 0);
         for per_stage in [&mut self.free, &mut self.held, &mut self.idle, &mut self.first] {
             per_stage.clear();
-            per_stage.resize(net.stages, 0);
+            per_stage.resize(compiled.stages, 0);
         }
         self.placed.clear();
-        self.placed.resize(net.stages, 0);
-        self.calls.reset(net.stages);
+        self.placed.resize(compiled.stages, 0);
+        self.calls.reset(compiled.stages);
     }
 }
 
 /// Tables of a rule with offsets: the pass with the smallest start plus offset comes first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offsets {
-    /// By lane of the net.
+    /// By lane, the offset.
     pub(crate) offset: Vec<i64>,
-    /// By stage: what is taken off the offset of W where memory blocks a pass.
+    /// By stage, the amount subtracted from the offset of W where memory blocks a pass.
     pub(crate) relief: Vec<i64>,
-    /// By lane: the most passes in flight before the first pass of the next kind.
+    /// By lane, the most passes in flight before the first pass of the next kind.
     pub(crate) warm: Vec<u32>,
-    /// By lane: the most passes in flight at any time.
+    /// By lane, the most passes in flight at any time.
     pub(crate) cap: Vec<u32>,
-    /// By stage: how long it may wait in all.
+    /// By stage, the idle time that it may spend in all.
     pub(crate) budget: Vec<i64>,
-    /// Whether memory is filled to the last, rather than room left for microbatches on their way.
+    /// Whether memory is filled to the limit, rather than leaving room for microbatches in flight.
     pub(crate) greedy: bool,
     /// The least time between the starts of the passes of the first lane.
     pub(crate) pace: i64,
-    /// Whether a stage that waits for a pass does it, whatever comes up meanwhile.
+    /// Whether a stage that waits for a pass runs it next even if another one becomes ready
+    /// meanwhile.
     pub(crate) commits: bool,
-    /// Those passes start at multiples of this; 0: at any time.
+    /// The grid on which those passes start; 0 for any time.
     pub(crate) grid: i64,
 }
 
 impl Offsets {
-    /// When the next pass of the first lane may start, if it could at `start`.
+    /// The time at which the next pass of the first lane may start, if it could start at `start`.
     fn paced(&self, state: &State, mut start: i64, duration: i64) -> i64 {
         if self.pace > 0 && state.next[0] > 0 {
             start = start.max(state.ends[state.next[0] as usize - 1] - duration + self.pace);
@@ -212,7 +221,7 @@ impl Offsets {
         start
     }
 
-    /// Whether as many forwards of `lane` are in flight as may be.
+    /// Whether as many forwards of `lane` are in flight as the caps allow.
     fn is_enough(&self, state: &State, lane: usize, chunks: usize) -> bool {
         let back = state.next[lane + chunks];
         let most = match back {
@@ -229,19 +238,25 @@ impl Rule for Offsets {
     }
 
     #[inline]
-    fn choose(&self, net: &Net, state: &State, stage: usize, now: i64) -> Option<Next> {
-        let (begin, chunks) = (stage * net.width, net.chunks);
+    fn choose(
+        &self,
+        compiled: &CompiledInstance,
+        state: &State,
+        stage: usize,
+        now: i64,
+    ) -> Option<Next> {
+        let (begin, chunks) = (stage * compiled.width, compiled.chunks);
         let patience = (self.budget[stage] - state.idle[stage]).max(0);
         let latest = match state.placed[stage] {
             0 => i64::MAX,
             _ => state.free[stage].saturating_add(patience),
         };
-        let room = net.limit[stage] - state.held[stage];
+        let room = compiled.limit[stage] - state.held[stage];
         let mut best: Option<(bool, i64, Next)> = None;
         let mut blocked = false;
-        for lane in begin..begin + net.width {
-            let Some(mut start) = state.start(net, now, lane) else { continue };
-            let one = &net.lanes[lane];
+        for lane in begin..begin + compiled.width {
+            let Some(mut start) = state.start(compiled, now, lane) else { continue };
+            let one = &compiled.lanes[lane];
             let reserve = if self.greedy { 0 } else { one.reserve };
             let taken = one.take.max(one.take + one.leave);
             if taken > 0 && taken + reserve > room {

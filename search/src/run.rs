@@ -1,4 +1,5 @@
-//! The search: bounds, known orders, then chains of list schedules and local search in rounds.
+//! The search as a whole: lower bounds, published orders, then chains of list scheduling and local
+//! search in rounds.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -9,28 +10,29 @@ use thiserror::Error;
 
 use crate::bounds::{self, Bound, Infeasible};
 use crate::chain::{Chain, Halt};
-use crate::course::{CHAINS, Course, Origin, Step, plan};
+use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
-use crate::net::Net;
+use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
 use crate::start::{self, Published};
 use crate::timing::{Clock, Score};
 
-/// The most passes of a pipeline that is searched: its tables take about 1 GB.
+/// The largest number of passes of a pipeline that can be searched: its tables take about 1 GB.
 pub const MAX_PASSES: usize = 4_000_000;
 
-/// The most chunks of a stage: three kinds of passes of each are numbered in 16 bits.
+/// The largest number of chunks per stage: the three kinds of passes of each are numbered in 16 bits.
 pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 3;
 
-/// The longest that all passes and hops of a pipeline may take one after the other, 4.6 years: times
-/// that are weighed still fit.
+/// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
+/// fit into 64 bits.
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
-/// How long to search, counted in passes placed or timed, so that it is the same everywhere.
+/// How long to search, counted in passes placed or timed rather than in seconds, so that the result
+/// is the same on every machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// How many times the default; `None` for as long as it is let.
+    /// A multiple of the default effort; `None` searches until it is stopped.
     pub times: Option<u64>,
-    /// Seed of all chance.
+    /// The seed of all random numbers of the search.
     pub seed: u64,
 }
 
@@ -41,45 +43,45 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Passes placed or timed in all, for a pipeline of `passes`.
+    /// The number of passes to be placed or timed in all, for a pipeline of `passes`.
     fn steps(self, passes: usize) -> u64 {
         let once = 6_000_000 + 150 * passes as u64;
         self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
     }
 }
 
-/// How far a search is.
+/// How far a search has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The cost of the best order so far.
     pub best: Nanos,
-    /// What no order undercuts.
+    /// The lower bound on the cost of any order.
     pub bound: Nanos,
-    /// Passes placed or timed.
+    /// The number of passes placed or timed so far.
     pub steps: u64,
-    /// Of how many, if that is limited.
+    /// The number at which the search ends, if its effort is limited.
     pub of: Option<u64>,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The best schedule met.
+    /// The best schedule found.
     pub schedule: Schedule,
-    /// What it costs, by [`Replay`].
+    /// Its cost under the objective of the instance, timed by [`Replay`].
     pub cost: Nanos,
-    /// What no schedule undercuts, and why.
+    /// The highest lower bound on the cost of any schedule, and the argument for it.
     pub bound: Bound,
-    /// The published schedules that fit, as they are listed.
+    /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
-    /// The best cost after the known orders and after each round, each with the steps so far.
+    /// The best cost after the published orders and after each round, each with the steps so far.
     pub history: Vec<(u64, Nanos)>,
     /// Whether it was stopped from outside before its effort was spent.
     pub interrupted: bool,
 }
 
 impl Found {
-    /// How much more it costs than the bound, as a part of the cost.
+    /// The optimality gap: the excess of the cost over the lower bound, as a fraction of the cost.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn gap(&self) -> f64 {
@@ -90,50 +92,51 @@ impl Found {
         }
     }
 
-    /// Whether no schedule is better.
+    /// Whether the cost equals the lower bound, which proves the schedule optimal.
     #[must_use]
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound.cost
     }
 
-    /// The best of the published schedules that fit.
+    /// The cheapest of the published schedules that fit.
     #[must_use]
     pub fn best_published(&self) -> Option<Published> {
         self.published.iter().copied().min_by_key(|one| one.cost)
     }
 }
 
-/// Why there is no search.
+/// Why an instance cannot be searched.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SearchError {
-    /// No order fits.
+    /// No order fits the memory limits.
     #[error(transparent)]
     Infeasible(#[from] Infeasible),
-    /// More passes than [`MAX_PASSES`].
+    /// The pipeline has more passes than [`MAX_PASSES`].
     #[error("{0} passes are too many to search: at most {MAX_PASSES}")]
     TooLarge(usize),
-    /// More chunks per stage than [`MAX_CHUNKS_PER_STAGE`].
+    /// The stages have more chunks than [`MAX_CHUNKS_PER_STAGE`].
     #[error("{0} chunks per stage are too many to search: at most {MAX_CHUNKS_PER_STAGE}")]
     TooManyChunks(u16),
-    /// Passes and hops that take more than [`MAX_TIME`] one after the other.
+    /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),
-    /// A mirrored placement.
+    /// The placement is mirrored, which the search does not support.
     #[error("orders are searched for looped chunks and for a V, not for two directions at once")]
     Mirrored,
-    /// The pipeline itself is wrong.
+    /// The schedule found is not one of the pipeline, or its times overflow.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
-/// Searches the best schedule for `instance`; never a worse one than any published that fits.
+/// Searches for the cheapest schedule of `instance`. The result is never worse than a published
+/// schedule that fits.
 ///
-/// `progress` is told after each round. `stop` is asked often, from several threads: once it says
-/// so, the best so far is the result. Without it the same instance and effort give the same
-/// result on any number of threads.
+/// `progress` is called after each round. `stop` is called often, from several threads: once it
+/// returns true, the search ends with the best schedule so far. As long as it returns false, the same
+/// instance and effort give the same result on any number of threads.
 ///
 /// # Errors
-/// If no order fits the limits, or the pipeline is one that is not searched.
+/// If no order fits the limits, or the instance is too large or has a mirrored placement.
 pub fn search(
     instance: &Instance,
     effort: Effort,
@@ -142,8 +145,8 @@ pub fn search(
 ) -> Result<Found, SearchError> {
     check(instance)?;
     let bound = bounds::best(instance);
-    let net = Net::of(instance);
-    let mut search = Search::begin(instance, &net, effort, bound);
+    let compiled = CompiledInstance::of(instance);
+    let mut search = Search::begin(instance, &compiled, effort, bound);
     let mut tell = |search: &Search<'_>| {
         progress(Progress {
             best: nanos(search.best.0.cost),
@@ -163,7 +166,7 @@ pub fn search(
     search.found(instance, bound, interrupted)
 }
 
-/// What all passes and hops take one after the other.
+/// The time that all passes and hops take one after the other.
 fn serial_time(instance: &Instance) -> Nanos {
     let Instance { shape, costs, .. } = instance;
     let hops = costs.hop().0.saturating_mul(2);
@@ -175,6 +178,7 @@ fn serial_time(instance: &Instance) -> Nanos {
     Nanos(microbatch.saturating_mul(u64::from(shape.microbatches())))
 }
 
+/// Whether `instance` is one that can be searched.
 fn check(instance: &Instance) -> Result<(), SearchError> {
     if instance.placement == pipeline::Placement::Mirrored {
         return Err(SearchError::Mirrored);
@@ -198,16 +202,16 @@ fn nanos(time: i64) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(0))
 }
 
-/// A search on its way.
+/// The state of a running search.
 struct Search<'a> {
-    net: &'a Net,
-    /// The net with time running back.
-    reversed: Net,
+    compiled: &'a CompiledInstance,
+    /// The same instance with time reversed.
+    reversed: CompiledInstance,
     goal: i64,
     best: (Score, Vec<u16>),
     published: Vec<Published>,
     chains: Vec<Chain>,
-    course: Course,
+    rounds: Rounds,
     round: u32,
     done: u64,
     total: u64,
@@ -215,30 +219,35 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// With the best of the known orders.
-    fn begin(instance: &Instance, net: &'a Net, effort: Effort, bound: Bound) -> Self {
+    /// A search that starts from the best of the published orders and the serial one.
+    fn begin(
+        instance: &Instance,
+        compiled: &'a CompiledInstance,
+        effort: Effort,
+        bound: Bound,
+    ) -> Self {
         let mut clock = Clock::default();
-        let serial = start::one_by_one(net);
-        let score = clock.time(net, &serial).unwrap_or(Score::WORST);
+        let serial = start::one_by_one(compiled);
+        let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
         let mut best = (score, serial);
         let mut published = Vec::new();
-        for (one, score, sequence) in start::published(instance, net, &mut clock) {
+        for (one, score, sequence) in start::published(instance, compiled, &mut clock) {
             published.push(one);
             if score < best.0 {
                 best = (score, sequence);
             }
         }
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS).map(|number| Chain::new(net, effort.seed, number));
-        let total = effort.steps(net.passes());
+        let chains = (0..CHAINS).map(|number| Chain::new(compiled, effort.seed, number));
+        let total = effort.steps(compiled.passes());
         Self {
-            net,
-            reversed: net.reversed(),
+            compiled,
+            reversed: compiled.reversed(),
             goal,
             best,
             published,
             chains: chains.collect(),
-            course: Course::of(net, total),
+            rounds: Rounds::of(compiled, total),
             round: 0,
             done: 0,
             total,
@@ -250,30 +259,30 @@ impl<'a> Search<'a> {
         self.best.0.cost <= self.goal || self.done >= self.total
     }
 
-    /// Lets every chain do the [`Step`] of the round. Rounds become longer up to a point.
+    /// Lets every chain make the [`Move`] of this round. Rounds become longer up to a point.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let step = self.course.step(self.round);
-        let steps = self.course.steps(self.round);
+        let move_of_all = self.rounds.at(self.round);
+        let steps = self.rounds.steps(self.round);
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
-        let (net, goal, best, round) = (self.net, self.goal, &self.best, self.round);
+        let (compiled, goal, best, round) = (self.compiled, self.goal, &self.best, self.round);
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);
-            match step {
-                Step::Begin | Step::Climb => {
-                    if step == Step::Begin {
-                        chain.begin_anew(net);
+            match move_of_all {
+                Move::Restart | Move::ListSchedules => {
+                    if move_of_all == Move::Restart {
+                        chain.begin_anew(compiled);
                     }
-                    chain.climb((net, reversed), (goal, best.0.cost), steps, &halt)
+                    chain.climb((compiled, reversed), (goal, best.0.cost), steps, &halt)
                 }
-                Step::Echo(origin) => {
-                    chain.echo((net, reversed), (from(origin), goal), steps, &halt)
+                Move::ForwardBackward(origin) => {
+                    chain.forward_backward((compiled, reversed), (from(origin), goal), steps, &halt)
                 }
-                Step::Anneal(origin) => {
-                    let plan = plan(net, goal, steps, round, number);
-                    chain.anneal(net, from(origin), plan, &halt)
+                Move::Anneal(origin) => {
+                    let annealing = annealing(compiled, goal, steps, round, number);
+                    chain.anneal(compiled, from(origin), annealing, &halt)
                 }
             }
         };
@@ -300,7 +309,7 @@ impl<'a> Search<'a> {
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let Instance { shape, placement, costs, objective, .. } = instance;
-        let orders = self.net.orders(&self.best.1, *shape, *placement);
+        let orders = self.compiled.orders(&self.best.1, *shape, *placement);
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
         let Self { published, history, .. } = self;

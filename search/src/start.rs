@@ -1,9 +1,9 @@
-//! Orders to begin with: every family that fits, and one microbatch after the other.
+//! The orders that a search starts from: every published family that fits, and the serial order.
 
 use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Semantics};
 
+use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
-use crate::net::Net;
 use crate::timing::{Clock, Score};
 
 /// A schedule that was published, on the same costs and under the same limits.
@@ -11,7 +11,7 @@ use crate::timing::{Clock, Score};
 pub struct Published {
     /// The family.
     pub family: Family,
-    /// What its order costs, each backward split in B and W where they stand.
+    /// The cost of its order, each whole backward split in B and W in place.
     pub cost: Nanos,
     /// The most that any stage holds of activations.
     pub peak: Bytes,
@@ -21,7 +21,7 @@ pub struct Published {
 /// sequence of its order. None of them cuts microbatches.
 pub(crate) fn published(
     instance: &Instance,
-    net: &Net,
+    compiled: &CompiledInstance,
     clock: &mut Clock,
 ) -> Vec<(Published, Score, Vec<u16>)> {
     let Some(problem) = problem(instance) else { return Vec::new() };
@@ -39,8 +39,8 @@ pub(crate) fn published(
     let families = Family::ALL.into_iter().filter(fits);
     let timed = families.filter_map(|family| {
         let schedule = family.schedule(&problem).ok()?;
-        let sequence = net.sequence(&schedule)?;
-        let score = clock.time(net, &sequence)?;
+        let sequence = compiled.sequence(&schedule)?;
+        let score = clock.time(compiled, &sequence)?;
         let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
         let memory = Memory::of(&schedule, &instance.footprints).ok()?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn published(
     timed.collect()
 }
 
-/// What families are asked to find an order for `instance`.
+/// The problem that the families are given to find an order for `instance`.
 fn problem(instance: &Instance) -> Option<Problem> {
     let problem = Problem::new(instance.shape, instance.costs.clone()).ok()?;
     let problem = problem.with_footprints(instance.footprints.clone()).ok()?;
@@ -59,10 +59,10 @@ fn problem(instance: &Instance) -> Option<Problem> {
 }
 
 /// One microbatch after the other, each W behind its B: it needs the least memory of all orders.
-pub(crate) fn one_by_one(net: &Net) -> Vec<u16> {
-    let chunks = net.chunks;
+pub(crate) fn one_by_one(compiled: &CompiledInstance) -> Vec<u16> {
+    let chunks = compiled.chunks;
     let back = (0..chunks).rev().flat_map(|chunk| [chunks + chunk, 2 * chunks + chunk]);
     let once: Vec<u16> =
         (0..chunks).chain(back).filter_map(|lane| u16::try_from(lane).ok()).collect();
-    once.repeat(net.microbatches as usize * net.stages)
+    once.repeat(compiled.microbatches as usize * compiled.stages)
 }

@@ -1,11 +1,11 @@
-//! When the passes of a sequence run, each as early as it can.
+//! Times the passes of a sequence, each as early as it can run.
 
-use crate::net::{NONE, Net};
+use crate::compiled_instance::{CompiledInstance, NONE};
 
-/// What a sequence comes to.
+/// The score of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Score {
-    /// What is to be small.
+    /// The cost, which is minimised.
     pub(crate) cost: i64,
     /// The sum over the stages: what decides between equal costs.
     pub(crate) sum: i64,
@@ -15,13 +15,15 @@ impl Score {
     /// Worse than any.
     pub(crate) const WORST: Self = Self { cost: i64::MAX, sum: i64::MAX };
 
-    /// Of stages that start their first pass at `first` and end their last at `free`.
-    pub(crate) fn of(net: &Net, first: &[i64], free: &[i64]) -> Self {
+    /// The score where stages start their first pass at `first` and end their last at `free`.
+    pub(crate) fn of(compiled: &CompiledInstance, first: &[i64], free: &[i64]) -> Self {
         let stages = first.iter().zip(free);
-        Self::of_spans(stages.map(|(first, free)| if net.makespan { *free } else { free - first }))
+        Self::of_spans(
+            stages.map(|(first, free)| if compiled.makespan { *free } else { free - first }),
+        )
     }
 
-    /// Of stages that take so long.
+    /// The score where stages take these times.
     pub(crate) fn of_spans(spans: impl Iterator<Item = i64>) -> Self {
         spans.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
             cost: score.cost.max(one),
@@ -46,25 +48,25 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Times `sequence`; `None` if passes wait for each other, or a stage goes over its limit.
-    pub(crate) fn time(&mut self, net: &Net, sequence: &[u16]) -> Option<Score> {
-        self.prepare(net);
-        let each = net.passes_per_stage();
+    pub(crate) fn time(&mut self, compiled: &CompiledInstance, sequence: &[u16]) -> Option<Score> {
+        self.prepare(compiled);
+        let each = compiled.passes_per_stage();
         while let Some(stage) = self.ready.pop() {
             while self.at[stage] < each {
                 let lane = usize::from(sequence[stage * each + self.at[stage]]);
-                if !self.place(net, stage, stage * net.width + lane)? {
+                if !self.place(compiled, stage, stage * compiled.width + lane)? {
                     break;
                 }
                 self.at[stage] += 1;
             }
         }
-        self.at.iter().all(|&at| at == each).then(|| Score::of(net, &self.first, &self.free))
+        self.at.iter().all(|&at| at == each).then(|| Score::of(compiled, &self.first, &self.free))
     }
 
     /// Does the next pass of `lane`, unless what it needs is not made: then `false`.
-    fn place(&mut self, net: &Net, stage: usize, lane: usize) -> Option<bool> {
-        let columns = net.microbatches as usize;
-        let (one, number) = (net.lanes[lane], self.next[lane]);
+    fn place(&mut self, compiled: &CompiledInstance, stage: usize, lane: usize) -> Option<bool> {
+        let columns = compiled.microbatches as usize;
+        let (one, number) = (compiled.lanes[lane], self.next[lane]);
         let mut start = self.free[stage];
         if one.local != NONE && self.next[one.local as usize] <= number {
             return None;
@@ -78,7 +80,7 @@ impl Clock {
         }
         self.held[stage] += one.take;
         let after = self.held[stage] + one.leave;
-        if self.held[stage].max(after) > net.limit[stage] {
+        if self.held[stage].max(after) > compiled.limit[stage] {
             return None;
         }
         self.held[stage] = after;
@@ -94,17 +96,17 @@ impl Clock {
         Some(true)
     }
 
-    fn prepare(&mut self, net: &Net) {
-        self.ends.resize(net.passes(), 0);
+    fn prepare(&mut self, compiled: &CompiledInstance) {
+        self.ends.resize(compiled.passes(), 0);
         self.next.clear();
-        self.next.resize(net.lanes.len(), 0);
+        self.next.resize(compiled.lanes.len(), 0);
         for per_stage in [&mut self.free, &mut self.held, &mut self.first] {
             per_stage.clear();
-            per_stage.resize(net.stages, 0);
+            per_stage.resize(compiled.stages, 0);
         }
         self.at.clear();
-        self.at.resize(net.stages, 0);
+        self.at.resize(compiled.stages, 0);
         self.ready.clear();
-        self.ready.extend((0..net.stages).rev());
+        self.ready.extend((0..compiled.stages).rev());
     }
 }

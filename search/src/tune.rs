@@ -1,40 +1,41 @@
-//! The few numbers behind a list schedule, and how they are drawn and changed.
+//! The parameters of a list schedule, and how they are drawn and varied.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;
+use crate::compiled_instance::CompiledInstance;
 use crate::head;
 use crate::list::Offsets;
-use crate::net::Net;
 
 /// A parameter: lower end, upper end, value that changes nothing.
 type Range = (f64, f64, f64);
 
-/// Parameters of the whole net.
+/// The parameters that all lanes share.
 const COMMON: [Range; 11] =
     [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
-/// By how many average passes W is put forward where memory blocks a pass.
+/// The advance of W, in mean pass durations, where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
-/// How long a stage may wait, over what the target leaves it; nothing below 0.
+/// The idle time of a stage, relative to that which the target leaves it; none below 0.
 const BUDGET: Range = (-1.0, 3.0, 1.0);
-/// Part of that for the time before the first B.
+/// The part of that idle time that may lie before the first B.
 const HEAD: Range = (0.0, 1.0, 1.0);
-/// Forwards before the first B more than the head asks for.
+/// The number of forwards before the first B beyond those of the head.
 const WARM: Range = (-2.0, 2.0, 0.0);
-/// Forwards in flight more than that, later; 7 and more: any number.
+/// The number of forwards in flight beyond that, later on; 7 and more mean any number.
 const FLIGHT: Range = (-1.0, 8.0, 8.0);
-/// Forwards of the first of several chunks in flight on the first stage, over p times chunks.
+/// The number of forwards of the first of several chunks in flight on the first stage, in units of
+/// p times chunks.
 const CAP: Range = (0.3, 1.2, 1.0);
-/// How many fewer on each following stage.
+/// The decrease of that number from stage to stage.
 const FALL: Range = (0.0, 1.6, 1.0);
-/// Above 0.8: memory is filled to the last.
+/// Above 0.8, memory is filled to the limit.
 const GREEDY: Range = (0.0, 1.0, 0.0);
 /// The least time between the forwards of the first chunk on the first stage, in average passes.
 const PACE: Range = (-2.0, 4.0, 0.0);
 /// The grid on which forwards begin on the first stage, in round trips to the next stage: on that
 /// grid the forwards on their way down and the backwards on their way up meet nowhere.
 const GRID: Range = (-1.0, 2.0, 0.0);
-/// Above 0.7: a stage that waits for a pass does it, whatever comes up meanwhile.
+/// Above 0.7, a stage that waits for a pass runs it next even if another one becomes ready meanwhile.
 const COMMIT: Range = (0.0, 1.0, 0.0);
 /// The place of [`COMMIT`].
 const COMMIT_AT: usize = 10;
@@ -42,62 +43,62 @@ const COMMIT_AT: usize = 10;
 const GRID_AT: usize = 9;
 /// The offset of a kind and chunk on the first stage, in average passes.
 const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
-/// What it is more on the last stage.
+/// The change of that offset from the first stage to the last.
 const SLOPE: Range = (-3.0, 3.0, 0.0);
 
-/// What a lane of one stage has beside that.
+/// The offset of a single lane of one stage, added to that.
 const OWN: Range = (-3.0, 3.0, 0.0);
 
 /// The parameters of a list schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters(Vec<f64>);
 
-/// The ranges of the parameters for `net`: those of all, then offset and slope lane by lane.
-fn ranges(net: &Net) -> Vec<Range> {
-    let lanes = (0..net.width).flat_map(|lane| [OFFSET[lane / net.chunks], SLOPE]);
-    let own = std::iter::repeat_n(OWN, net.lanes.len());
+/// The ranges of the parameters for `instance`: those of all, then offset and slope lane by lane.
+fn ranges(compiled: &CompiledInstance) -> Vec<Range> {
+    let lanes = (0..compiled.width).flat_map(|lane| [OFFSET[lane / compiled.chunks], SLOPE]);
+    let own = std::iter::repeat_n(OWN, compiled.lanes.len());
     COMMON.into_iter().chain(lanes).chain(own).collect()
 }
 
 impl Parameters {
-    pub(crate) fn plain(net: &Net) -> Self {
-        Self(ranges(net).into_iter().map(|(_, _, plain)| plain).collect())
+    pub(crate) fn plain(compiled: &CompiledInstance) -> Self {
+        Self(ranges(compiled).into_iter().map(|(_, _, plain)| plain).collect())
     }
 
-    /// The usual ones of a `kind`: on a grid or not, committing or not.
-    pub(crate) fn usual(net: &Net, kind: usize) -> Self {
-        let mut parameters = Self::plain(net);
+    /// The usual parameters of a `kind`: on a grid or not, committing or not.
+    pub(crate) fn usual(compiled: &CompiledInstance, kind: usize) -> Self {
+        let mut parameters = Self::plain(compiled);
         parameters.belong(kind);
         parameters
     }
 
-    pub(crate) fn draw(net: &Net, kind: usize, chance: &mut Chance) -> Self {
-        let few = COMMON.len() + 2 * net.width;
+    pub(crate) fn draw(compiled: &CompiledInstance, kind: usize, chance: &mut Chance) -> Self {
+        let few = COMMON.len() + 2 * compiled.width;
         let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
             _ if at >= few => plain,
             0 => plain,
             _ => chance.between(low, high),
         };
-        let drawn: Vec<f64> = ranges(net).into_iter().enumerate().map(one).collect();
+        let drawn: Vec<f64> = ranges(compiled).into_iter().enumerate().map(one).collect();
         let mut drawn = Self(drawn);
         drawn.belong(kind);
         drawn
     }
 
-    /// Whether forwards lie on a grid, and whether stages commit, is settled by the kind: two of
-    /// four do the one, two the other.
+    /// Sets by the kind whether forwards lie on a grid and whether stages commit: two of four kinds
+    /// do the one, two the other.
     fn belong(&mut self, kind: usize) {
         self.0[COMMIT_AT] = [1.0, 0.0][kind / 2 % 2];
         self.0[GRID_AT] = [0.0, 1.0][kind % 2];
     }
 
-    /// These with one or a few changed a little.
-    pub(crate) fn near(&self, net: &Net, chance: &mut Chance) -> Self {
+    /// A copy with one or a few parameters changed a little.
+    pub(crate) fn near(&self, compiled: &CompiledInstance, chance: &mut Chance) -> Self {
         let mut changed = self.clone();
-        let ranges = ranges(net);
-        let few = COMMON.len() + 2 * net.width;
+        let ranges = ranges(compiled);
+        let few = COMMON.len() + 2 * compiled.width;
         if chance.below(2) == 0 {
-            changed.bend(net, chance);
+            changed.bend(compiled, chance);
             return changed;
         }
         for _ in 0..1 + chance.below(3) {
@@ -118,41 +119,41 @@ impl Parameters {
     }
 
     /// Changes one lane of a few neighbouring stages.
-    fn bend(&mut self, net: &Net, chance: &mut Chance) {
-        let few = COMMON.len() + 2 * net.width;
-        let (lane, first) = (chance.below(net.width), chance.below(net.stages));
-        let count = 1 + if chance.below(2) == 0 { 0 } else { chance.below(net.stages) };
+    fn bend(&mut self, compiled: &CompiledInstance, chance: &mut Chance) {
+        let few = COMMON.len() + 2 * compiled.width;
+        let (lane, first) = (chance.below(compiled.width), chance.below(compiled.stages));
+        let count = 1 + if chance.below(2) == 0 { 0 } else { chance.below(compiled.stages) };
         let wide = [2.0, 0.5, 0.1][chance.below(3)];
         let more = if chance.below(6) == 0 { None } else { Some(chance.between(-wide, wide)) };
-        for stage in first..(first + count).min(net.stages) {
-            let own = &mut self.0[few + stage * net.width + lane];
+        for stage in first..(first + count).min(compiled.stages) {
+            let own = &mut self.0[few + stage * compiled.width + lane];
             *own = more.map_or(0.0, |more| (*own + more).clamp(OWN.0, OWN.1));
         }
     }
 
-    /// The tables of these parameters for `net`, where the cost is to be `target`.
-    pub(crate) fn tables(&self, net: &Net, target: i64, offsets: &mut Offsets) {
+    /// The tables of these parameters for `instance`, where the cost is to be `target`.
+    pub(crate) fn tables(&self, compiled: &CompiledInstance, target: i64, offsets: &mut Offsets) {
         let [relief, budget, head, warm, flight, cap, fall, greedy, pace, grid, commit] =
             std::array::from_fn(|at| self.0[at]);
-        let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * net.width);
-        let (width, chunks) = (net.width, net.chunks);
-        let unit = net.mean_pass();
-        let idle = |stage: usize| (target - net.work[stage]).max(0) as f64;
+        let (by_lane, own) = self.0[COMMON.len()..].split_at(2 * compiled.width);
+        let (width, chunks) = (compiled.width, compiled.chunks);
+        let unit = compiled.mean_pass();
+        let idle = |stage: usize| (target - compiled.work[stage]).max(0) as f64;
         let share =
-            |part: f64| (0..net.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
+            |part: f64| (0..compiled.stages).map(move |stage| (idle(stage) * part.max(0.0)) as i64);
         let heads: Vec<i64> = share(head).collect();
         offsets.budget.clear();
         offsets.budget.extend(share(budget));
-        offsets.warm = head::warm_ups(net, &heads);
+        offsets.warm = head::warm_ups(compiled, &heads);
         offsets.offset.clear();
         offsets.relief.clear();
         offsets.cap.clear();
         offsets.greedy = greedy > 0.8;
         offsets.commits = commit > 0.7;
         offsets.pace = (pace.max(0.0) * unit) as i64;
-        offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(net) as f64) as i64 };
-        for stage in 0..net.stages {
-            let x = stage as f64 / (net.stages.max(2) - 1) as f64;
+        offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(compiled) as f64) as i64 };
+        for stage in 0..compiled.stages {
+            let x = stage as f64 / (compiled.stages.max(2) - 1) as f64;
             offsets.relief.push((relief * unit) as i64);
             for lane in 0..width {
                 let offset =
@@ -167,7 +168,7 @@ impl Parameters {
                         if flight >= 7.0 { u32::MAX } else { more(offsets.warm[at], flight) }
                     }
                     0 => {
-                        let first = (chunks * net.stages) as f64 * cap;
+                        let first = (chunks * compiled.stages) as f64 * cap;
                         (first - fall * stage as f64).round().max(1.0) as u32
                     }
                     _ => u32::MAX,
@@ -179,9 +180,11 @@ impl Parameters {
 }
 
 /// The longest way from a stage to the next and back: F and B of the first chunk, and two hops.
-fn trip(net: &Net) -> i64 {
-    let of = |lanes: &[crate::net::Lane]| {
-        lanes[0].duration + lanes[net.chunks].duration + 2 * lanes[0].hop.max(lanes[net.chunks].hop)
+fn trip(compiled: &CompiledInstance) -> i64 {
+    let of = |lanes: &[crate::compiled_instance::Lane]| {
+        lanes[0].duration
+            + lanes[compiled.chunks].duration
+            + 2 * lanes[0].hop.max(lanes[compiled.chunks].hop)
     };
-    net.lanes.chunks_exact(net.width).map(of).max().unwrap_or(0)
+    compiled.lanes.chunks_exact(compiled.width).map(of).max().unwrap_or(0)
 }

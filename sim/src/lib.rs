@@ -1,16 +1,34 @@
-//! Predicts when the passes of a schedule run.
+//! Predicts when the passes of a schedule run, and why stages wait.
 //!
-//! [`Replay`] times an order under fixed costs and links that are never shared; [`timed`] does the
-//! same where every pass and hop takes its own time, as under the noise of [`straggler`]. The
-//! [`engine`] runs a schedule on a [`cluster`], where links are shared, memory is finite and steps
-//! follow each other. [`monte_carlo`] says what to expect over many draws of the noise, and
-//! [`explain`] why stages wait.
+//! [`Replay`] times an order under fixed durations and links that are never shared, in one pass along
+//! it; [`timed`] does the same where every pass and hop has a duration of its own, as under the noise
+//! of [`straggler`]. The event [`engine`] runs a schedule on a [`cluster`], where transfers share
+//! links, device memory is finite and steps follow each other. [`monte_carlo`] gives the distribution
+//! of step times over many samples of the noise, [`occupancy`] the memory of each device over time,
+//! and [`explain`] the causes of idle time.
+//!
+//! Time is counted in whole nanoseconds, so that the same question has the same answer on any
+//! machine and any number of threads.
+//!
+//! ```
+//! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+//! use sim::Replay;
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let ms = Nanos(1_000_000);
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
+//! let schedule = Family::OneFOneB.schedule(&problem)?;
+//! let metrics = Replay::new().metrics(&schedule, problem.costs())?;
+//! assert_eq!(metrics.makespan(), Nanos(33_000_000)); // (m + p - 1)(F + B + W)
+//! # Ok::<(), pipeline::Fault>(())
+//! ```
 
 pub mod boundary;
 pub mod cluster;
-mod copies;
 pub mod engine;
 pub mod explain;
+mod host_copy;
 pub mod monte_carlo;
 mod network;
 pub mod occupancy;
@@ -18,6 +36,6 @@ mod replay;
 pub mod straggler;
 pub mod timed;
 
-pub use copies::HostCopy;
+pub use host_copy::HostCopy;
 pub use network::Sharing;
 pub use replay::Replay;

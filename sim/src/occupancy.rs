@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use pipeline::{Bytes, Fault, Footprints, Kind, Nanos, Pass, Schedule, Span, Timeline};
 
-use crate::copies::HostCopy;
-use crate::engine::{Run, Setup, check_resident};
+use crate::engine::{Job, Run, check_resident};
+use crate::host_copy::HostCopy;
 
 /// An activation that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ struct Change {
 type Changes = BTreeMap<u64, Change>;
 
 impl Occupancy {
-    /// Follows `run` of `setup`; `resident` is what each stage holds all the time, `capacities` what
+    /// Follows `run` of `job`; `resident` is what each stage holds all the time, `capacities` what
     /// each device has, if that is known.
     ///
     /// # Errors
@@ -83,22 +83,22 @@ impl Occupancy {
     /// counted.
     pub fn of(
         run: &Run,
-        setup: &Setup<'_>,
+        job: &Job<'_>,
         footprints: &Footprints,
         resident: &[Bytes],
         capacities: Option<&[Bytes]>,
     ) -> Result<Self, Fault> {
-        footprints.check(setup.schedule.shape())?;
+        footprints.check(job.schedule.shape())?;
         check_resident(resident)?;
-        let mut seated = vec![Vec::new(); setup.cluster.devices()];
-        for (stage, &device) in setup.seats.devices().iter().enumerate() {
+        let mut seated = vec![Vec::new(); job.cluster.devices()];
+        for (stage, &device) in job.seats.devices().iter().enumerate() {
             seated[device].push(stage);
         }
-        let mut changes: Vec<Changes> = vec![Changes::new(); setup.cluster.devices()];
-        add_passes(run, setup, footprints, &mut changes);
-        add_transfers(run, setup, &mut changes);
-        add_copies(run, setup, &mut changes);
-        let mut curves = vec![Vec::new(); setup.cluster.devices()];
+        let mut changes: Vec<Changes> = vec![Changes::new(); job.cluster.devices()];
+        add_passes(run, job, footprints, &mut changes);
+        add_transfers(run, job, &mut changes);
+        add_copies(run, job, &mut changes);
+        let mut curves = vec![Vec::new(); job.cluster.devices()];
         let mut peaks = Vec::new();
         for (device, changes) in changes.iter().enumerate() {
             let seated = &seated[device];
@@ -182,9 +182,9 @@ fn follow(
     (curve, peak)
 }
 
-fn add_passes(run: &Run, setup: &Setup<'_>, footprints: &Footprints, changes: &mut [Changes]) {
+fn add_passes(run: &Run, job: &Job<'_>, footprints: &Footprints, changes: &mut [Changes]) {
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
-        add_spans(spans, footprints, &mut changes[setup.seats.device(stage)]);
+        add_spans(spans, footprints, &mut changes[job.seats.device(stage)]);
     }
 }
 
@@ -200,29 +200,29 @@ fn add_spans(spans: &[Span], footprints: &Footprints, changes: &mut Changes) {
     }
 }
 
-fn add_transfers(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
-    let bytes = setup.messages.bytes.0;
+fn add_transfers(run: &Run, job: &Job<'_>, changes: &mut [Changes]) {
+    let bytes = job.messages.bytes.0;
     if bytes == 0 {
         return;
     }
-    let used = first_uses(run, setup);
+    let used = first_uses(run, job);
     for transfer in &run.transfers {
         let mut hold = |stage: usize, from: Nanos, until: Nanos| {
-            let changes = &mut changes[setup.seats.device(stage)];
+            let changes = &mut changes[job.seats.device(stage)];
             let begin = changes.entry(from.0).or_default();
             (begin.taken, begin.buffers_taken) = (begin.taken + bytes, begin.buffers_taken + bytes);
             let end = changes.entry(until.0).or_default();
             (end.freed, end.buffers_freed) = (end.freed + bytes, end.buffers_freed + bytes);
         };
         hold(transfer.from, transfer.made, transfer.end);
-        hold(transfer.to, transfer.begin, used[setup.cell(transfer.value, transfer.step)]);
+        hold(transfer.to, transfer.begin, used[job.cell(transfer.value, transfer.step)]);
     }
 }
 
 /// What is on the host does not take room on the device.
-fn add_copies(run: &Run, setup: &Setup<'_>, changes: &mut [Changes]) {
+fn add_copies(run: &Run, job: &Job<'_>, changes: &mut [Changes]) {
     for copy in &run.copies {
-        add_copy(copy, &mut changes[setup.seats.device(copy.stage)]);
+        add_copy(copy, &mut changes[job.seats.device(copy.stage)]);
     }
 }
 
@@ -231,18 +231,18 @@ fn add_copy(copy: &HostCopy, changes: &mut Changes) {
     changes.entry(copy.back[0].0).or_default().taken += copy.bytes.0;
 }
 
-/// When the pass starts that takes each value from another stage, by [`Setup::cell`].
-fn first_uses(run: &Run, setup: &Setup<'_>) -> Vec<Nanos> {
-    let shape = setup.schedule.shape();
-    let mut uses = vec![Nanos(0); shape.value_cells() * setup.steps as usize];
+/// When the pass starts that takes each value from another stage, by [`Job::cell`].
+fn first_uses(run: &Run, job: &Job<'_>) -> Vec<Nanos> {
+    let shape = job.schedule.shape();
+    let mut uses = vec![Nanos(0); shape.value_cells() * job.steps as usize];
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
-        let slots = setup.schedule.orders()[stage].slots().count().max(1);
+        let slots = job.schedule.orders()[stage].slots().count().max(1);
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
                 let needs = pass.needs(shape);
                 for value in needs.filter(|value| value.chunk() != Some(pass.chunk)) {
-                    uses[setup.cell(value, step)] = span.start;
+                    uses[job.cell(value, step)] = span.start;
                 }
             }
         }

@@ -2,10 +2,11 @@
 //! of a real run. Links are still never shared.
 
 use pipeline::{
-    Costs, Footprints, Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes, Timeline, Value, Way,
+    CopyDirection, Costs, Footprints, Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes,
+    Timeline, Value,
 };
 
-use crate::copies::{self, Clock, HostCopy};
+use crate::host_copy::{self, Clock, HostCopy};
 
 /// How long things take, one by one. Times in nanoseconds.
 pub trait Timing {
@@ -28,7 +29,7 @@ pub trait Timing {
     fn collective(&self, value: Value, start: u64) -> u64;
 
     /// How long an activation of `chunk`, all of it, takes to the host or back: no time unless said.
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
+    fn copy(&self, chunk: u16, way: CopyDirection) -> u64 {
         let _ = (chunk, way);
         0
     }
@@ -51,7 +52,7 @@ impl Timing for Nominal<'_> {
         self.0.collectives().of(value).0
     }
 
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
+    fn copy(&self, chunk: u16, way: CopyDirection) -> u64 {
         self.0.copy(chunk, way).0
     }
 }
@@ -80,7 +81,7 @@ pub fn host_copies(
     let Some(copies) = schedule.copies() else { return Vec::new() };
     let mut done = run(schedule, timing, |_, _, _, _| {});
     for copy in &mut done {
-        copy.bytes = copies::bytes(copies, footprints, copy.pass.chunk);
+        copy.bytes = host_copy::bytes(copies, footprints, copy.pass.chunk);
     }
     done
 }

@@ -1,12 +1,14 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Collectives, Costs, Family, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
-    Schedule, Shape, ShardTimes,
+    Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos,
+    PassTimes, Problem, Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
-use sim::engine::{self, Communication, EngineError, Messages, Offload, Room, Run, Setup, Steady};
+use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::engine::{
+    self, Communication, EngineError, Job, Messages, NominalDurations, Offload, Room, Run,
+};
 
 use crate::draw::{chunks, copying};
 
@@ -72,7 +74,7 @@ impl Bench {
 
     /// The same with thousandths of activations on the host, called back so many slots ahead.
     pub(crate) fn offloaded(mut self, per_mille: u32, ahead: u32) -> Self {
-        if let Some(part) = Part::new(per_mille) {
+        if let Some(part) = CopyPart::new(per_mille) {
             self.schedule = self.schedule.offloaded(part, ahead);
         }
         self
@@ -84,9 +86,9 @@ impl Bench {
         self
     }
 
-    pub(crate) fn setup(&self) -> Setup<'_> {
+    pub(crate) fn job(&self) -> Job<'_> {
         let (footprints, resident) = (&self.footprints, &self.resident[..]);
-        Setup {
+        Job {
             schedule: &self.schedule,
             costs: &self.costs,
             cluster: &self.cluster,
@@ -101,7 +103,7 @@ impl Bench {
     }
 
     pub(crate) fn try_run(&self) -> Result<Run, EngineError> {
-        engine::run(&self.setup(), &Steady)
+        engine::run(&self.job(), &NominalDurations)
     }
 
     pub(crate) fn run(&self) -> Run {

@@ -70,15 +70,15 @@ fn of_replay(schedule: &Schedule, costs: &pipeline::Costs, run: &Run) -> Causes 
 
 /// The causes of the last step of `run`, if no run without one of them gets stuck.
 pub(crate) fn of_engine(bench: &Bench, run: &Run) -> Option<Causes> {
-    let setup = bench.setup();
-    let causes = Causes::of_engine(&setup, run).ok()?;
+    let job = bench.job();
+    let causes = Causes::of_engine(&job, run).ok()?;
     let last = bench.steps - 1;
     assert_eq!(causes.cost, run.step_length(last));
     assert_eq!(causes.optimizer, bench.boundary.optimizer);
     let metrics = run.metrics(last);
     assert_exact(&causes, &metrics.stages.iter().map(|stage| stage.busy).collect::<Vec<_>>());
     let slots = |stage: usize| run.timeline.stages[stage].len() / bench.steps as usize;
-    let gaps = Gaps::of_engine(&setup, run).unwrap();
+    let gaps = Gaps::of_engine(&job, run).unwrap();
     assert_gaps(&gaps, &causes, run, |stage| last as usize * slots(stage));
     Some(causes)
 }
@@ -162,7 +162,7 @@ fn a_straggler_makes_the_other_wait() {
     let (schedule, costs) = one_f_one_b(&[[10, 20, 10]], 0);
     let mut stragglers = Stragglers::new(2, 1);
     stragglers.slow(Target::Stage(1), 2.0).unwrap();
-    let timeline = timed::timeline(&schedule, &stragglers.weather(0, 0).timing(&costs));
+    let timeline = timed::timeline(&schedule, &stragglers.sample(0, 0).timing(&costs));
     let causes = of_replay(&schedule, &costs, &unshared(&schedule, timeline, |_, _, _, _| 0));
     assert_eq!(of(&causes, Cause::Noise), [40, 0]);
 }
@@ -203,7 +203,7 @@ proptest! {
         let timed_run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(&devices, factor, sigma, stall);
-                let timing = stragglers.weather(0, 0).timing(&costs);
+                let timing = stragglers.sample(0, 0).timing(&costs);
                 let hop = |value, from, to, made| {
                     timed::Timing::hop(&timing, value, from, to, made)
                 };
@@ -328,7 +328,7 @@ proptest! {
         let run = match noise {
             Some((factor, sigma, stall)) => {
                 let stragglers = stragglers(bench.seats.devices(), factor, sigma, stall);
-                engine::run(&bench.setup(), &stragglers.conditions(0, &bench.costs))
+                engine::run(&bench.job(), &stragglers.durations(0, &bench.costs))
             }
             None => bench.try_run(),
         };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pipeline::closed_form::Uniform;
 use pipeline::{
     Bytes, Collectives, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Metrics, Nanos,
-    Order, PassTimes, Problem, Schedule, Shape, ShardTimes, Steady, peak_in_flight,
+    Order, PassTimes, Problem, Schedule, Shape, ShardTimes, SteadyState, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -240,7 +240,7 @@ proptest! {
     /// microbatch is under way.
     #[test]
     fn pipedream(any in any_with(1), m in 1..=30u64) {
-        let steady = Steady::of(any.stages, m);
+        let steady = SteadyState::of(any.stages, m);
         let run = Uniform { microbatches: m * u64::from(steady.updates()), ..any };
         let (problem, schedule) = schedule(Family::PipeDream, &run, 1, None);
         let timeline = Replay::new().timeline(&schedule, problem.costs()).unwrap();

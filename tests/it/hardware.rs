@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sim::boundary::Boundary;
 use sim::cluster::{Cluster, Seating, Seats};
-use sim::engine::{Communication, Messages, Setup, Steady, run};
+use sim::engine::{Communication, Job, Messages, NominalDurations, run};
 use sim::occupancy::Occupancy;
 
 use crate::cli::refused;
@@ -61,7 +61,7 @@ proptest! {
         let stages = shape.stages();
         let cluster = Cluster::ideal(stages, Nanos(2));
         let seats = Seats::new(&cluster, stages, &Seating::Contiguous).unwrap();
-        let setup = Setup {
+        let job = Job {
             schedule: &schedule,
             costs: problem.costs(),
             cluster: &cluster,
@@ -73,9 +73,9 @@ proptest! {
             steps: 1,
             boundary: &Boundary::default(),
         };
-        let run = run(&setup, &Steady).unwrap();
+        let run = run(&job, &NominalDurations).unwrap();
         let resident = vec![Bytes(resident); stages];
-        let occupancy = Occupancy::of(&run, &setup, &footprints, &resident, None).unwrap();
+        let occupancy = Occupancy::of(&run, &job, &footprints, &resident, None).unwrap();
         let expected = Memory::of(&schedule, &footprints).unwrap().peak;
         prop_assert_eq!(occupancy.peaks.len(), stages);
         for (peak, expected) in occupancy.peaks.iter().zip(expected) {

@@ -3,8 +3,8 @@
 
 use pipeline::closed_form::{Uniform, offload_ratio};
 use pipeline::{
-    Bytes, CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, Part, PassTimes, Problem,
-    Schedule, Shape, Slot, peak_in_flight,
+    Bytes, CopyPart, CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, PassTimes,
+    Problem, Schedule, Shape, Slot, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::occupancy::activation_peaks;
@@ -213,7 +213,7 @@ proptest! {
         let passes = times.iter().take(usize::from(shape.chunks()));
         let costs = Costs::new(passes.map(|&one| crate::bench::times(one)).collect(), Nanos(hop));
         let costs = copying(costs, shape, [out, back]);
-        let part = Part::new(part).unwrap();
+        let part = CopyPart::new(part).unwrap();
         let held = Footprint { until_backward: Bytes(1000), until_weight: Bytes(700) };
         let problem = Problem::new(shape, costs.clone()).unwrap().with_group(group.min(stages));
         let problem = problem.with_offload_part(part);
@@ -262,7 +262,7 @@ proptest! {
         let shape = schedule.shape();
         let costs = copying(costs, shape, [out, back]);
         let plain = Replay::new().metrics(&schedule, &costs).unwrap().makespan();
-        let schedule = schedule.offloaded(Part::new(per_mille).unwrap(), ahead);
+        let schedule = schedule.offloaded(CopyPart::new(per_mille).unwrap(), ahead);
         if let Some(copies) = schedule.copies() {
             // What is made to be valid is valid.
             let again = schedule.clone().with_copies(copies.part(), copies.stages().to_vec());

@@ -28,7 +28,7 @@ fn without_its_straggler_the_step_is_shorter_by_what_that_was_given() {
     let mut stragglers = Stragglers::new(4, 1);
     stragglers.slow(Target::Stage(2), 1.5).unwrap();
     let slow = bench();
-    let run = engine::run(&slow.setup(), &stragglers.conditions(0, &slow.costs)).unwrap();
+    let run = engine::run(&slow.job(), &stragglers.durations(0, &slow.costs)).unwrap();
     let with = of_engine(&slow, &run).unwrap();
     assert_moves(&with, &explained(&bench()), Cause::Noise);
     assert!(of(&with, Cause::Noise)[0] > of(&with, Cause::Noise)[2]);

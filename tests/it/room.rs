@@ -113,9 +113,9 @@ fn offloaded_activations_are_away_between_forward_and_backward() {
     // called back when their BW is one slot away.
     let offload = |bench: Bench, held: u64, ahead| {
         let bench = bench.holding(held, 0).offloaded(500, ahead);
-        let (run, setup) = (bench.run(), bench.setup());
+        let (run, job) = (bench.run(), bench.job());
         let occupancy =
-            Occupancy::of(&run, &setup, &bench.footprints, &bench.resident, None).unwrap();
+            Occupancy::of(&run, &job, &bench.footprints, &bench.resident, None).unwrap();
         (run, occupancy)
     };
     let gpipe = || {

@@ -4,8 +4,8 @@ use std::fs;
 
 use certificate::{Argument, Certificate, MAX_BYTES, Refusal, verify};
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, Order, Part,
-    Pass, Placement, Problem, Schedule, Shape, Vocabulary,
+    Bytes, CopyPart, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos,
+    Order, Pass, Placement, Problem, Schedule, Shape, Vocabulary,
 };
 use proptest::prelude::*;
 use search::bounds::{self, Bound};
@@ -293,7 +293,7 @@ fn hostile_texts_are_refused() {
     let many = text.replacen("F0.0", "F0.4294967295", 1);
     // What bounds do not know.
     let copied = Certificate {
-        schedule: heuristic([4, 8], 1).schedule.offloaded(Part::WHOLE, 1),
+        schedule: heuristic([4, 8], 1).schedule.offloaded(CopyPart::WHOLE, 1),
         ..heuristic([4, 8], 1)
     };
     assert!(copied.schedule.copies().is_some());

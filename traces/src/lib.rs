@@ -1,14 +1,29 @@
-//! Reads the operations of a real run and predicts its steps from their durations.
+//! Reads the operations of a real training run and predicts its steps from their durations.
 //!
-//! A trace, [`read`] from Parquet or trace events, is a list of [`Operation`]s. [`Run::new`] finds
-//! out who waited for whom and keeps only that and how long everything took by itself; from these
-//! [`Run::predict`] times the steps anew, as they were or with other [`Times`]. No file is opened
-//! in here.
+//! A trace, [`read`] from Parquet or from trace events (Chrome, Perfetto), is a list of
+//! [`Operation`]s. [`Run::new`] finds out which operation waited for which, and keeps only that and
+//! how long each took by itself; from these [`Run::predict`] times the steps again, with the measured
+//! durations or with other [`Times`]. No file is opened in here.
 //!
-//! The one law: a rank does its operations one after the other, and an operation that several ranks
-//! do together takes its own time from the moment the last of them has begun it. Times at which
-//! operations started serve to find the order, the own times and, on a link whose transfers are not
-//! in the trace, the hop; then they are forgotten.
+//! The model: a rank runs its operations one after the other, and an operation that several ranks
+//! take part in takes its own time from the moment the last of them has begun it. The measured starts
+//! serve to find the order, the own times and, for links whose transfers are not in the trace, the
+//! hop; afterwards they are dropped.
+//!
+//! ```
+//! use pipeline::Nanos;
+//! use traces::{Run, Times, read};
+//!
+//! // One stage: a forward of 10 us and a backward of 20 us.
+//! let events = br#"[
+//!     {"ph": "X", "name": "F0.0", "tid": 0, "ts": 0, "dur": 10},
+//!     {"ph": "X", "name": "BW0.0", "tid": 0, "ts": 10, "dur": 20}
+//! ]"#;
+//! let run = Run::new(read(events.to_vec())?.operations)?;
+//! assert_eq!(run.steps()[0].measured(), Nanos(30_000));
+//! assert_eq!(run.predict(&Times::measured(&run)), [Nanos(30_000)]);
+//! # Ok::<(), traces::TraceError>(())
+//! ```
 
 mod chrome;
 mod error;

@@ -11,9 +11,10 @@
 
 use super::{About, slots};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {
@@ -21,6 +22,7 @@ pub(super) const ABOUT: About = About {
     source: "Chimera (Li and Hoefler 2021, arXiv 2107.06925), direct concatenation",
     needs: "even p, any m (the formulas: m a multiple of p)",
     placement: Placement::Mirrored,
+    whole_backwards: true,
     bubble: "(p/2-1)(F+B+W) where F = B+W",
     memory: "p M_B in the middle, (p/2+1) M_B at the ends, and two copies of the weights",
     note: "formulas from a secondary copy of the paper's table 2; the order is derived from its \

@@ -25,9 +25,10 @@ use std::collections::VecDeque;
 
 use super::{About, Chunks};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Pass, Slot};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::Placement;
 
 pub(super) const ABOUT: About = About {

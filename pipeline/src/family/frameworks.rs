@@ -24,7 +24,7 @@ impl Family {
     /// Whether Megatron-LM has it.
     #[must_use]
     pub const fn in_megatron(self) -> bool {
-        matches!(self, Self::OneFOneB | Self::Interleaved)
+        self.about().in_megatron
     }
 
     /// How `torch.distributed.pipelining` runs it.
@@ -34,22 +34,20 @@ impl Family {
     #[must_use]
     pub fn in_torch(self) -> InTorch {
         let about = self.about();
-        match self {
-            Self::GPipe => InTorch::Class("GPipe"),
-            Self::OneFOneB => InTorch::Class("1F1B"),
-            Self::Interleaved => InTorch::Class("Interleaved1F1B"),
-            _ if self.vocabulary() != Vocabulary::Whole => {
+        if let Some(class) = about.torch_class {
+            return InTorch::Class(class);
+        }
+        match about.choice {
+            _ if about.vocabulary != Vocabulary::Whole => {
                 InTorch::No("passes of the output layer in shards")
             }
-            _ if matches!(about.choice, Choice::Offload) => InTorch::No("copies to the host"),
-            _ if matches!(about.choice, Choice::Segments { .. }) => {
-                InTorch::No("segments of a sequence")
-            }
+            Choice::Offload => InTorch::No("copies to the host"),
+            Choice::Segments { .. } => InTorch::No("segments of a sequence"),
             _ if about.placement == Placement::Mirrored => InTorch::No("a chunk on two stages"),
             _ if about.semantics == Semantics::Asynchronous => {
                 InTorch::No("updates while the pipeline runs")
             }
-            _ => InTorch::Order,
+            Choice::Nothing | Choice::Group => InTorch::Order,
         }
     }
 }

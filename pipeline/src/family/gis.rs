@@ -18,9 +18,10 @@
 
 use super::{About, Choice, Chunks};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {

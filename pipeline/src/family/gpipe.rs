@@ -16,6 +16,8 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    whole_backwards: true,
+    torch_class: Some("GPipe"),
     bubble: "(p-1)(F+B+W)",
     memory: "m M_B",
     ..About::PLAIN

@@ -11,9 +11,10 @@
 
 use super::{About, Chunks, slots};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {
@@ -22,6 +23,7 @@ pub(super) const ABOUT: About = About {
     needs: "any p, any m; even v = 2 waves (the formulas: m a multiple of p)",
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Vee,
+    whole_backwards: true,
     bubble: "(p-1)(F+B+W)/v where F = B+W",
     memory: "p M_B, ((v-1)p+1)/v on stage 0",
     note: "order and formulas are derived, from the waves and the bubble of chimera over 2p stages; \

@@ -12,9 +12,10 @@
 
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {
@@ -24,6 +25,9 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    whole_backwards: true,
+    in_megatron: true,
+    torch_class: Some("Interleaved1F1B"),
     bubble: "(p-1)(F+B+W)/v",
     memory: "(p + (p-1)/v) M_B",
     ..About::PLAIN

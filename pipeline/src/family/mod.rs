@@ -7,7 +7,7 @@ mod frameworks;
 mod gis;
 mod gpipe;
 mod hanayo;
-mod hand;
+mod handcrafted;
 mod interleaved;
 mod left_out;
 mod one_f_one_b;
@@ -30,73 +30,92 @@ use crate::problem::{Limit, Problem};
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Vocabulary};
 
-/// A rule that makes schedules.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Family {
+type Rule = fn(&Problem) -> Result<Schedule, Fault>;
+
+/// Declares [`Family`] from one row per family: its variant, the facts about it and its rule.
+macro_rules! families {
+    ($($(#[$doc:meta])* $family:ident: $about:expr, $rule:expr;)*) => {
+        /// A schedule family: a rule that makes the order of passes for a problem.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Family {
+            $($(#[$doc])* $family,)*
+        }
+
+        /// The facts and the rule of each family, in the order of the variants.
+        const ROWS: [(&About, Rule); [$(stringify!($family)),*].len()] = [$((&$about, $rule)),*];
+
+        impl Family {
+            /// Every family, in the order in which they are listed.
+            pub const ALL: [Self; ROWS.len()] = [$(Self::$family),*];
+        }
+    };
+}
+
+families! {
     /// All forwards, then all backwards.
-    GPipe,
+    GPipe: gpipe::ABOUT, gpipe::schedule;
     /// One forward, one backward.
-    OneFOneB,
+    OneFOneB: one_f_one_b::ABOUT, one_f_one_b::schedule;
     /// 1F1B over several chunks per stage.
-    Interleaved,
+    Interleaved: interleaved::ABOUT, interleaved::schedule;
     /// Zero Bubble with the memory of 1F1B.
-    ZbH1,
+    ZbH1: zb_h1::ABOUT, zb_h1::schedule;
     /// Zero Bubble with twice the memory.
-    ZbH2,
+    ZbH2: zb_h2::ABOUT, zb_h2::schedule;
     /// The published search for an order under any memory limit.
-    ZbHeuristic,
+    ZbHeuristic: zb_heuristic::ABOUT, zb_heuristic::schedule;
     /// [`Family::ZbHeuristic`] at 1p.
-    Zb1p,
+    Zb1p: zb_heuristic::ABOUT_1P, zb_heuristic::schedule;
     /// [`Family::ZbHeuristic`] at 2p.
-    Zb2p,
+    Zb2p: zb_heuristic::ABOUT_2P, zb_heuristic::schedule;
     /// Zero Bubble over two chunks per stage in a V.
-    ZbV,
+    ZbV: zb_v::ABOUT, zb_v::schedule;
     /// A V in a third of the memory of 1F1B.
-    VMin,
+    VMin: controllable::ABOUT_MIN, controllable::v_min;
     /// A V in half the memory of 1F1B.
-    VHalf,
+    VHalf: controllable::ABOUT_HALF, controllable::v_half;
     /// [`Family::VMin`] for the times given.
-    VMinTimed,
+    VMinTimed: controllable::ABOUT_MIN_TIMED, controllable::v_min_timed;
     /// [`Family::VHalf`] for the times given.
-    VHalfTimed,
+    VHalfTimed: controllable::ABOUT_HALF_TIMED, controllable::v_half_timed;
     /// The best V under any memory limit.
-    VAdaptive,
+    VAdaptive: controllable::ABOUT_ADAPTIVE, controllable::adaptive;
     /// A V with whole backwards in two thirds of the memory of 1F1B.
-    OneFOneBV,
+    OneFOneBV: controllable::ABOUT_1F1B, controllable::one_f_one_b_v;
     /// Interleaved in groups of microbatches, with split backward.
-    Gis,
+    Gis: gis::ABOUT, gis::schedule;
     /// [`Family::Gis`] in groups of p/2.
-    GisH,
+    GisH: gis::ABOUT_HALF, gis::schedule_half;
     /// [`Family::Gis`] in groups of one, with half of its chunks on the host between forward and backward.
-    PoH,
+    PoH: pipeoffload::ABOUT_HALF, pipeoffload::schedule_half;
     /// [`Family::Gis`] in groups of one, with all of its chunks on the host between forward and backward.
-    PoF,
+    PoF: pipeoffload::ABOUT_FULL, pipeoffload::schedule_full;
     /// 1F1B over segments of the sequence.
-    Seq1F1B,
+    Seq1F1B: seq1f1b::ABOUT, seq1f1b::schedule;
     /// Microbatches from both ends, forwards beside backwards.
-    DualPipe,
+    DualPipe: dualpipe::ABOUT, dualpipe::schedule;
     /// [`Family::DualPipe`] over two chunks per stage in a V.
-    DualPipeV,
+    DualPipeV: dualpipe::ABOUT_V, dualpipe::schedule_v;
     /// Two copies of the model in opposite directions.
-    Chimera,
+    Chimera: chimera::ABOUT, chimera::schedule;
     /// Waves over several chunks per stage.
-    Hanayo,
+    Hanayo: hanayo::ABOUT, hanayo::schedule;
     /// A V without a bubble in the memory of 1F1B, from a building block.
-    VZb,
+    VZb: v_zb::ABOUT, v_zb::schedule;
     /// 1F1B that never flushes, with an update after every microbatch.
-    PipeDream,
+    PipeDream: pipedream::ABOUT, pipedream::schedule;
     /// [`Family::PipeDream`] with two versions of the weights.
-    PipeDream2Bw,
+    PipeDream2Bw: pipedream::ABOUT_2BW, pipedream::schedule_2bw;
     /// 1F1B with the output layer in shards on all stages, and two barriers.
-    Vocab1,
+    Vocab1: vocabulary::ABOUT_1, vocabulary::schedule_1;
     /// 1F1B with the output layer in shards on all stages, and one barrier.
-    Vocab2,
+    Vocab2: vocabulary::ABOUT_2, vocabulary::schedule_2;
     /// 1F1B with the output layer as tensor parallelism over all stages.
-    Interlaced1F1B,
+    Interlaced1F1B: vocabulary::ABOUT_INTERLACED, vocabulary::interlaced;
     /// [`Family::VHalf`] with the output layer in shards on all stages, and two barriers.
-    VHalfVocab1,
+    VHalfVocab1: controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1;
     /// [`Family::VHalf`] with the output layer in shards on all stages, and one barrier.
-    VHalfVocab2,
+    VHalfVocab2: controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2;
 }
 
 /// How many chunks per stage a family works with.
@@ -148,7 +167,7 @@ pub enum Semantics {
     /// Those after the last update: the pipeline is empty when weights are updated, or as if.
     Synchronous,
     /// Older ones too: the pipeline never flushes, and has several versions of its weights. What a
-    /// step takes is that of its steady state ([`Steady`](crate::Steady)).
+    /// step takes is that of its steady state ([`SteadyState`](crate::SteadyState)).
     Asynchronous,
 }
 
@@ -183,8 +202,18 @@ pub struct About {
     pub limit: LimitUse,
     /// What else may be chosen.
     pub choice: Choice,
-    /// Which weights a microbatch meets.
+    /// Which weights a microbatch sees.
     pub semantics: Semantics,
+    /// How the output layer is split over the stages.
+    pub vocabulary: Vocabulary,
+    /// Whether every backward is whole: B and W in one pass.
+    pub whole_backwards: bool,
+    /// Whether the order is made for the durations of the problem even without a memory limit.
+    pub uses_times: bool,
+    /// Whether Megatron-LM has the schedule.
+    pub in_megatron: bool,
+    /// The class of `torch.distributed.pipelining` that makes the same order, if there is one.
+    pub torch_class: Option<&'static str>,
     /// Bubble per step without communication, F, B and W per stage and microbatch.
     pub bubble: &'static str,
     /// Peak activation memory of the stage that holds most.
@@ -205,102 +234,32 @@ impl About {
         limit: LimitUse::Checked,
         choice: Choice::Nothing,
         semantics: Semantics::Synchronous,
+        vocabulary: Vocabulary::Whole,
+        whole_backwards: false,
+        uses_times: false,
+        in_megatron: false,
+        torch_class: None,
         bubble: "",
         memory: "",
         note: "",
     };
 }
 
-type Rule = fn(&Problem) -> Result<Schedule, Fault>;
-
 impl Family {
-    /// Every family, in the order in which they are listed.
-    pub const ALL: [Self; 32] = [
-        Self::GPipe,
-        Self::OneFOneB,
-        Self::Interleaved,
-        Self::ZbH1,
-        Self::ZbH2,
-        Self::ZbHeuristic,
-        Self::Zb1p,
-        Self::Zb2p,
-        Self::ZbV,
-        Self::VMin,
-        Self::VHalf,
-        Self::VMinTimed,
-        Self::VHalfTimed,
-        Self::VAdaptive,
-        Self::OneFOneBV,
-        Self::Gis,
-        Self::GisH,
-        Self::PoH,
-        Self::PoF,
-        Self::Seq1F1B,
-        Self::DualPipe,
-        Self::DualPipeV,
-        Self::Chimera,
-        Self::Hanayo,
-        Self::VZb,
-        Self::PipeDream,
-        Self::PipeDream2Bw,
-        Self::Vocab1,
-        Self::Vocab2,
-        Self::Interlaced1F1B,
-        Self::VHalfVocab1,
-        Self::VHalfVocab2,
-    ];
-
-    const fn parts(self) -> (&'static About, Rule) {
-        match self {
-            Self::GPipe => (&gpipe::ABOUT, gpipe::schedule),
-            Self::OneFOneB => (&one_f_one_b::ABOUT, one_f_one_b::schedule),
-            Self::Interleaved => (&interleaved::ABOUT, interleaved::schedule),
-            Self::ZbH1 => (&zb_h1::ABOUT, zb_h1::schedule),
-            Self::ZbH2 => (&zb_h2::ABOUT, zb_h2::schedule),
-            Self::ZbHeuristic => (&zb_heuristic::ABOUT, zb_heuristic::schedule),
-            Self::Zb1p => (&zb_heuristic::ABOUT_1P, zb_heuristic::schedule),
-            Self::Zb2p => (&zb_heuristic::ABOUT_2P, zb_heuristic::schedule),
-            Self::ZbV => (&zb_v::ABOUT, zb_v::schedule),
-            Self::VMin => (&controllable::ABOUT_MIN, controllable::v_min),
-            Self::VHalf => (&controllable::ABOUT_HALF, controllable::v_half),
-            Self::VMinTimed => (&controllable::ABOUT_MIN_TIMED, controllable::v_min_timed),
-            Self::VHalfTimed => (&controllable::ABOUT_HALF_TIMED, controllable::v_half_timed),
-            Self::VAdaptive => (&controllable::ABOUT_ADAPTIVE, controllable::adaptive),
-            Self::OneFOneBV => (&controllable::ABOUT_1F1B, controllable::one_f_one_b_v),
-            Self::Gis => (&gis::ABOUT, gis::schedule),
-            Self::GisH => (&gis::ABOUT_HALF, gis::schedule_half),
-            Self::PoH => (&pipeoffload::ABOUT_HALF, pipeoffload::schedule_half),
-            Self::PoF => (&pipeoffload::ABOUT_FULL, pipeoffload::schedule_full),
-            Self::Seq1F1B => (&seq1f1b::ABOUT, seq1f1b::schedule),
-            Self::DualPipe => (&dualpipe::ABOUT, dualpipe::schedule),
-            Self::DualPipeV => (&dualpipe::ABOUT_V, dualpipe::schedule_v),
-            Self::Chimera => (&chimera::ABOUT, chimera::schedule),
-            Self::Hanayo => (&hanayo::ABOUT, hanayo::schedule),
-            Self::VZb => (&v_zb::ABOUT, v_zb::schedule),
-            Self::PipeDream => (&pipedream::ABOUT, pipedream::schedule),
-            Self::PipeDream2Bw => (&pipedream::ABOUT_2BW, pipedream::schedule_2bw),
-            Self::Vocab1 => (&vocabulary::ABOUT_1, vocabulary::schedule_1),
-            Self::Vocab2 => (&vocabulary::ABOUT_2, vocabulary::schedule_2),
-            Self::Interlaced1F1B => (&vocabulary::ABOUT_INTERLACED, vocabulary::interlaced),
-            Self::VHalfVocab1 => (&controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1),
-            Self::VHalfVocab2 => (&controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2),
-        }
+    const fn row(self) -> (&'static About, Rule) {
+        ROWS[self as usize]
     }
 
     /// Its source, its needs, its bubble and memory.
     #[must_use]
     pub const fn about(self) -> &'static About {
-        self.parts().0
+        self.row().0
     }
 
-    /// How it spreads the output layer.
+    /// How the family splits the output layer over the stages.
     #[must_use]
     pub const fn vocabulary(self) -> Vocabulary {
-        match self {
-            Self::Vocab1 | Self::Interlaced1F1B | Self::VHalfVocab1 => Vocabulary::TwoBarriers,
-            Self::Vocab2 | Self::VHalfVocab2 => Vocabulary::OneBarrier,
-            _ => Vocabulary::Whole,
-        }
+        self.about().vocabulary
     }
 
     /// What it says where it lacks the times of S and T.
@@ -321,31 +280,16 @@ impl Family {
         Self::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// Whether the order it makes depends on how long passes take.
+    /// Whether the order depends on the durations of passes, hops or copies.
     #[must_use]
     pub fn depends_on_times(self) -> bool {
-        let timed = matches!(self, Self::VMinTimed | Self::VHalfTimed | Self::PoH | Self::PoF);
-        timed || self.about().limit != LimitUse::Checked
+        self.about().uses_times || self.about().limit != LimitUse::Checked
     }
 
     /// Whether every backward of its orders is whole: B and W in one pass.
     #[must_use]
     pub const fn has_whole_backwards(self) -> bool {
-        matches!(
-            self,
-            Self::GPipe
-                | Self::OneFOneB
-                | Self::Interleaved
-                | Self::OneFOneBV
-                | Self::Seq1F1B
-                | Self::Chimera
-                | Self::Hanayo
-                | Self::PipeDream
-                | Self::PipeDream2Bw
-                | Self::Vocab1
-                | Self::Vocab2
-                | Self::Interlaced1F1B
-        )
+        self.about().whole_backwards
     }
 
     /// The order of every stage for `problem`.
@@ -356,7 +300,7 @@ impl Family {
     /// # Errors
     /// If the family cannot do the shape, or finds no order under the limit.
     pub fn schedule(self, problem: &Problem) -> Result<Schedule, Fault> {
-        let (about, rule) = self.parts();
+        let (about, rule) = self.row();
         let given = problem.shape().chunks_per_stage();
         if let Chunks::Exactly(chunks) = about.chunks
             && given != chunks

@@ -3,7 +3,7 @@
 //! Source: Narayanan et al. 2021, section 2.2. Bubble (p-1)(F+B+W). Memory: min(m, p-r) microbatches
 //! on stage r.
 
-use super::hand::{self, Backward};
+use super::handcrafted::{self, Backward};
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
@@ -17,11 +17,14 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    whole_backwards: true,
+    in_megatron: true,
+    torch_class: Some("1F1B"),
     bubble: "(p-1)(F+B+W)",
     memory: "p M_B",
     ..About::PLAIN
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    hand::schedule(problem, 1, Backward::Fused)
+    handcrafted::schedule(problem, 1, Backward::Fused)
 }

@@ -7,7 +7,7 @@
 //! every microbatch, and 2 of PipeDream-2BW, whose gradients, of m >= p microbatches, come one
 //! update late.
 
-use super::hand::{self, Backward};
+use super::handcrafted::{self, Backward};
 use super::{About, Chunks, LimitUse, Semantics};
 use crate::fault::Fault;
 use crate::problem::Problem;
@@ -19,6 +19,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     limit: LimitUse::Checked,
     semantics: Semantics::Asynchronous,
+    whole_backwards: true,
     bubble: "0 between equal stages, in the steady state",
     memory: "p M_B, and p-r versions of the weights on stage r",
     note: "trains something else than the synchronous schedules: gradients are of older weights; \
@@ -37,7 +38,7 @@ pub(super) const ABOUT_2BW: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    hand::schedule(problem, 1, Backward::Fused)
+    handcrafted::schedule(problem, 1, Backward::Fused)
 }
 
 pub(super) fn schedule_2bw(problem: &Problem) -> Result<Schedule, Fault> {

@@ -14,15 +14,17 @@
 
 use super::{About, Choice};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {
     name: "seq1f1b",
     source: "Seq1F1B (Sun et al. 2024, arXiv 2406.03488); order of a published implementation",
     choice: Choice::Segments { default: 2 },
+    whole_backwards: true,
     bubble: "(p-1)(F+B+W)/k in k segments",
     memory: "(p-1+k)/k M_B",
     note: "segments are taken to cost and to hold 1/k of a microbatch each; its passes count \

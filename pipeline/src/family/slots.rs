@@ -1,7 +1,7 @@
 //! Orders read off a grid of slots of equal length.
 
+use crate::order::Order;
 use crate::pass::Pass;
-use crate::schedule::Order;
 
 /// The passes in the order of the slots they are due at. They come as runs of ascending slots, few
 /// per stage, so that sorting them is merging: linear in the passes.

@@ -20,9 +20,10 @@
 
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";
@@ -35,6 +36,8 @@ pub(super) const ABOUT_1: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    whole_backwards: true,
+    vocabulary: Vocabulary::TwoBarriers,
     bubble: "about (p-1)(F+B+W), and what of the barriers a repetition does not hide",
     memory: "(p+2) M_B",
     note: "1f1b with the output layer over all stages (algorithm 1: a barrier behind S and one \
@@ -44,6 +47,7 @@ pub(super) const ABOUT_1: About = About {
 
 pub(super) const ABOUT_2: About = About {
     name: "vocab-2",
+    vocabulary: Vocabulary::OneBarrier,
     memory: "(p+1) M_B",
     note: "1f1b with the output layer over all stages (algorithm 2: one barrier, behind S); the \
            authors' order follows measured times, this one F : B+W = 1 : 2",

@@ -3,7 +3,7 @@
 //! Source: Zero Bubble, section 2.1. Bubble (p-1)(F+B-W) where W <= F, B. Memory on stage r:
 //! (p-r) M_B + r M_W.
 
-use super::hand::{self, Backward};
+use super::handcrafted::{self, Backward};
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
@@ -23,5 +23,5 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    hand::schedule(problem, 1, Backward::Split)
+    handcrafted::schedule(problem, 1, Backward::Split)
 }

@@ -4,7 +4,7 @@
 //! equal, with a step boundary that does not synchronise. Memory on stage r:
 //! (2p-2r-1) M_B + 2r M_W.
 
-use super::hand::{self, Backward};
+use super::handcrafted::{self, Backward};
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::problem::Problem;
@@ -24,5 +24,5 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    hand::schedule(problem, 2, Backward::Split)
+    handcrafted::schedule(problem, 2, Backward::Split)
 }

@@ -13,9 +13,10 @@
 use super::{About, Chunks, LimitUse};
 use crate::costs::{Footprint, PassTimes};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::{Limit, Limits, Problem};
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {

@@ -32,9 +32,10 @@ use std::collections::VecDeque;
 use super::{About, Chunks, LimitUse};
 use crate::costs::{Footprint, PassTimes};
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::Kind;
 use crate::problem::{Limit, Limits, Problem};
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 use crate::units::Bytes;
 

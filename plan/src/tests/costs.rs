@@ -1,18 +1,18 @@
-//! What a set-up costs.
+//! The costs of a set-up.
 
 use pipeline::{Bytes, Family, Nanos};
 use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
-use crate::{Cluster, Ground, Machine, Measured, Recompute, Setup, Split, Times, Zero, number};
+use crate::{Cluster, Inputs, Machine, Measured, Recompute, Setup, Split, Times, Zero, number};
 
 #[test]
 fn what_does_not_divide_is_named() {
     let model = model(gpt(24, 2304, 24));
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(64);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-    let reason = |setup: Setup| ground.cost(&setup).unwrap_err().to_string();
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let reason = |setup: Setup| inputs.cost(&setup).unwrap_err().to_string();
     assert!(reason(setup([4, 1, 2])).contains("devices"));
     assert!(reason(setup([1, 16, 1])).contains("tensor"));
     assert!(reason(Setup { microbatch: 7, ..setup([8, 1, 2]) }).contains("batch"));
@@ -27,12 +27,12 @@ fn slow_devices_get_fewer_layers_and_an_even_split_waits_for_them() {
     let slow = Machine { peak: 156e12, ..machine() };
     let cluster = Cluster { parts: vec![(slow, 2), (machine(), 2)] };
     let recipe = recipe(32);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let balanced = setup([1, 1, 4]);
     let step = |setup: &Setup| {
-        let costed = ground.cost(setup).unwrap();
+        let costed = inputs.cost(setup).unwrap();
         let layers = costed.layers.clone();
-        (ground.evaluate(&costed, &mut Replay::new()).unwrap().step, layers)
+        (inputs.evaluate(&costed, &mut Replay::new()).unwrap().step, layers)
     };
     let (fast, layers) = step(&balanced);
     assert!(layers[0] < layers[2], "{layers:?}");
@@ -50,10 +50,10 @@ fn measured_times_go_before_formulas() {
     let measured = Some(Measured { microbatch: 1, layer: times(1.0), ends: times(0.5) });
     let cluster = Cluster { parts: vec![(Machine { measured, ..machine() }, 2)] };
     let recipe = recipe(2);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let step = |setup: &Setup| {
-        let costed = ground.cost(setup).unwrap();
-        number(ground.evaluate(&costed, &mut Replay::new()).unwrap().step.0) / 1e9
+        let costed = inputs.cost(setup).unwrap();
+        number(inputs.evaluate(&costed, &mut Replay::new()).unwrap().step.0) / 1e9
     };
     // Two replicas of one microbatch: 4 layers of 3 s, ends of 1.5 s; computed again, 4 s more.
     assert!((step(&setup([2, 1, 1])) - 13.5).abs() < 0.1);
@@ -69,8 +69,8 @@ fn transfers_leave_a_node_where_stages_do() {
     let model = model(gpt(30, 4096, 32));
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(32);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-    let sends = ground.cost(&setup([1, 1, 16])).unwrap().sends;
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let sends = inputs.cost(&setup([1, 1, 16])).unwrap().sends;
     let slow = |way: usize| {
         let usual = sends[1][way];
         (0..16).filter(|&chunk| sends[chunk][way] > usual).collect::<Vec<_>>()
@@ -79,10 +79,10 @@ fn transfers_leave_a_node_where_stages_do() {
     // The last chunk has none to send to, and the first none to send back to.
     assert_eq!([sends[15][0], sends[0][1]], [Nanos(0); 2]);
     let vee = Setup { family: Family::ZbV, chunks: 2, ..setup([2, 2, 4]) };
-    let sends = ground.cost(&vee).unwrap().sends;
+    let sends = inputs.cost(&vee).unwrap().sends;
     assert_eq!([sends[3][0], sends[4][1]], [Nanos(0); 2]);
     let one = Setup { family: Family::ZbV, chunks: 2, ..setup([8, 2, 1]) };
-    assert_eq!(ground.cost(&one).unwrap().sends, [[Nanos(0); 2]; 2]);
+    assert_eq!(inputs.cost(&one).unwrap().sends, [[Nanos(0); 2]; 2]);
 }
 
 /// Shards of the head do what the head does, in smaller products; parameters are the same on all
@@ -92,13 +92,13 @@ fn shards_share_the_head_and_the_embedding() {
     let model = model(gpt(24, 2304, 24));
     let cluster = Cluster { parts: vec![(machine(), 8)] };
     let recipe = recipe(64);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-    let whole = ground.cost(&setup([1, 2, 4])).unwrap();
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let whole = inputs.cost(&setup([1, 2, 4])).unwrap();
     assert_eq!(whole.costs.shards(), []);
     let head = whole.ends.iter().map(|times| times.sum()).sum::<f64>();
     for (family, thirds) in [(Family::Vocab1, [1, 2]), (Family::Vocab2, [2, 1])] {
         let setup = Setup { family, vocabulary_parallel: true, ..setup([1, 2, 4]) };
-        let costed = ground.cost(&setup).unwrap();
+        let costed = inputs.cost(&setup).unwrap();
         let shards = costed.costs.shards();
         let sum: u64 = shards.iter().map(|shard| (shard.before + shard.after).0).sum();
         let norm = costed.ends.iter().map(|times| times.sum()).sum::<f64>();

@@ -1,4 +1,4 @@
-//! What the engine says of a set-up, with and without noise.
+//! The engine's prediction for a set-up, with and without noise.
 
 use pipeline::Family;
 use rand::{RngExt, SeedableRng};
@@ -8,7 +8,7 @@ use sim::straggler::{Jitter, Stragglers, Target};
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Cluster, Ground, Setup, Sizes, SlowDevice, Straggler, Unrest, number, percentiles,
+    Attention, Cluster, Inputs, Noise, Setup, Sizes, SlowDevice, Straggler, number, percentiles,
 };
 
 /// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
@@ -19,13 +19,13 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
     let model = model(gpt(8, 1024, 16));
     let cluster = Cluster { parts: vec![(machine(), 8)] };
     let recipe = recipe(16);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-    let costed = ground.cost(&setup([4, 1, 2])).unwrap();
-    let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
-    let finalist = ground.finalist(evaluation).unwrap();
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let costed = inputs.cost(&setup([4, 1, 2])).unwrap();
+    let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
+    let finalist = inputs.finalist(evaluation).unwrap();
     let straggler = Straggler { probability: 0.01, factor: 1.5 };
     let slowdown = vec![SlowDevice { device: 5, factor: 1.1 }];
-    let unrest = Unrest {
+    let noise = Noise {
         jitter: 0.05,
         stall: None,
         straggler: Some(straggler),
@@ -33,7 +33,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
         replicas: 1000,
         seed: 1,
     };
-    let found = percentiles(&finalist, &unrest).unwrap();
+    let found = percentiles(&finalist, &noise).unwrap();
     let mut chance = SplitMix64::seed_from_u64(9);
     let mut step = |at: u64| {
         let of_replica = |replica: u64| {
@@ -48,7 +48,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
                     noise.slow(Target::Stage(stage), straggler.factor).unwrap();
                 }
             }
-            finalist.step_under(&noise.conditions(4 * at + replica, &finalist.costs)).unwrap()
+            finalist.step_under(&noise.durations(4 * at + replica, &finalist.costs)).unwrap()
         };
         (0..4).map(of_replica).max().unwrap()
     };
@@ -71,12 +71,12 @@ fn without_transfers_the_engine_agrees_with_replay() {
     ideal.efficiency.link = 1.0;
     let cluster = Cluster { parts: vec![(ideal, 16)] };
     let recipe = recipe(64);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     // ZB-V and its like are ordered by times, in which replay counts transfers.
     for (family, chunks) in [(Family::OneFOneB, 1), (Family::Interleaved, 3), (Family::ZbH1, 1)] {
-        let costed = ground.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
-        let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
-        let finalist = ground.finalist(evaluation).unwrap();
+        let costed = inputs.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
+        let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
+        let finalist = inputs.finalist(evaluation).unwrap();
         // A byte of 10^15 a second: 34 ns for each transfer.
         assert!(finalist.over_replay().abs() < 1e-5, "{family:?} {}", finalist.over_replay());
     }
@@ -89,17 +89,17 @@ fn copies_to_the_host_save_memory_and_take_their_time() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(32, 12_288, 96) });
     let cluster = Cluster { parts: vec![(machine(), 64)] };
     let recipe = recipe(64);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let peak = |family: Family| {
         let setup = Setup { family, chunks: 2, ..setup([1, 8, 8]) };
-        let costed = ground.cost(&setup).unwrap();
+        let costed = inputs.cost(&setup).unwrap();
         for (chunk, times) in (0..).zip(costed.costs.copies()) {
             // 30 GB/s for two devices, which are of the same stage.
             let bytes = costed.footprints.of(chunk).until_backward;
             assert_eq!(times.out.0, (bytes.0 * 2).div_ceil(30));
         }
-        let finalist = ground.evaluate(&costed, &mut Replay::new()).unwrap();
-        let finalist = ground.finalist(finalist).unwrap();
+        let finalist = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
+        let finalist = inputs.finalist(finalist).unwrap();
         finalist.evaluation.fullest().1.activations.0
     };
     let [stays, half, full] = [Family::Gis, Family::PoH, Family::PoF].map(peak);
@@ -107,7 +107,7 @@ fn copies_to_the_host_save_memory_and_take_their_time() {
     let mut bare = machine();
     bare.host = None;
     let cluster = Cluster { parts: vec![(bare, 64)] };
-    let ground = Ground { cluster: &cluster, ..ground };
-    let refused = ground.cost(&Setup { family: Family::PoH, chunks: 2, ..setup([1, 8, 8]) });
+    let inputs = Inputs { cluster: &cluster, ..inputs };
+    let refused = inputs.cost(&Setup { family: Family::PoH, chunks: 2, ..setup([1, 8, 8]) });
     assert!(refused.unwrap_err().to_string().contains("link to it is not known"));
 }

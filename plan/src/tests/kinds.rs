@@ -1,13 +1,13 @@
 //! Of what kind a step is.
 
 use super::{gpt, machine, model, recipe, setup};
-use crate::{Cluster, Ground, Kind, Machine, Measured, Setup, Times, Zero};
+use crate::{Cluster, Inputs, Kind, Machine, Measured, Setup, Times, Zero};
 
 fn known() -> Machine {
     Machine { device: Some("A100 80GB".to_owned()), ..machine() }
 }
 
-/// What is told of a question with 16 devices of eight to a node, or of a change of it.
+/// The names of the kinds of a question with 16 devices of eight to a node, and of changes of it.
 #[test]
 fn what_differs_in_kind_has_another_name() {
     let name = |change: fn(&mut Cluster, &mut Setup)| {
@@ -16,8 +16,8 @@ fn what_differs_in_kind_has_another_name() {
         let mut setup = setup([4, 1, 4]);
         change(&mut cluster, &mut setup);
         let recipe = recipe(64);
-        let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-        Kind::of(&ground, &setup).to_string()
+        let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+        Kind::of(&inputs, &setup).to_string()
     };
     let plain = name(|_, _| {});
     assert_eq!(plain, "A100 80GB, core attention, ZeRO 0-1, dense, many nodes");

@@ -102,8 +102,8 @@ fn activations_follow_the_published_formulas() {
     }
 }
 
-/// What follows from the size of a head, by counting: of a model whose heads are twice as wide, the
-/// projections, the scores, and what is held of queries, keys and values.
+/// The effect of the head size, by counting: for a model whose heads are twice as wide, the
+/// projections, the scores, and the memory of queries, keys and values.
 #[test]
 fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     let narrow = llama(32, 4096, [32, 8], 14_336, 128_256);

@@ -6,7 +6,7 @@ use sim::Replay;
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Finalist, Ground, Loss, Machine, Orders, Recipe, Recompute, Room,
+    Attention, Boundary, Cluster, Finalist, Inputs, Loss, Machine, Orders, Recipe, Recompute, Room,
     Setup, Sizes, Space, Split, Transformer, Watch, Zero, number, run_with,
 };
 
@@ -30,11 +30,11 @@ fn runs(
     space: &Space,
     count: usize,
 ) -> Vec<Finalist> {
-    let ground = Ground { model, recipe, cluster };
+    let inputs = Inputs { model, recipe, cluster };
     let setups = space.setups(cluster).unwrap();
     let orders = Orders::default();
     let watch = Watch { done: &|_| {}, stop: &|| false, orders: &orders };
-    let (found, runs) = run_with(&ground, &setups, count, watch);
+    let (found, runs) = run_with(&inputs, &setups, count, watch);
     let left_out: u64 = found.left_out.values().sum();
     assert_eq!(found.simulated + left_out, setups.len() as u64);
     runs
@@ -93,7 +93,7 @@ fn zb_v_takes_the_memory_it_ran_in() {
     }
 }
 
-/// What is chosen among limits is worth its memory: the same set-up with less is slower.
+/// The limit chosen is worth its memory: the same set-up with less is slower.
 #[test]
 fn families_that_take_a_limit_are_tried_under_several() {
     for family in [Family::ZbHeuristic, Family::VAdaptive, Family::ZbV] {
@@ -102,11 +102,11 @@ fn families_that_take_a_limit_are_tried_under_several() {
             let memory = Bytes(gib << 30);
             let cluster = Cluster { parts: vec![(Machine { memory, ..machine() }, 8)] };
             let recipe = recipe(128);
-            let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+            let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
             let chunks = if family == Family::ZbHeuristic { 1 } else { 2 };
             let setup = Setup { family, chunks, microbatch: 4, ..setup([1, 1, 8]) };
-            let costed = ground.cost(&setup).unwrap();
-            let evaluation = ground.evaluate(&costed, &mut Replay::new()).unwrap();
+            let costed = inputs.cost(&setup).unwrap();
+            let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
             (evaluation.fullest().1.sum(), evaluation.step, evaluation.costed.limit)
         };
         let all = [16, 22, 30, 80, 640].map(held);
@@ -125,12 +125,12 @@ fn the_best_runs_are_the_best_of_all_runs() {
     let slow = Machine { memory: Bytes(20 << 30), node: 4, network: 2e9, ..machine() };
     let cluster = Cluster { parts: vec![(slow, 8)] };
     let recipe = recipe(32);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let (space, orders) = (small_space(), Orders::default());
     let run = |setup: &Setup| {
-        let costed = ground.cost(setup).ok()?;
-        let all = ground.evaluate_all(&costed, &mut Replay::new(), &orders).ok()?;
-        ground.settle(all, &orders).ok().map(|run| run.step)
+        let costed = inputs.cost(setup).ok()?;
+        let all = inputs.evaluate_all(&costed, &mut Replay::new(), &orders).ok()?;
+        inputs.settle(all, &orders).ok().map(|run| run.step)
     };
     let mut steps: Vec<_> = space.setups(&cluster).unwrap().iter().filter_map(run).collect();
     steps.sort_unstable();

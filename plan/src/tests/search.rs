@@ -8,7 +8,7 @@ use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Cluster, Ground, Machine, Orders, Recipe, Recompute, Rejected, Setup, Sizes, Space,
+    Attention, Cluster, Inputs, Machine, Orders, Recipe, Recompute, Rejected, Setup, Sizes, Space,
     Split, Transformer, Unfit, Watch, Zero, number, search, search_with,
 };
 
@@ -18,13 +18,13 @@ fn the_bound_hides_nothing() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let setups = space().setups(&cluster).unwrap();
-    let found = search(&ground, &setups, 3, &|_| {});
+    let found = search(&inputs, &setups, 3, &|_| {});
     let mut all: Vec<_> = setups
         .iter()
-        .filter_map(|setup| ground.cost(setup).ok())
-        .filter_map(|costed| ground.evaluate(&costed, &mut Replay::new()).ok())
+        .filter_map(|setup| inputs.cost(setup).ok())
+        .filter_map(|costed| inputs.evaluate(&costed, &mut Replay::new()).ok())
         .map(|evaluation| evaluation.step)
         .collect();
     all.sort_unstable();
@@ -41,7 +41,7 @@ fn a_search_can_be_ended() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let setups = space().setups(&cluster).unwrap();
     let orders = Orders::default();
     let ended_after = |asked: usize| {
@@ -51,7 +51,7 @@ fn a_search_can_be_ended() {
         };
         let stop = || count.fetch_add(1, Ordering::Relaxed) >= asked;
         let found = search_with(
-            &ground,
+            &inputs,
             &setups,
             1000,
             Watch { done: &done, stop: &stop, orders: &orders },
@@ -150,10 +150,10 @@ proptest! {
         let machine = Machine { memory: Bytes(gib << 30), ..machine() };
         let cluster = Cluster { parts: vec![(machine.clone(), setup.devices())] };
         let recipe = recipe(batch);
-        let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
-        let evaluated = ground.cost(&setup).and_then(|costed| {
-            let least = ground.least(&costed);
-            Ok((least, ground.evaluate(&costed, &mut Replay::new())?))
+        let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+        let evaluated = inputs.cost(&setup).and_then(|costed| {
+            let least = inputs.least(&costed);
+            Ok((least, inputs.evaluate(&costed, &mut Replay::new())?))
         });
         match evaluated {
             Ok((least, evaluation)) => {
@@ -162,7 +162,7 @@ proptest! {
                 prop_assert!(seconds >= work(&model, &recipe) / peak);
                 prop_assert!(evaluation.step >= least);
                 // Wires that are shared make nothing faster.
-                if let Ok(run) = ground.finalist(evaluation.clone()) {
+                if let Ok(run) = inputs.finalist(evaluation.clone()) {
                     prop_assert!(run.step >= evaluation.step, "{:?}", run.over_replay());
                 }
                 let dealt: u64 = evaluation.costed.layers.iter().sum();
@@ -184,10 +184,10 @@ fn copies_to_the_host_are_not_computed_again() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let ground = Ground { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
     let needless = |families: Vec<Family>| {
         let setups = Space { families, ..space() }.setups(&cluster).unwrap();
-        let found = search(&ground, &setups, setups.len(), &|_| {});
+        let found = search(&inputs, &setups, setups.len(), &|_| {});
         let tried = found.best.iter().filter(|one| one.costed.setup.copies()).count();
         (tried, found.left_out.get(&Unfit::Needless.to_string()).copied())
     };

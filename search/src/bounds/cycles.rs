@@ -2,9 +2,9 @@
 
 use super::line::{Line, Part, Station};
 
-/// From the first F to the end of the last B of a stage with one chunk, at the least, and from its
-/// first F to its last pass; `None` where memory never makes a forward wait, or where a stage has
-/// several chunks.
+/// Lower bounds on the time from the first F to the end of the last B of a stage with one chunk,
+/// and from its first F to its last pass; `None` where memory never makes a forward wait, or where
+/// a stage has several chunks.
 ///
 /// Microbatches are numbered in the order in which the stage runs them. Let F_k be the (k+1)-th
 /// forward of the stage, g_k a time before which it does not start, and b_j the same for its
@@ -25,9 +25,9 @@ use super::line::{Line, Part, Station};
 /// *End.* The same with all m of each: the last B ends no sooner than any b_j and all the work that
 /// must come after it, but for the W that can come after the last B.
 pub(super) struct Cycles {
-    /// To the end of the last B.
+    /// The bound up to the end of the last B.
     pub(super) until_last_backward: u64,
-    /// To the end of the last W.
+    /// The bound up to the end of the last W.
     pub(super) span: u64,
 }
 

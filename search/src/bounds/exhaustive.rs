@@ -111,7 +111,7 @@ fn optimum(instance: &Instance) -> Option<Option<Nanos>> {
     Some(costs.min())
 }
 
-/// What a small instance is drawn from.
+/// The values that a small instance is drawn from.
 #[derive(Clone, Debug)]
 struct Drawn {
     layout: (Placement, [u64; 3]),

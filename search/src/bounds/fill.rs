@@ -4,7 +4,7 @@
 use super::line::{Line, Station};
 use super::tail::Tail;
 
-/// What is counted beside the idle time before the first B.
+/// The idle time that is counted besides the time before the first B.
 #[derive(Clone, Copy)]
 pub(super) struct Counted {
     /// The idle time between the last F and the last B.

@@ -14,7 +14,7 @@ use crate::Instance;
 pub struct Infeasible {
     /// The stage that lacks most.
     pub stage: usize,
-    /// What it may hold.
+    /// Its limit.
     pub limit: Bytes,
     /// The least with which it runs.
     pub smallest: Bytes,

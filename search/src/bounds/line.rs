@@ -1,5 +1,5 @@
-//! What the bounds ask of a pipeline, added up once: times along the line of chunks, and what each
-//! stage does and holds.
+//! The quantities of a pipeline that the bounds use, added up once: times along the line of chunks,
+//! and the work and memory of each stage.
 
 use pipeline::{Footprint, PassTimes, Placement};
 
@@ -16,7 +16,8 @@ pub(super) struct Part {
     pub(super) until_backward: u64,
     /// M_W, held from the end of B to the end of W.
     pub(super) until_weight: u64,
-    /// From the end of F to the start of the same microbatch's B: later chunks and the hops.
+    /// The least time from the end of F to the start of the same microbatch's B: later chunks and
+    /// the hops.
     pub(super) round: u64,
 }
 
@@ -26,15 +27,15 @@ pub(super) struct Station {
     /// Time of all its passes.
     pub(super) work: u64,
     pub(super) limit: u64,
-    /// From the start of the first F of chunk 0 of the model to that of this stage, at the least.
+    /// The least time from the start of the first F of chunk 0 of the model to that of this stage.
     pub(super) down: u64,
-    /// From the end of a B of the stage's first chunk to the end of the same microbatch's B of
-    /// chunk 0 of the model, at the least.
+    /// The least time from the end of a B of the stage's first chunk to the end of the same
+    /// microbatch's B of chunk 0 of the model.
     pub(super) back: u64,
-    /// From its first F to its first B, at the least.
+    /// The least time from its first F to its first B.
     pub(super) first_backward: u64,
-    /// From the end of its last F to the end of its last B, at the least, less those B of the same
-    /// microbatch that it runs itself.
+    /// The least time from the end of its last F to the end of its last B, without those B of the
+    /// same microbatch that it runs itself.
     pub(super) last_round: u64,
 }
 
@@ -81,8 +82,8 @@ impl Line {
         })
     }
 
-    /// How long `station` may take from its first to its last pass, if the cost is `cost`: all of
-    /// it, or, where time counts from the start of the step, less what passes before its first F.
+    /// The time that `station` may take from its first to its last pass if the cost is `cost`: all
+    /// of it, or, for the makespan, that less the time before its first F.
     pub(super) fn span_within(&self, station: &Station, cost: i128) -> i128 {
         match self.objective {
             Objective::Span => cost,
@@ -114,21 +115,21 @@ fn running(times: impl Iterator<Item = u64>) -> Vec<u64> {
 
 /// Times along the line, from its beginning to each chunk.
 struct Tables {
-    /// From the start of F of chunk 0 to the start of F of each chunk.
+    /// The time from the start of F of chunk 0 to the start of F of each chunk.
     forward: Vec<u64>,
-    /// From the end of B of each chunk to the end of B of chunk 0.
+    /// The time from the end of B of each chunk to the end of B of chunk 0.
     backward: Vec<u64>,
 }
 
 impl Tables {
-    /// From the start of F of `chunk` to the end of F of the last chunk.
+    /// The time from the start of F of `chunk` to the end of F of the last chunk.
     fn to_the_end(&self, instance: &Instance, chunk: u16) -> u64 {
         let last = self.forward.len() - 1;
         self.forward[last] - self.forward[usize::from(chunk)]
             + instance.costs.chunks()[last].forward.0
     }
 
-    /// From the start of B of the last chunk to the start of B of `chunk`.
+    /// The time from the start of B of the last chunk to the start of B of `chunk`.
     fn back_to(&self, instance: &Instance, chunk: u16) -> u64 {
         let (last, chunk) = (self.backward.len() - 1, usize::from(chunk));
         let times = instance.costs.chunks();
@@ -186,7 +187,7 @@ impl Station {
         most(self.parts.iter().map(load), self.limit)
     }
 
-    /// Whether memory makes a B come before the last F.
+    /// Whether the limit forces a B before the last F.
     pub(super) fn is_short(&self, microbatches: u64) -> bool {
         let one: u128 = self.parts.iter().map(|part| u128::from(part.until_backward)).sum();
         one * u128::from(microbatches) > u128::from(self.limit)

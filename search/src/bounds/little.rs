@@ -2,7 +2,7 @@
 
 use super::line::{Line, Station};
 
-/// From the first to the last pass of a stage, at the least; `None` where memory is not limited.
+/// A lower bound on the span of a stage; `None` where memory is not limited.
 ///
 /// *Proof.* In each of the stage's chunks every microbatch holds M_B from the start of its F to the
 /// end of its B, which is F, the round trip and B at the least, and M_W while W runs. Added up over

@@ -48,8 +48,8 @@ pub enum Argument {
         /// The stage that waits for it.
         stage: usize,
     },
-    /// From the first F of one stage down to another, all of whose work but the last W is between,
-    /// and back.
+    /// The work of one stage without its last W, between the trip of a first microbatch down to it
+    /// from an earlier stage and that of a last one back.
     Path {
         /// The stage whose span it is.
         from: usize,
@@ -201,7 +201,7 @@ fn highest(costs: impl Iterator<Item = (u64, Argument)>) -> Option<Bound> {
     best
 }
 
-/// For every stage but the first, the earlier one from which the way over it looks longest.
+/// Yields every stage but the first, with the earlier stage from which the trip over it is longest.
 fn vantages(line: &Line) -> impl Iterator<Item = (usize, usize)> {
     let mut best = 0;
     (1..line.stations.len()).map(move |via| {

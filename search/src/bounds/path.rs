@@ -12,7 +12,7 @@ pub(super) fn idle_before_backwards(line: &Line, station: &Station) -> u64 {
     station.first_backward.saturating_sub(most)
 }
 
-/// From the first F of `station` to the end of its last B, at the least.
+/// A lower bound on the time from the first F of `station` to the end of its last B.
 ///
 /// *Proof.* In this time the stage does all its work but for the W that come after the last B, and
 /// it idles before its first B ([`idle_before_backwards`]) and between its last F and its last B

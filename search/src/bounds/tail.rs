@@ -1,4 +1,4 @@
-//! What memory leaves a stage to do when the last forwards are done.
+//! The end of a step: how much work the memory limit leaves a stage after its last forward.
 
 use super::line::{Line, Part, Station};
 use super::room::{Load, most};

@@ -5,7 +5,7 @@
 use super::Local;
 use crate::chain::Halt;
 use crate::chance::Chance;
-use crate::net::Net;
+use crate::compiled_instance::CompiledInstance;
 use crate::timing::Score;
 
 /// After how many changes slots are sorted by time again.
@@ -19,7 +19,7 @@ impl Local<'_> {
     pub(crate) fn anneal(
         &mut self,
         chance: &mut Chance,
-        plan: Plan,
+        annealing: Annealing,
         best: &mut (Score, Vec<u16>),
         halt: &Halt<'_>,
     ) {
@@ -31,7 +31,7 @@ impl Local<'_> {
                 best.0 = now;
                 self.sequence(&mut best.1);
             }
-            if self.steps >= plan.steps || now.cost <= plan.goal {
+            if self.steps >= annealing.steps || now.cost <= annealing.goal {
                 return;
             }
             if self.steps >= ask {
@@ -46,14 +46,17 @@ impl Local<'_> {
                 continue;
             }
             let Some(change) = self.apply(from, to) else { continue };
-            let more = chance.worse(plan.heat(self.steps));
+            let more = chance.worse(annealing.temperature(self.steps));
             if self.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
                 self.undo(&change);
                 continue;
             }
             let whole = self.find_ends(change.low, change.high);
             self.measure();
-            if whole && plan.energy(self.net, self.score) <= plan.energy(self.net, now) + more {
+            if whole
+                && annealing.energy(self.compiled, self.score)
+                    <= annealing.energy(self.compiled, now) + more
+            {
                 self.moved.clear();
                 self.find_rests(change.low, change.high);
                 self.changes += 1;
@@ -82,7 +85,8 @@ impl Local<'_> {
         self.joints.first().map(|&slot| slot as usize)
     }
 
-    /// Which pass to move where: mostly one of two that touch on the longest chain, past the other.
+    /// Draws a move, as a pair of slots: mostly one of two adjacent passes on the longest chain,
+    /// past the other.
     fn draw(&mut self, chance: &mut Chance) -> (usize, usize) {
         const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
         let far = FAR[chance.below(FAR.len())];
@@ -97,27 +101,27 @@ impl Local<'_> {
     }
 }
 
-/// How an annealing goes.
+/// The parameters of a simulated annealing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Annealing {
     pub(crate) steps: u64,
     pub(crate) goal: i64,
     pub(crate) hot: f64,
     pub(crate) cold: f64,
-    /// What the average stage weighs beside the worst.
+    /// The weight of the mean stage beside the worst.
     pub(crate) weight: f64,
 }
 
-impl Plan {
+impl Annealing {
     /// The temperature after `steps`, in nanoseconds of the energy.
-    fn heat(self, steps: u64) -> f64 {
+    fn temperature(self, steps: u64) -> f64 {
         let done = steps as f64 / self.steps.max(1) as f64;
         self.hot * (self.cold / self.hot).powf(done)
     }
 
-    /// What is made small: the cost, and the average stage beside it.
-    fn energy(self, net: &Net, score: Score) -> f64 {
-        score.cost as f64 + self.weight * score.sum as f64 / net.stages as f64
+    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
+    fn energy(self, compiled: &CompiledInstance, score: Score) -> f64 {
+        score.cost as f64 + self.weight * score.sum as f64 / compiled.stages as f64
     }
 }
 
@@ -129,7 +133,7 @@ mod tests {
 
     use super::*;
     use crate::Objective;
-    use crate::net::tests::case;
+    use crate::compiled_instance::tests::case;
     use crate::timing::Clock;
 
     #[test]
@@ -138,38 +142,44 @@ mod tests {
             for (family, p, m) in
                 [(Family::ZbH1, 4, 12), (Family::ZbV, 4, 10), (Family::Interleaved, 3, 6)]
             {
-                let (net, sequence) = case(family, [p, m], objective);
+                let (compiled, sequence) = case(family, [p, m], objective);
                 let mut clock = Clock::default();
-                let before = clock.time(&net, &sequence).unwrap();
-                let mut local = Local::new(&net, &sequence, &mut Clock::default()).unwrap();
+                let before = clock.time(&compiled, &sequence).unwrap();
+                let mut local = Local::new(&compiled, &sequence, &mut Clock::default()).unwrap();
                 let mut best = (Score::WORST, Vec::new());
                 let solved = AtomicUsize::new(usize::MAX);
                 let halt = Halt { stop: &|| false, solved: &solved, number: 0 };
-                let plan = Plan { steps: 200_000, goal: 0, hot: 60.0, cold: 1.0, weight: 0.3 };
-                local.anneal(&mut Chance::new(1, 0), plan, &mut best, &halt);
-                assert_eq!(clock.time(&net, &best.1), Some(best.0), "{family:?} {objective:?}");
+                let annealing =
+                    Annealing { steps: 200_000, goal: 0, hot: 60.0, cold: 1.0, weight: 0.3 };
+                local.anneal(&mut Chance::new(1, 0), annealing, &mut best, &halt);
+                assert_eq!(
+                    clock.time(&compiled, &best.1),
+                    Some(best.0),
+                    "{family:?} {objective:?}"
+                );
                 assert!(best.0 < before, "{family:?} {objective:?}: {before:?}");
             }
         }
     }
 
-    /// Only what changes is timed, thousands of times; it comes to what timing all comes to.
+    /// Timing only what changes, thousands of times, gives the same as timing everything.
     #[test]
     fn times_are_right_after_many_changes() {
         for (family, p, m) in
             [(Family::ZbH1, 4, 12), (Family::ZbV, 4, 10), (Family::Interleaved, 3, 6)]
         {
-            let (net, sequence) = case(family, [p, m], Objective::Span);
+            let (compiled, sequence) = case(family, [p, m], Objective::Span);
             let mut clock = Clock::default();
-            let mut local = Local::new(&net, &sequence, &mut clock).unwrap();
+            let mut local = Local::new(&compiled, &sequence, &mut clock).unwrap();
             let solved = AtomicUsize::new(usize::MAX);
             let halt = Halt { stop: &|| false, solved: &solved, number: 0 };
-            let plan = Plan { steps: 100_000, goal: 0, hot: 90.0, cold: 30.0, weight: 0.3 };
-            local.anneal(&mut Chance::new(2, 0), plan, &mut (Score::WORST, Vec::new()), &halt);
+            let annealing =
+                Annealing { steps: 100_000, goal: 0, hot: 90.0, cold: 30.0, weight: 0.3 };
+            local.anneal(&mut Chance::new(2, 0), annealing, &mut (Score::WORST, Vec::new()), &halt);
             let mut now = Vec::new();
             local.sequence(&mut now);
             assert_ne!(now, sequence, "{family:?}");
-            let anew = Local::new(&net, &now, &mut clock).unwrap();
+            let anew = Local::new(&compiled, &now, &mut clock).unwrap();
             assert_eq!((&local.end, &local.rest), (&anew.end, &anew.rest), "{family:?}");
             assert_eq!((local.score, &local.held), (anew.score, &anew.held), "{family:?}");
         }
@@ -178,20 +188,21 @@ mod tests {
     /// Passes that wait for each other are told by times that grow without end; these do not.
     #[test]
     fn passes_that_take_no_time_are_left_alone() {
-        let (mut net, sequence) = case(Family::ZbH1, [4, 12], Objective::Span);
-        for lane in &mut net.lanes {
+        let (mut compiled, sequence) = case(Family::ZbH1, [4, 12], Objective::Span);
+        for lane in &mut compiled.lanes {
             (lane.duration, lane.hop) = (0, 0);
         }
-        assert!(Local::new(&net, &sequence, &mut Clock::default()).is_none());
+        assert!(Local::new(&compiled, &sequence, &mut Clock::default()).is_none());
     }
 
     /// The longest chain through any pass is the cost where nothing has changed.
     #[test]
     fn chains_through_passes_are_no_longer_than_the_cost() {
-        let (net, sequence) = case(Family::ZbV, [4, 10], Objective::Span);
-        let mut local = Local::new(&net, &sequence, &mut Clock::default()).unwrap();
+        let (compiled, sequence) = case(Family::ZbV, [4, 10], Objective::Span);
+        let mut local = Local::new(&compiled, &sequence, &mut Clock::default()).unwrap();
         let cost = local.score.cost;
-        let chains: Vec<i64> = (0..net.passes()).map(|slot| local.estimate(slot, slot)).collect();
+        let chains: Vec<i64> =
+            (0..compiled.passes()).map(|slot| local.estimate(slot, slot)).collect();
         assert_eq!(chains.iter().copied().max(), Some(cost));
         local.find_joints(&mut Chance::new(0, 0));
         assert!(!local.joints.is_empty());

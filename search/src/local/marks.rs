@@ -1,8 +1,8 @@
-//! Which slots are to be looked at, in the order of time.
+//! The set of slots whose times must be recomputed, taken in the order of time.
 // Slots are fewer than `MAX_PASSES`.
 #![allow(clippy::cast_possible_truncation)]
 
-/// Which way the marked slots are taken.
+/// The direction in which the marked slots are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Toward {
     Begin,
@@ -25,7 +25,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Of `count` slots, none of them marked.
+    /// A set of `count` slots, none of them marked.
     pub(super) fn new(count: usize) -> Self {
         let slots: Vec<u32> = (0..count as u32).collect();
         let words = vec![0; count.div_ceil(64)];

@@ -1,6 +1,6 @@
-//! Local search over the orders of the stages: a pass moves within its stage. What that comes to is
+//! Local search over the orders of the stages: a move shifts a pass within its stage. Its effect is
 //! first estimated from the times around it; if that looks good, the passes whose times change are
-//! timed anew.
+//! timed again.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
@@ -8,28 +8,29 @@ mod anneal;
 mod marks;
 mod times;
 
-pub(crate) use self::anneal::Plan;
+pub(crate) use self::anneal::Annealing;
 use self::marks::Marks;
 use self::times::Link;
-use crate::net::{Lane, Net};
+use crate::compiled_instance::{CompiledInstance, Lane};
 use crate::timing::{Clock, Score};
 
 /// A timed order of all stages that can be changed and changed back.
 pub(crate) struct Local<'a> {
-    net: &'a Net,
+    compiled: &'a CompiledInstance,
     /// Passes in their slots, stage by stage. Pass: lane times microbatches plus microbatch.
     order: Vec<u32>,
     /// The slot of each pass.
     slot: Vec<u32>,
     /// The lane of each pass.
     lane: Vec<u32>,
-    /// What the stage holds behind each slot.
+    /// The memory that the stage holds after each slot.
     held: Vec<i64>,
-    /// By lane.
+    /// By lane, its links.
     links: Vec<Link>,
-    /// When each pass ends.
+    /// The end of each pass.
     end: Vec<i64>,
-    /// From the start of each pass to the end of the schedule, along the longest chain from it on.
+    /// The time from the start of each pass to the end of the schedule, along the longest chain of
+    /// passes.
     rest: Vec<i64>,
     score: Score,
     /// Passes whose end has changed, and what it was before.
@@ -37,52 +38,57 @@ pub(crate) struct Local<'a> {
     marks: Marks,
     /// Changes since slots were sorted.
     changes: u32,
-    /// By stage: what of its end does not count, the start of its first pass.
+    /// By stage, the start of its first pass where the objective is the span, else 0.
     offset: Vec<i64>,
     /// The slots whose pass starts when that of the slot before ends, along one of the longest
     /// chains of passes.
     joints: Vec<u32>,
     /// Whether a slot is the first of its stage.
     first: Vec<bool>,
-    /// When each pass of a segment ends.
+    /// The end of each pass of a segment.
     ends: Vec<i64>,
-    /// What has been done so far, in passes placed or timed by others.
+    /// The effort spent so far, in units of a pass placed or timed.
     pub(crate) steps: u64,
 }
 
 impl<'a> Local<'a> {
     /// Begins at `sequence`; `None` if its passes wait for each other, a stage goes over its limit, or
     /// passes wait no time at all for those of another stage: see [`Link::all`].
-    pub(crate) fn new(net: &'a Net, sequence: &[u16], clock: &mut Clock) -> Option<Self> {
-        let links = Link::all(net)?;
-        let score = clock.time(net, sequence)?;
-        let lane: Vec<u32> = (0..net.passes() as u32).map(|pass| pass / net.microbatches).collect();
+    pub(crate) fn new(
+        compiled: &'a CompiledInstance,
+        sequence: &[u16],
+        clock: &mut Clock,
+    ) -> Option<Self> {
+        let links = Link::all(compiled)?;
+        let score = clock.time(compiled, sequence)?;
+        let lane: Vec<u32> =
+            (0..compiled.passes() as u32).map(|pass| pass / compiled.microbatches).collect();
         let mut local = Self {
-            net,
-            order: Vec::with_capacity(net.passes()),
-            slot: vec![0; net.passes()],
-            held: vec![0; net.passes()],
+            compiled,
+            order: Vec::with_capacity(compiled.passes()),
+            slot: vec![0; compiled.passes()],
+            held: vec![0; compiled.passes()],
             links,
             end: clock.ends.clone(),
-            rest: vec![i64::MIN / 2; net.passes()],
+            rest: vec![i64::MIN / 2; compiled.passes()],
             lane,
             score,
             moved: Vec::new(),
-            marks: Marks::new(net.passes()),
+            marks: Marks::new(compiled.passes()),
             changes: 0,
             // A stage's first pass never starts at another time: nothing comes before it but the
             // same microbatch's passes, which are the first of theirs.
-            offset: if net.makespan { vec![0; net.stages] } else { clock.first.clone() },
+            offset: if compiled.makespan { vec![0; compiled.stages] } else { clock.first.clone() },
             joints: Vec::new(),
-            first: (0..=net.passes())
-                .map(|slot| slot.is_multiple_of(net.passes_per_stage()))
+            first: (0..=compiled.passes())
+                .map(|slot| slot.is_multiple_of(compiled.passes_per_stage()))
                 .collect(),
             ends: Vec::new(),
-            steps: 2 * net.passes() as u64,
+            steps: 2 * compiled.passes() as u64,
         };
         local.fill(sequence);
         local.sort();
-        local.find_rests(0, net.passes() - 1);
+        local.find_rests(0, compiled.passes() - 1);
         Some(local)
     }
 
@@ -95,12 +101,13 @@ impl<'a> Local<'a> {
 
     /// Puts the passes into the slots that they have in `sequence`.
     fn fill(&mut self, sequence: &[u16]) {
-        let (net, each) = (self.net, self.net.passes_per_stage());
-        for stage in 0..net.stages {
-            let mut next = vec![0; net.width];
+        let (compiled, each) = (self.compiled, self.compiled.passes_per_stage());
+        for stage in 0..compiled.stages {
+            let mut next = vec![0; compiled.width];
             for &lane in &sequence[stage * each..(stage + 1) * each] {
                 let lane = usize::from(lane);
-                let pass = (stage * net.width + lane) as u32 * net.microbatches + next[lane];
+                let pass =
+                    (stage * compiled.width + lane) as u32 * compiled.microbatches + next[lane];
                 next[lane] += 1;
                 self.slot[pass as usize] = self.order.len() as u32;
                 self.order.push(pass);
@@ -111,7 +118,7 @@ impl<'a> Local<'a> {
 
     /// The last pass of `stage`.
     fn last_of(&self, stage: usize) -> u32 {
-        self.order[(stage + 1) * self.net.passes_per_stage() - 1]
+        self.order[(stage + 1) * self.compiled.passes_per_stage() - 1]
     }
 
     /// The sequence as it is.
@@ -120,16 +127,16 @@ impl<'a> Local<'a> {
         into.extend(
             self.order
                 .iter()
-                .map(|&pass| (self.lane[pass as usize] as usize % self.net.width) as u16),
+                .map(|&pass| (self.lane[pass as usize] as usize % self.compiled.width) as u16),
         );
     }
 
     fn lane_of(&self, pass: u32) -> &Lane {
-        &self.net.lanes[self.lane[pass as usize] as usize]
+        &self.compiled.lanes[self.lane[pass as usize] as usize]
     }
 
     fn stage_of(&self, slot: usize) -> usize {
-        slot / self.net.passes_per_stage()
+        slot / self.compiled.passes_per_stage()
     }
 
     fn is_first(&self, slot: usize) -> bool {
@@ -142,7 +149,7 @@ impl<'a> Local<'a> {
 
     /// Writes down memory from slot `from` to slot `to` of a stage; whether its limit is kept there.
     fn account(&mut self, from: usize, to: usize) -> bool {
-        let limit = self.net.limit[self.stage_of(from)];
+        let limit = self.compiled.limit[self.stage_of(from)];
         let mut held = if self.is_first(from) { 0 } else { self.held[from - 1] };
         let mut kept = true;
         for slot in from..=to {
@@ -167,18 +174,18 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Whether the pass in slot `later` must stay behind that in slot `sooner`, on its stage.
+    /// Whether the pass `later` must stay behind the pass `sooner` on its stage.
     fn bound(&self, sooner: u32, later: u32) -> bool {
         let (a, b) = (self.lane[sooner as usize], self.lane[later as usize]);
         if a == b {
             return true;
         }
-        let lane = &self.net.lanes[b as usize];
-        let columns = self.net.microbatches;
+        let lane = &self.compiled.lanes[b as usize];
+        let columns = self.compiled.microbatches;
         (lane.local == a || lane.remote == a) && sooner - a * columns == later - b * columns
     }
 
-    /// How far the pass in `slot` can go, at most `far` slots, forwards or back.
+    /// The furthest slot to which the pass in `slot` can move, at most `far` slots back or forth.
     fn reach(&self, slot: usize, far: usize, back: bool) -> usize {
         let pass = self.order[slot];
         let mut to = slot;
@@ -233,8 +240,8 @@ impl<'a> Local<'a> {
     /// The slot of the next W behind `slot` that could be done before it.
     fn next_weight(&self, slot: usize) -> Option<usize> {
         const FAR: usize = 24;
-        let (width, chunks) = (self.net.width, self.net.chunks);
-        let end = (self.stage_of(slot) + 1) * self.net.passes_per_stage();
+        let (width, chunks) = (self.compiled.width, self.compiled.chunks);
+        let end = (self.stage_of(slot) + 1) * self.compiled.passes_per_stage();
         (slot + 1..end.min(slot + FAR)).find(|&other| {
             let lane = self.lane[self.order[other] as usize] as usize % width;
             lane >= 2 * chunks && self.reach(other, other - slot, true) == slot
@@ -242,7 +249,7 @@ impl<'a> Local<'a> {
     }
 }
 
-/// What was moved.
+/// A change of the order, to be undone or kept.
 struct Change {
     from: usize,
     to: usize,

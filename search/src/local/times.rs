@@ -1,20 +1,20 @@
-//! When the passes of a changing order run, and how long the chains of passes through them are.
+//! Times of the passes of a changing order, and lengths of the longest chains through them.
 // Passes, slots and lanes are fewer than `MAX_PASSES`.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
 use super::Local;
 use super::marks::Toward;
 use crate::chance::Chance;
-use crate::net::{Lane, NONE, Net};
+use crate::compiled_instance::{CompiledInstance, Lane, NONE};
 use crate::timing::Score;
 
 /// No pass follows.
 const NEVER: i64 = i64::MIN / 2;
 
-/// How many passes are timed anew here in the time in which others place one.
+/// The number of passes timed again here in the time in which list scheduling places one.
 const QUICK: u64 = 2;
 
-/// What the passes of a lane have to do with those of others.
+/// How the passes of a lane depend on those of other stages.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     duration: i64,
@@ -22,29 +22,31 @@ pub(super) struct Link {
     hop: i64,
     /// The hop to the pass elsewhere that waits for it.
     hop_on: i64,
-    /// From the number of a pass to that of the pass elsewhere that it waits for; 0 if there is none.
+    /// The distance from the number of a pass to that of its predecessor on another stage; 0 if
+    /// there is none.
     remote: i32,
-    /// From the number of a pass to that of the pass elsewhere that waits for it; 0 if there is none.
+    /// The distance from the number of a pass to that of its successor on another stage; 0 if there
+    /// is none.
     feeds: i32,
 }
 
 impl Link {
-    /// By lane; `None` if passes wait for some of another stage that take no time and are there at
-    /// once: then passes could wait for each other and [`Local::find_ends`] would not see it.
-    pub(super) fn all(net: &Net) -> Option<Vec<Self>> {
+    /// The links of all lanes; `None` if a pass of no duration feeds another stage without a hop:
+    /// then a cycle of passes could go unnoticed by [`Local::find_ends`].
+    pub(super) fn all(compiled: &CompiledInstance) -> Option<Vec<Self>> {
         let way = |from: usize, to: u32| match to {
             NONE => 0,
-            to => (to as i32 - from as i32) * net.microbatches as i32,
+            to => (to as i32 - from as i32) * compiled.microbatches as i32,
         };
         let link = |(number, lane): (usize, &Lane)| Self {
             duration: lane.duration,
             hop: lane.hop,
-            hop_on: net.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
+            hop_on: compiled.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
             remote: way(number, lane.remote),
             feeds: way(number, lane.feeds),
         };
-        let links: Vec<Self> = net.lanes.iter().enumerate().map(link).collect();
-        let mut lanes = net.lanes.iter().zip(&links);
+        let links: Vec<Self> = compiled.lanes.iter().enumerate().map(link).collect();
+        let mut lanes = compiled.lanes.iter().zip(&links);
         let ends = lanes.all(|(lane, link)| lane.wakes == NONE || link.duration + link.hop_on > 0);
         ends.then_some(links)
     }
@@ -56,7 +58,7 @@ impl Local<'_> {
         self.links[self.lane[pass as usize] as usize]
     }
 
-    /// When what `pass` waits for from elsewhere is there.
+    /// The arrival of the value that `pass` needs from another stage.
     #[inline]
     fn arrival(&self, pass: u32, link: Link) -> i64 {
         match link.remote {
@@ -65,7 +67,8 @@ impl Local<'_> {
         }
     }
 
-    /// From the end of `pass` to the end of the schedule, through the pass elsewhere that waits for it.
+    /// The time from the end of `pass` to the end of the schedule, through its successor on another
+    /// stage.
     #[inline]
     fn onward(&self, pass: u32, link: Link) -> i64 {
         match link.feeds {
@@ -74,13 +77,14 @@ impl Local<'_> {
         }
     }
 
-    /// When its stage is free for the pass in `slot`.
+    /// The time at which the stage is free for the pass in `slot`.
     #[inline]
     fn free(&self, slot: usize) -> i64 {
         if self.is_first(slot) { 0 } else { self.end[self.order[slot - 1] as usize] }
     }
 
-    /// From the end of the pass in `slot` to the end of the schedule, through its stage.
+    /// The time from the end of the pass in `slot` to the end of the schedule, through its own
+    /// stage.
     #[inline]
     fn behind(&self, slot: usize) -> i64 {
         if self.is_last(slot) {
@@ -89,14 +93,14 @@ impl Local<'_> {
         self.rest[self.order[slot + 1] as usize]
     }
 
-    /// How long `stage` takes, of what counts.
+    /// The time of `stage` that counts for the objective.
     fn span(&self, stage: usize) -> i64 {
         self.end[self.last_of(stage) as usize] - self.offset[stage]
     }
 
-    /// What the order comes to.
+    /// Recomputes the score of the order.
     pub(super) fn measure(&mut self) {
-        self.score = Score::of_spans((0..self.net.stages).map(|stage| self.span(stage)));
+        self.score = Score::of_spans((0..self.compiled.stages).map(|stage| self.span(stage)));
     }
 
     /// Finds when passes end after those in the slots `low` to `high` have changed places, and
@@ -104,7 +108,7 @@ impl Local<'_> {
     pub(super) fn find_ends(&mut self, low: usize, high: usize) -> bool {
         let above = high + usize::from(!self.is_last(high));
         (low..=above).for_each(|slot| self.marks.mark(slot));
-        let most = 2 * self.net.passes();
+        let most = 2 * self.compiled.passes();
         while let Some(slot) = self.marks.take(Toward::End) {
             let pass = self.order[slot];
             let link = self.link(pass);
@@ -211,7 +215,7 @@ impl Local<'_> {
 
     /// Follows one of the longest chains from its end.
     pub(super) fn find_joints(&mut self, chance: &mut Chance) {
-        let worst = (0..self.net.stages).max_by_key(|&stage| self.span(stage)).unwrap_or(0);
+        let worst = (0..self.compiled.stages).max_by_key(|&stage| self.span(stage)).unwrap_or(0);
         let mut pass = self.last_of(worst);
         self.joints.clear();
         loop {

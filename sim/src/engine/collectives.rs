@@ -5,9 +5,9 @@
 
 use pipeline::{Nanos, Pass, Shape};
 
-use super::machine::{Machine, small};
+use super::event_loop::{EventLoop, small};
 use super::queue::Event;
-use super::{Collective, Conditions};
+use super::{Collective, Durations};
 
 /// How many passes have made their part of each value that all stages make, by step.
 #[derive(Default)]
@@ -36,10 +36,10 @@ impl Makers {
     }
 }
 
-impl<C: Conditions> Machine<'_, C> {
+impl<C: Durations> EventLoop<'_, C> {
     /// Lets `pass`, which has ended, take part in the collective about what it makes, if there is one.
     pub(super) fn take_part(&mut self, stage: usize, pass: Pass, step: u32) {
-        let shape = self.setup.schedule.shape();
+        let shape = self.job.schedule.shape();
         let Some(value) = pass.makes().filter(|value| value.is_collective(shape)) else {
             return;
         };
@@ -47,7 +47,7 @@ impl<C: Conditions> Machine<'_, C> {
         if !self.makers.is_last(cell, value.chunk().is_none()) {
             return;
         }
-        let end = self.now.saturating_add(self.setup.costs.arrival(value, shape).0);
+        let end = self.now.saturating_add(self.job.costs.arrival(value, shape).0);
         let (made, end) = (Nanos(self.now), Nanos(end));
         self.queue.push(end.0, Event::Meet { collective: small(self.collectives.len()) });
         self.collectives.push(Collective { value, step, last: stage, made, end });

@@ -3,12 +3,12 @@
 
 use pipeline::{Bytes, Fault, check_sum};
 
-use super::{EngineError, Setup};
+use super::{EngineError, Job};
 
 /// The most passes of all steps together. Each takes about 200 bytes until its run is reported.
 pub const MAX_RUN: u64 = 10_000_000;
 
-impl Setup<'_> {
+impl Job<'_> {
     pub(super) fn check(&self) -> Result<(), EngineError> {
         let shape = self.schedule.shape();
         let passes = (self.schedule.passes() as u64).saturating_mul(u64::from(self.steps));

@@ -4,9 +4,9 @@
 //! [`crate::Replay`] to the nanosecond.
 
 mod collectives;
-mod copies;
+mod event_loop;
 mod limits;
-mod machine;
+mod offload;
 mod outcome;
 mod queue;
 mod transfers;
@@ -18,10 +18,10 @@ use pipeline::{
 };
 use thiserror::Error;
 
-pub use crate::copies::HostCopy;
-pub use copies::Offload;
+pub use crate::host_copy::HostCopy;
 pub use limits::MAX_RUN;
 pub(crate) use limits::check_resident;
+pub use offload::Offload;
 
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
@@ -74,7 +74,7 @@ pub struct Room<'a> {
 
 /// Everything the engine needs to know.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup<'a> {
+pub struct Job<'a> {
     /// The order of passes.
     pub schedule: &'a Schedule,
     /// How long passes take, and collectives of the vocabulary, which no wire slows; the hop is not
@@ -99,7 +99,7 @@ pub struct Setup<'a> {
     pub boundary: &'a Boundary,
 }
 
-impl Setup<'_> {
+impl Job<'_> {
     /// Where `value` of `step` stands in a table by step, row and microbatch.
     pub(crate) fn cell(&self, value: Value, step: u32) -> usize {
         let shape = self.schedule.shape();
@@ -107,8 +107,8 @@ impl Setup<'_> {
     }
 }
 
-/// How long things take beside what the setup says: stragglers, jitter.
-pub trait Conditions {
+/// How long things take beside what the job says: stragglers, jitter.
+pub trait Durations {
     /// The time of a pass of step `step` that takes `nominal` on a steady device.
     fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64;
 
@@ -118,11 +118,11 @@ pub trait Conditions {
     -> u64;
 }
 
-/// Everything takes what the setup says.
+/// Everything takes what the job says.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Steady;
+pub struct NominalDurations;
 
-impl Conditions for Steady {
+impl Durations for NominalDurations {
     fn pass(&self, nominal: u64, _: usize, _: Pass, _: u32, _: u64) -> u64 {
         nominal
     }
@@ -343,11 +343,11 @@ fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{s}")
 }
 
-/// Runs `setup` under `conditions`.
+/// Runs `job` under `durations`.
 ///
 /// # Errors
 /// If the costs do not fit the schedule, or the pipeline gets stuck: for want of memory, or because
 /// sender and receiver wait for each other.
-pub fn run(setup: &Setup<'_>, conditions: &impl Conditions) -> Result<Run, EngineError> {
-    machine::run(setup, conditions)
+pub fn run(job: &Job<'_>, durations: &impl Durations) -> Result<Run, EngineError> {
+    event_loop::run(job, durations)
 }

@@ -2,11 +2,11 @@
 
 use pipeline::{Bytes, Fault, Nanos, Timeline, Value};
 
-use super::machine::{Machine, Stage, State, sender};
-use super::{Cause, Conditions, EngineError, Run, Standstill};
+use super::event_loop::{EventLoop, Stage, State, sender};
+use super::{Cause, Durations, EngineError, Run, Standstill};
 use crate::network::LAST;
 
-impl<C: Conditions> Machine<'_, C> {
+impl<C: Durations> EventLoop<'_, C> {
     pub(super) fn finish(self) -> Result<Run, EngineError> {
         // Once the clock stands at its end, nothing more can be said.
         if self.now >= LAST {
@@ -30,8 +30,8 @@ impl<C: Conditions> Machine<'_, C> {
     /// Why `stage` does not go on, now that nothing happens any more.
     fn standstill(&self, stage: usize) -> Option<Standstill> {
         let Stage { state, at, step, since, device, .. } = self.stages[stage];
-        let passes = self.setup.schedule.orders()[stage].passes();
-        let is_last = step + 1 == self.setup.steps;
+        let passes = self.job.schedule.orders()[stage].passes();
+        let is_last = step + 1 == self.job.steps;
         let (pass, step) = match passes.get(at) {
             Some(&pass) => (pass, step),
             None if !is_last => (passes[0], step + 1),
@@ -51,8 +51,8 @@ impl<C: Conditions> Machine<'_, C> {
             State::Free => {
                 let slot = self.next_slot(stage);
                 let lacks = |value: &Value| !self.progress[self.cell(*value, step)].arrived;
-                match (self.remote_needs(stage, slot).find(lacks), self.setup.room) {
-                    (Some(value), _) => match sender(self.setup, value) {
+                match (self.remote_needs(stage, slot).find(lacks), self.job.room) {
+                    (Some(value), _) => match sender(self.job, value) {
                         Some(on) => Cause::Value { on },
                         None => Cause::Collective,
                     },

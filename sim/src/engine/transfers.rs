@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use pipeline::{Nanos, Pass};
 
-use super::machine::{Channel, Machine, Stage, State, sender, small, taker};
+use super::event_loop::{Channel, EventLoop, Stage, State, sender, small, taker};
 use super::queue::{Event, Queue};
-use super::{Conditions, Protocol, Transfer};
+use super::{Durations, Protocol, Transfer};
 use crate::network::LookAfter;
 
 /// What a flow of the network carries.
@@ -18,11 +18,11 @@ pub(super) enum Carried {
     Copy(u32),
 }
 
-impl<C: Conditions> Machine<'_, C> {
+impl<C: Durations> EventLoop<'_, C> {
     /// Sets what `pass` has made on its way, if another stage needs it.
     pub(super) fn send(&mut self, stage: usize, pass: Pass, step: u32) -> bool {
         let Some(value) = pass.makes() else { return false };
-        let Some(to) = taker(self.setup, value) else { return false };
+        let Some(to) = taker(self.job, value) else { return false };
         if to == stage {
             return false;
         }
@@ -49,8 +49,8 @@ impl<C: Conditions> Machine<'_, C> {
         if let Some(channel) = known.into_iter().find(|&channel| self.channels[channel].to == to) {
             return channel;
         }
-        let seats = self.setup.seats;
-        let route = self.setup.cluster.route(seats.device(from), seats.device(to));
+        let seats = self.job.seats;
+        let route = self.job.cluster.route(seats.device(from), seats.device(to));
         self.channels.push(Channel { to, route, waiting: VecDeque::new(), moving: 0 });
         self.channels_of[from].push(self.channels.len() - 1);
         self.channels.len() - 1
@@ -58,7 +58,7 @@ impl<C: Conditions> Machine<'_, C> {
 
     /// Begins the transfers of `channel` that may begin.
     fn move_on(&mut self, channel: usize) {
-        let eager = self.setup.communication.protocol == Protocol::Eager;
+        let eager = self.job.communication.protocol == Protocol::Eager;
         while let Some(&transfer) = self.channels[channel].waiting.front() {
             let Transfer { value, step, .. } = self.transfers[transfer as usize];
             let asked = self.progress[self.cell(value, step)].asked;
@@ -75,15 +75,15 @@ impl<C: Conditions> Machine<'_, C> {
         let now = self.now;
         let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
         self.transfers[transfer as usize].begin = Nanos(now);
-        let bytes = self.setup.messages.bytes.0;
+        let bytes = self.job.messages.bytes.0;
         if bytes == 0 || self.channels[channel].route.wires.is_empty() {
             self.deliver(transfer);
             return;
         }
         // A link slowed by some factor carries as much longer as a larger value would.
         let route = &self.channels[channel].route;
-        let alone = self.setup.cluster.time_on_wires(route, bytes);
-        let slowed = self.conditions.hop(alone, value, from, to, step, now);
+        let alone = self.job.cluster.time_on_wires(route, bytes);
+        let slowed = self.durations.hop(alone, value, from, to, step, now);
         let bytes = match alone {
             0 => bytes,
             _ => scale(bytes, slowed, alone),
@@ -121,7 +121,7 @@ impl<C: Conditions> Machine<'_, C> {
         let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
         let channel = &self.channels[self.channel_of_transfer[transfer as usize] as usize];
         let nominal = channel.route.latency.0;
-        let latency = self.conditions.hop(nominal, value, from, to, step, self.now);
+        let latency = self.durations.hop(nominal, value, from, to, step, self.now);
         self.queue.push(self.now.saturating_add(latency), Event::Arrival { transfer });
     }
 
@@ -145,8 +145,8 @@ impl<C: Conditions> Machine<'_, C> {
 
     /// Asks for what the slots need that `stage` is about to come to.
     pub(super) fn ask(&mut self, stage: usize) {
-        let Protocol::Rendezvous { ahead } = self.setup.communication.protocol else { return };
-        let order = &self.setup.schedule.orders()[stage];
+        let Protocol::Rendezvous { ahead } = self.job.communication.protocol else { return };
+        let order = &self.job.schedule.orders()[stage];
         while self.stages[stage].slots_asked <= ahead {
             let Stage { step, asked, .. } = self.stages[stage];
             if asked == order.passes().len() {
@@ -159,7 +159,7 @@ impl<C: Conditions> Machine<'_, C> {
                 let cell = self.cell(value, step);
                 self.progress[cell].asked = true;
                 // Nobody sends what a collective hands on.
-                let Some(from) = sender(self.setup, value) else { continue };
+                let Some(from) = sender(self.job, value) else { continue };
                 let channel = self.channel(from, stage);
                 self.move_on(channel);
             }

@@ -3,7 +3,7 @@
 use pipeline::{Costs, Fault, Metrics, Nanos, Schedule};
 
 use super::chain::{self, Step};
-use crate::engine::{EngineError, Run, Setup};
+use crate::engine::{EngineError, Job, Run};
 use crate::replay::Replay;
 
 /// Why a stage is idle. The causes are taken away one after the other, in this order, from a run
@@ -112,13 +112,13 @@ impl Causes {
         Self::between(&chain::of_replay(costs, Times::from(actual), &mut run)?, Nanos(0))
     }
 
-    /// Of the last step of `actual`, a run of `setup`, with noise or without.
+    /// Of the last step of `actual`, a run of `job`, with noise or without.
     ///
     /// # Errors
     /// If a run without one of the causes fails.
-    pub fn of_engine(setup: &Setup<'_>, actual: &Run) -> Result<Self, EngineError> {
-        let runs = chain::of_engine(setup, actual, |step| Times::from(step))?;
-        Ok(Self::between(&runs, setup.boundary.optimizer)?)
+    pub fn of_engine(job: &Job<'_>, actual: &Run) -> Result<Self, EngineError> {
+        let runs = chain::of_engine(job, actual, |step| Times::from(step))?;
+        Ok(Self::between(&runs, job.boundary.optimizer)?)
     }
 
     /// The idle time of a stage of average idleness, by cause, in nanoseconds, rounded towards zero.

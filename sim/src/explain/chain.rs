@@ -5,7 +5,9 @@ use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Ti
 use super::causes::CAUSES;
 use crate::boundary::{Boundary, GradientReduction, Synchronisation};
 use crate::cluster::{Cluster, Seats};
-use crate::engine::{self, Communication, Conditions, EngineError, Messages, Run, Setup, Steady};
+use crate::engine::{
+    self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Run,
+};
 
 /// A step, as far as idle time goes.
 pub(super) struct Step<'a> {
@@ -69,60 +71,60 @@ pub(super) fn of_replay<T: Clone>(
     Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
-/// What `take` says of the last step of `actual`, and of runs of `setup` without noise that leave
+/// What `take` says of the last step of `actual`, and of runs of `job` without noise that leave
 /// out one cause after the other.
 pub(super) fn of_engine<T: Clone>(
-    setup: &Setup<'_>,
+    job: &Job<'_>,
     actual: &Run,
     take: impl Fn(&Step<'_>) -> T,
 ) -> Result<[T; CAUSES], EngineError> {
-    let nominal = take(&Step::last(&engine::run(setup, &Steady)?));
-    let alone = |setup: &Setup<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(setup)?)));
+    let nominal = take(&Step::last(&engine::run(job, &NominalDurations)?));
+    let alone = |job: &Job<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(job)?)));
     let synchronisation = Synchronisation::Asynchronous;
-    let boundary = Boundary { synchronisation, ..setup.boundary.clone() };
-    let single = Setup { steps: 1, boundary: &boundary, ..*setup };
+    let boundary = Boundary { synchronisation, ..job.boundary.clone() };
+    let single = Job { steps: 1, boundary: &boundary, ..*job };
     let one_step = alone(&single)?;
-    let roomy = Setup { room: None, offload: None, ..single };
-    let unlimited = match setup.room.is_some() || setup.offload.is_some() {
+    let roomy = Job { room: None, offload: None, ..single };
+    let unlimited = match job.room.is_some() || job.offload.is_some() {
         true => alone(&roomy)?,
         false => one_step.clone(),
     };
-    let ideal = Cluster::ideal(setup.cluster.devices(), Nanos(0));
+    let ideal = Cluster::ideal(job.cluster.devices(), Nanos(0));
     let messages = Messages::default();
-    let unshared = Setup { cluster: &ideal, messages, ..roomy };
-    let uncontended = match setup.cluster.wires().is_empty() {
+    let unshared = Job { cluster: &ideal, messages, ..roomy };
+    let uncontended = match job.cluster.wires().is_empty() {
         true => unlimited.clone(),
-        false => take(&Step::alone(&engine::run(&unshared, &Alone { setup })?)),
+        false => take(&Step::alone(&engine::run(&unshared, &Alone { job })?)),
     };
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
-    let at_once = Setup { communication, boundary: &reduced, ..unshared };
-    let silent = without_communication(setup.costs);
-    let at_once = Setup { costs: &silent, ..at_once };
+    let at_once = Job { communication, boundary: &reduced, ..unshared };
+    let silent = without_communication(job.costs);
+    let at_once = Job { costs: &silent, ..at_once };
     let free = alone(&at_once)?;
-    let costs = averaged(setup.costs);
-    let equal = alone(&Setup { costs: &costs, ..at_once })?;
+    let costs = averaged(job.costs);
+    let equal = alone(&Job { costs: &costs, ..at_once })?;
     let actual = take(&Step::last(actual));
     Ok([actual, nominal, one_step, unlimited, uncontended, free, equal])
 }
 
-fn steady(setup: &Setup<'_>) -> Result<Run, EngineError> {
-    engine::run(setup, &Steady)
+fn steady(job: &Job<'_>) -> Result<Run, EngineError> {
+    engine::run(job, &NominalDurations)
 }
 
 /// Every transfer takes the time it takes while nothing else moves.
 struct Alone<'a> {
-    setup: &'a Setup<'a>,
+    job: &'a Job<'a>,
 }
 
-impl Conditions for Alone<'_> {
+impl Durations for Alone<'_> {
     fn pass(&self, nominal: u64, _: usize, _: pipeline::Pass, _: u32, _: u64) -> u64 {
         nominal
     }
 
     fn hop(&self, _: u64, _: pipeline::Value, from: usize, to: usize, _: u32, _: u64) -> u64 {
-        alone(self.setup.cluster, self.setup.seats, self.setup.messages, [from, to])
+        alone(self.job.cluster, self.job.seats, self.job.messages, [from, to])
     }
 }
 

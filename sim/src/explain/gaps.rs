@@ -4,7 +4,7 @@ use pipeline::{Costs, Fault, Nanos, Schedule, Timeline};
 
 use super::causes::{CAUSES, average, differences};
 use super::chain::{self, Step};
-use crate::engine::{EngineError, Run, Setup};
+use crate::engine::{EngineError, Job, Run};
 use crate::replay::Replay;
 
 /// The idle time of the last step, gap by gap.
@@ -39,13 +39,13 @@ impl Gaps {
         Self::between(&runs, &Step::replayed(actual), Nanos(0))
     }
 
-    /// Of the last step of `actual`, a run of `setup`, with noise or without.
+    /// Of the last step of `actual`, a run of `job`, with noise or without.
     ///
     /// # Errors
     /// Those of [`super::Causes::of_engine`].
-    pub fn of_engine(setup: &Setup<'_>, actual: &Run) -> Result<Self, EngineError> {
-        let optimizer = setup.boundary.optimizer;
-        let runs = chain::of_engine(setup, actual, |step| lengths(step, optimizer))?;
+    pub fn of_engine(job: &Job<'_>, actual: &Run) -> Result<Self, EngineError> {
+        let optimizer = job.boundary.optimizer;
+        let runs = chain::of_engine(job, actual, |step| lengths(step, optimizer))?;
         Ok(Self::between(&runs, &Step::last(actual), optimizer)?)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A pass takes `nominal x jitter` of work, done at the pace of its stage at that time, and a rare
 //! stall on top. All chance is a function of the seed, the replica, the iteration and what is done
-//! where (stage or link, kind, chunk, microbatch). So every schedule meets the same [`Weather`],
+//! where (stage or link, kind, chunk, microbatch). So every schedule meets the same [`NoiseSample`],
 //! in whatever order it does its passes; and BW takes what B and then W would take.
 //!
 //! ```
@@ -19,13 +19,13 @@
 //! let mut stragglers = Stragglers::new(4, 42);
 //! stragglers.slow(Target::Stage(2), 1.3)?;
 //! stragglers.jitter_passes(Jitter::log_normal(0.05)?);
-//! let weather = stragglers.weather(0, 0);
-//! let metrics = timed::metrics(&schedule, &weather.timing(&costs));
+//! let sample = stragglers.sample(0, 0);
+//! let metrics = timed::metrics(&schedule, &sample.timing(&costs));
 //! assert!(metrics.makespan() > Metrics::of(&sim::Replay::new().timeline(&schedule, &costs)?).makespan());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod conditions;
+mod durations;
 mod error;
 mod jitter;
 mod key;
@@ -38,7 +38,7 @@ use std::fmt;
 use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Value};
 use rand::RngExt;
 
-pub use conditions::WeatherConditions;
+pub use durations::NoisyDurations;
 pub use error::StragglerError;
 pub use jitter::Jitter;
 #[cfg(test)]
@@ -229,8 +229,8 @@ impl Stragglers {
 
     /// What happens in iteration `iteration` of replica `replica`, both from 0.
     #[must_use]
-    pub fn weather(&self, replica: u64, iteration: u64) -> Weather<'_> {
-        Weather { stragglers: self, key: Key::new(self.seed, replica, iteration) }
+    pub fn sample(&self, replica: u64, iteration: u64) -> NoiseSample<'_> {
+        NoiseSample { stragglers: self, key: Key::new(self.seed, replica, iteration) }
     }
 
     /// `target`, links with the lower stage first, if the pipeline has it.
@@ -270,12 +270,12 @@ impl Stragglers {
 
 /// What happens in one iteration of one replica.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather<'a> {
+pub struct NoiseSample<'a> {
     stragglers: &'a Stragglers,
     key: Key,
 }
 
-impl<'a> Weather<'a> {
+impl<'a> NoiseSample<'a> {
     /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
     /// times of its chunk. BW takes as long as B and, right behind it, W; S and T are no work of a
     /// chunk and take nothing.
@@ -332,10 +332,10 @@ impl<'a> Weather<'a> {
         duration(nominal, jitter, pace.unwrap_or(&NOMINAL), start)
     }
 
-    /// This weather over `costs`, where links are never shared.
+    /// This sample over `costs`, where links are never shared.
     #[must_use]
-    pub const fn timing(self, costs: &'a Costs) -> WeatherTiming<'a> {
-        WeatherTiming { weather: self, costs }
+    pub const fn timing(self, costs: &'a Costs) -> NoisyTiming<'a> {
+        NoisyTiming { sample: self, costs }
     }
 
     /// How long a pass takes that is no BW.
@@ -354,23 +354,23 @@ impl<'a> Weather<'a> {
     }
 }
 
-/// Weather over the costs of a pipeline. The costs must be those of the schedule that is timed.
+/// NoiseSample over the costs of a pipeline. The costs must be those of the schedule that is timed.
 #[derive(Clone, Copy, Debug)]
-pub struct WeatherTiming<'a> {
-    weather: Weather<'a>,
+pub struct NoisyTiming<'a> {
+    sample: NoiseSample<'a>,
     costs: &'a Costs,
 }
 
-impl Timing for WeatherTiming<'_> {
+impl Timing for NoisyTiming<'_> {
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
-        self.weather.duration_under(self.costs, stage, pass, start)
+        self.sample.duration_under(self.costs, stage, pass, start)
     }
 
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
-        self.weather.hop_duration(self.costs.hop().0, from, to, value, start)
+        self.sample.hop_duration(self.costs.hop().0, from, to, value, start)
     }
 
-    fn copy(&self, chunk: u16, way: pipeline::Way) -> u64 {
+    fn copy(&self, chunk: u16, way: pipeline::CopyDirection) -> u64 {
         self.costs.copy(chunk, way).0
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seating, Seats};
-use crate::engine::{self, Communication, Messages, Setup};
+use crate::engine::{self, Communication, Job, Messages};
 use crate::{Replay, timed};
 use pipeline::{Bytes, Family, Limit, Metrics, Problem, Schedule, Shape};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn stormy(seed: u64) -> Stragglers {
 }
 
 fn makespan(schedule: &Schedule, costs: &Costs, stragglers: &Stragglers) -> u64 {
-    timed::metrics(schedule, &stragglers.weather(0, 0).timing(costs)).makespan().0
+    timed::metrics(schedule, &stragglers.sample(0, 0).timing(costs)).makespan().0
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn without_noise_everything_is_nominal() {
         let (schedule, costs) = question(family, 4, 8);
         let stragglers = Stragglers::new(4, 1);
         assert!(!stragglers.is_random());
-        let calm = timed::timeline(&schedule, &stragglers.weather(5, 0).timing(&costs));
+        let calm = timed::timeline(&schedule, &stragglers.sample(5, 0).timing(&costs));
         assert_eq!(calm, Replay::new().timeline(&schedule, &costs).unwrap());
     }
     // Also where a nominal time has more bits than a float.
@@ -57,12 +57,12 @@ proptest! {
     /// What a pass takes depends on what it is, not on who asks, when (but for profiles) or how
     /// often.
     #[test]
-    fn the_same_weather_for_all(seed: u64, replica: u64, chunk in 0..8u16, microbatch: u32) {
+    fn all_schedules_see_the_same_noise(seed: u64, replica: u64, chunk in 0..8u16, microbatch: u32) {
         let stragglers = stormy(seed);
-        let (ours, theirs) = (stragglers.weather(replica, 0), stormy(seed));
-        let theirs = theirs.weather(replica, 0);
+        let (ours, theirs) = (stragglers.sample(replica, 0), stormy(seed));
+        let theirs = theirs.sample(replica, 0);
         let stage = usize::from(chunk).max(1);
-        let take = |weather: Weather<'_>, pass| weather.pass_duration(TIMES, stage, pass, 0);
+        let take = |sample: NoiseSample<'_>, pass| sample.pass_duration(TIMES, stage, pass, 0);
         let f = take(ours, Pass::f(chunk, microbatch));
         let b = take(ours, Pass::b(chunk, microbatch));
         let w = take(ours, Pass::w(chunk, microbatch));
@@ -73,16 +73,16 @@ proptest! {
     }
 
     #[test]
-    fn every_pass_meets_its_own_weather_in_every_schedule(seed: u64) {
+    fn every_pass_has_its_own_noise_in_every_schedule(seed: u64) {
         let stragglers = stormy(seed);
-        let weather = stragglers.weather(3, 1);
+        let sample = stragglers.sample(3, 1);
         for family in [Family::OneFOneB, Family::ZbH1, Family::Zb2p] {
             let (schedule, costs) = question(family, 8, 24);
-            let timeline = timed::timeline(&schedule, &weather.timing(&costs));
+            let timeline = timed::timeline(&schedule, &sample.timing(&costs));
             for (stage, spans) in timeline.stages.iter().enumerate() {
                 for span in spans {
                     let pass = span.slot.passes().next().unwrap();
-                    let takes = weather.pass_duration(TIMES, stage, pass, span.start.0);
+                    let takes = sample.pass_duration(TIMES, stage, pass, span.start.0);
                     prop_assert_eq!(span.end.0 - span.start.0, takes);
                 }
             }
@@ -95,9 +95,9 @@ proptest! {
         stragglers.slow(Target::Stage(1), factor).unwrap();
         stragglers.jitter_passes(Jitter::log_normal(spread).unwrap());
         stragglers.stall(0.5, Nanos(u64::MAX)).unwrap();
-        let weather = stragglers.weather(0, 0);
+        let sample = stragglers.sample(0, 0);
         let times = PassTimes { forward: Nanos(nominal), ..TIMES };
-        let takes = weather.pass_duration(times, 1, Pass::f(0, 0), start);
+        let takes = sample.pass_duration(times, 1, Pass::f(0, 0), start);
         prop_assert_eq!(takes == 0, nominal == 0);
     }
 }
@@ -106,7 +106,7 @@ proptest! {
 fn seeds_replicas_and_iterations_differ() {
     let take = |seed, replica, iteration| {
         let stragglers = stormy(seed);
-        stragglers.weather(replica, iteration).pass_duration(TIMES, 1, Pass::f(1, 0), 0)
+        stragglers.sample(replica, iteration).pass_duration(TIMES, 1, Pass::f(1, 0), 0)
     };
     let all = [take(0, 0, 0), take(1, 0, 0), take(0, 1, 0), take(0, 0, 1), take(1, 1, 0)];
     let distinct: BTreeSet<u64> = all.into_iter().collect();
@@ -117,11 +117,11 @@ fn seeds_replicas_and_iterations_differ() {
 #[test]
 fn a_seed_gives_the_same_numbers_for_ever() {
     let stragglers = stormy(42);
-    let weather = stragglers.weather(0, 0);
+    let sample = stragglers.sample(0, 0);
     let passes = [Pass::f(1, 0), Pass::b(1, 0), Pass::w(1, 0)];
-    let durations = passes.map(|pass| weather.pass_duration(TIMES, 1, pass, 0));
+    let durations = passes.map(|pass| sample.pass_duration(TIMES, 1, pass, 0));
     let value = Value::Gradient { chunk: 1, microbatch: 7 };
-    let hop = weather.hop_duration(MS, 1, 0, value, 0);
+    let hop = sample.hop_duration(MS, 1, 0, value, 0);
     assert_eq!((durations, hop), ([10_532_278, 9_953_348, 6_487_494], 1_308_278));
 }
 
@@ -132,11 +132,11 @@ fn neighbours_are_independent() {
     stragglers.jitter_passes(Jitter::normal(0.2).unwrap());
     let even = PassTimes { forward: Nanos(10 * MS), ..TIMES };
     let even = PassTimes { backward_input: even.forward, backward_weight: even.forward, ..even };
-    let under = |weather: Weather<'_>, stage, pass| {
-        let takes = weather.pass_duration(even, stage, pass, 0);
+    let under = |sample: NoiseSample<'_>, stage, pass| {
+        let takes = sample.pass_duration(even, stage, pass, 0);
         (takes as f64 / (10 * MS) as f64 - 1.0) / 0.2
     };
-    let z = |stage, pass| under(stragglers.weather(0, 0), stage, pass);
+    let z = |stage, pass| under(stragglers.sample(0, 0), stage, pass);
     let n = f64::from(COUNT);
     let correlation = |other: &dyn Fn(u32) -> f64| {
         (0..COUNT).map(|m| z(0, Pass::f(0, m)) * other(m)).sum::<f64>() / n
@@ -148,12 +148,12 @@ fn neighbours_are_independent() {
     assert!(correlation(&|m| z(1, Pass::f(0, m))).abs() < most);
     assert!(correlation(&|m| z(0, Pass::b(0, m))).abs() < most);
     assert!(correlation(&|m| z(0, Pass::w(0, m))).abs() < most);
-    assert!(correlation(&|m| under(stragglers.weather(1, 0), 0, Pass::f(0, m))).abs() < most);
-    assert!(correlation(&|m| under(stragglers.weather(0, 1), 0, Pass::f(0, m))).abs() < most);
+    assert!(correlation(&|m| under(stragglers.sample(1, 0), 0, Pass::f(0, m))).abs() < most);
+    assert!(correlation(&|m| under(stragglers.sample(0, 1), 0, Pass::f(0, m))).abs() < most);
     let reseeded = Stragglers { seed: 10, ..stragglers.clone() };
-    assert!(correlation(&|m| under(reseeded.weather(0, 0), 0, Pass::f(0, m))).abs() < most);
+    assert!(correlation(&|m| under(reseeded.sample(0, 0), 0, Pass::f(0, m))).abs() < most);
     // Nor may what is done hang together with the replica it is done in.
-    let swapped = |m: u32| under(stragglers.weather(u64::from(m), 0), 0, Pass::f(0, 0));
+    let swapped = |m: u32| under(stragglers.sample(u64::from(m), 0), 0, Pass::f(0, 0));
     assert!(correlation(&swapped).abs() < most);
 }
 
@@ -161,8 +161,8 @@ fn neighbours_are_independent() {
 fn stalls_are_as_frequent_as_told_and_last_as_long() {
     let mut stragglers = Stragglers::new(1, 3);
     stragglers.stall(0.01, Nanos(5)).unwrap();
-    let weather = stragglers.weather(0, 0);
-    let forward = |m| weather.pass_duration(TIMES, 0, Pass::f(0, m), 0) - 10 * MS;
+    let sample = stragglers.sample(0, 0);
+    let forward = |m| sample.pass_duration(TIMES, 0, Pass::f(0, m), 0) - 10 * MS;
     assert!((0..COUNT).all(|m| [0, 5].contains(&forward(m))));
     // n q = 1000, five standard deviations 5 sqrt(n q (1-q)) = 157.
     let stalls = (0..COUNT).filter(|&m| forward(m) == 5).count();
@@ -170,7 +170,7 @@ fn stalls_are_as_frequent_as_told_and_last_as_long() {
     let certain = |probability| {
         let mut stragglers = Stragglers::new(1, 3);
         stragglers.stall(probability, Nanos(5)).unwrap();
-        stragglers.weather(0, 0).pass_duration(TIMES, 0, Pass::bw(0, 0), 0) - 18 * MS
+        stragglers.sample(0, 0).pass_duration(TIMES, 0, Pass::bw(0, 0), 0) - 18 * MS
     };
     assert_eq!((certain(0.0), certain(1.0)), (0, 10));
 }
@@ -233,7 +233,7 @@ fn a_profile_moves_every_pass_it_meets() {
     let mut stragglers = Stragglers::new(1, 0);
     let profile = Profile::new(&[(Nanos(4 * MS), 2.0), (Nanos(20 * MS), 0.5)]).unwrap();
     stragglers.slow_over_time(Target::Stage(0), &profile).unwrap();
-    let timeline = timed::timeline(&schedule, &stragglers.weather(0, 0).timing(&costs));
+    let timeline = timed::timeline(&schedule, &stragglers.sample(0, 0).timing(&costs));
     let ends: Vec<u64> = timeline.stages[0].iter().map(|span| span.end.0).collect();
     assert_eq!(ends, [16 * MS, 24_500_000, 28 * MS]);
     assert_eq!(Metrics::of(&timeline).work().0, 28 * MS);
@@ -263,7 +263,7 @@ fn places_that_do_not_exist() {
 }
 
 #[test]
-fn memory_limited_schedules_meet_weather_too() {
+fn memory_limited_schedules_see_noise_too() {
     let shape = Shape::new(4, 1, 12).unwrap();
     let costs = Costs::uniform(shape, TIMES, Nanos(MS));
     let problem = Problem::new(shape, costs.clone()).unwrap().with_limit(Limit::Bytes(Bytes(6)));
@@ -272,14 +272,14 @@ fn memory_limited_schedules_meet_weather_too() {
     assert_ne!(makespan(&schedule, &costs, &stragglers), makespan(&schedule, &costs, &stormy(2)));
 }
 
-/// Under the same weather the engine and the replay agree where nothing is contended.
+/// Under the same sample the engine and the replay agree where nothing is contended.
 #[test]
-fn the_engine_meets_the_same_weather() {
+fn the_engine_sees_the_same_noise() {
     for family in [Family::OneFOneB, Family::ZbH1, Family::ZbV] {
         let (schedule, _) = question(family, 8, 24);
         let costs = Costs::uniform(schedule.shape(), TIMES, Nanos(MS));
         let cluster = Cluster::ideal(8, costs.hop());
-        let setup = Setup {
+        let job = Job {
             schedule: &schedule,
             costs: &costs,
             cluster: &cluster,
@@ -292,12 +292,12 @@ fn the_engine_meets_the_same_weather() {
             boundary: &Boundary::default(),
         };
         let stragglers = stormy(11);
-        let run = engine::run(&setup, &stragglers.conditions(4, &costs)).unwrap();
-        let replayed = timed::timeline(&schedule, &stragglers.weather(4, 0).timing(&costs));
+        let run = engine::run(&job, &stragglers.durations(4, &costs)).unwrap();
+        let replayed = timed::timeline(&schedule, &stragglers.sample(4, 0).timing(&costs));
         assert_eq!(run.timeline, replayed, "{}", family.name());
-        // In a second step the weather is another.
-        let twice = Setup { steps: 2, ..setup };
-        let run = engine::run(&twice, &stragglers.conditions(4, &costs)).unwrap();
+        // In a second step the sample is another.
+        let twice = Job { steps: 2, ..job };
+        let run = engine::run(&twice, &stragglers.durations(4, &costs)).unwrap();
         assert_ne!(run.metrics(0).stages[1].busy, run.metrics(1).stages[1].busy);
     }
 }

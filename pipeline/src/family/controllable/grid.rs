@@ -4,7 +4,7 @@
 
 use super::work::Work;
 use crate::costs::Costs;
-use crate::schedule::Order;
+use crate::order::Order;
 use crate::shape::Shape;
 
 /// The cells of the first microbatch, from a block modulo six: each pass in the first cell behind

@@ -15,9 +15,10 @@ use super::super::{About, Chunks, LimitUse};
 use super::grid::{Grid, NOWHERE, Table, starts};
 use super::work::Work;
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::Placement;
 
 pub(in crate::family) const ABOUT: About = About {
@@ -27,6 +28,7 @@ pub(in crate::family) const ABOUT: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Checked,
+    whole_backwards: true,
     bubble: "2/3 to 5/6 of that of 1f1b where B + W = 2F",
     memory: "about 2/3 p M_B",
     note: "the order equals that of the authors' code; the paper's own figures were not at hand",

@@ -28,6 +28,7 @@ pub(in crate::family) const ABOUT_MIN: About = About {
     name: "v-min-timed",
     source: "own: v-min with every stage free to run ahead of its order, for the times given",
     needs: "p at most 256, any m; optimizer without a barrier",
+    uses_times: true,
     bubble: "that of v-min or less",
     memory: "that of v-min",
     note: "",

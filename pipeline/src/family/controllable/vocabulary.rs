@@ -12,9 +12,10 @@ use super::greedy::{generate, v_half_block};
 use super::grid::Grid;
 use super::work::Work;
 use crate::fault::Fault;
+use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 pub(in crate::family) const ABOUT_1: About = About {
@@ -25,6 +26,7 @@ pub(in crate::family) const ABOUT_1: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Checked,
+    vocabulary: Vocabulary::TwoBarriers,
     bubble: "that of v-half, longer by about a repetition for each barrier",
     memory: "floor((p+6)/2) M_B",
     note: "v-half with the output layer over all stages (algorithm 1: a barrier behind S and one \
@@ -34,6 +36,7 @@ pub(in crate::family) const ABOUT_1: About = About {
 
 pub(in crate::family) const ABOUT_2: About = About {
     name: "v-half-vocab-2",
+    vocabulary: Vocabulary::OneBarrier,
     memory: "floor((p+4)/2) M_B",
     note: "v-half with the output layer over all stages (algorithm 2: one barrier, behind S); not \
            among the authors' published runs, and their order was not at hand",

@@ -7,7 +7,7 @@
 //! activations come and go evenly: that is what brings PO-H down to its published memory.
 //! Which activations leave, and when, is planned from the times of the order ([`plan`]).
 
-mod plan;
+mod copy_order;
 mod times;
 
 use super::{About, Choice, Chunks, gis};
@@ -22,6 +22,7 @@ pub(super) const ABOUT_HALF: About = About {
             --host-bandwidth)",
     chunks: Chunks::Any { default: 2 },
     choice: Choice::Offload,
+    uses_times: true,
     bubble: "gis in groups of 1: below (p-1)(F+B+W)",
     memory: "about (v+2)/(8v) p M_B, and up to 4 chunk activations, where k <= 1",
     note: "planned so that no backward waits: what has no time to leave stays",
@@ -63,6 +64,6 @@ fn offloaded(family: &'static str, problem: &Problem, chunks: u64) -> Result<Sch
     let spans = times::spans(&schedule, problem.costs());
     let leaves = |chunk: u16| u64::from(chunk) / (shape.stages() as u64) < chunks;
     let (part, costs) = (problem.offload_part(), problem.costs());
-    let streams = plan::streams(&schedule, costs, part, &spans, leaves);
+    let streams = copy_order::streams(&schedule, costs, part, &spans, leaves);
     schedule.with_copies(part, streams)
 }

@@ -21,8 +21,9 @@ use super::work::Work;
 use crate::costs::Footprint;
 use crate::fault::Fault;
 use crate::memory::Ledger;
+use crate::order::Order;
 use crate::problem::{Limit, Limits, Problem};
-use crate::schedule::{Order, Schedule};
+use crate::schedule::Schedule;
 use crate::shape::Placement;
 use crate::units::Bytes;
 

@@ -1,0 +1,202 @@
+//! A set-up with its costs, before and after an order is made for it.
+
+use pipeline::{
+    Bytes, Costs, Fault, Footprints, Limit, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
+    Shape,
+};
+use sim::Replay;
+use sim::occupancy::activation_peaks;
+use sim::timed::{self, Nominal};
+use thiserror::Error;
+
+use crate::layer::LayerTimes;
+use crate::memory::StageMemory;
+use crate::setup::{Boundary, Setup, Unfit};
+use crate::times::Times;
+
+/// Why a set-up cannot be simulated.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Rejected {
+    /// It does not divide.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// The schedule cannot do it.
+    #[error("{0}")]
+    Schedule(Fault),
+    /// A device does not hold it.
+    #[error("{0}")]
+    Memory(Overflow),
+}
+
+/// A stage that needs more than its device has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("stage {stage} needs {needs}, of {has}")]
+pub struct Overflow {
+    /// Which stage.
+    pub stage: usize,
+    /// The memory that it needs.
+    pub needs: Bytes,
+    /// The memory that its device has.
+    pub has: Bytes,
+}
+
+/// A set-up with its costs, before any order is made.
+#[derive(Clone, Debug)]
+pub struct Costed {
+    /// The set-up.
+    pub setup: Setup,
+    /// Stages, chunks and microbatches.
+    pub shape: Shape,
+    /// Layers of each chunk in model order.
+    pub layers: Vec<u64>,
+    /// Time of the passes of each chunk, with the transfer of what each makes: a stage does nothing
+    /// else meanwhile.
+    pub costs: Costs,
+    /// The same without transfers, for an engine that runs them.
+    pub apart: Costs,
+    /// The costs that a family sees when it orders by times: a transfer takes a fixed share of a
+    /// forward, and collectives take no time unless activations are copied to the host. So faster
+    /// links do not change the order.
+    pub ordering: Costs,
+    /// The memory limit that the order is made under, where the family takes one; `limits.rs`
+    /// chooses it.
+    pub limit: Option<Limit>,
+    /// Bytes that a device sends to the next stage for a microbatch.
+    pub message: Bytes,
+    /// The activations that a microbatch holds in each chunk.
+    pub footprints: Footprints,
+    /// The memory of each stage without activations.
+    pub resident: Vec<StageMemory>,
+    /// The memory that may be used on each stage's device: [`Room`](crate::Room).
+    pub capacities: Vec<Bytes>,
+    /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
+    pub exchange: Nanos,
+    /// The optimizer.
+    pub optimizer: Nanos,
+    /// A layer of the slowest stage, for its parts.
+    pub layer: LayerTimes,
+    /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
+    /// the one before.
+    pub sends: Vec<[Nanos; 2]>,
+    /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
+    pub ends: Vec<Times>,
+}
+
+/// The longest step, 30 years: sums of times stay far below what a clock can show.
+const LONGEST: u128 = 1_000_000_000_000_000_000;
+
+impl Costed {
+    /// Whether all work, one after the other, would take longer than anybody waits.
+    pub(crate) fn is_endless(&self) -> bool {
+        let sum = |times: &PassTimes| {
+            let all = [times.forward, times.backward_input, times.backward_weight];
+            all.into_iter().map(|one| u128::from(one.0)).sum::<u128>()
+        };
+        let passes: u128 = self.costs.chunks().iter().map(sum).sum();
+        let shards = self
+            .costs
+            .shards()
+            .iter()
+            .map(|one| u128::from(one.before.0) + u128::from(one.after.0));
+        let passes = passes + shards.sum::<u128>();
+        let others = u128::from(self.exchange.0) + u128::from(self.optimizer.0);
+        passes * u128::from(self.shape.microbatches()) + others > LONGEST
+    }
+
+    /// The problem that the schedule orders, under [`Costed::limit`].
+    ///
+    /// # Errors
+    /// If the times overflow.
+    pub fn problem(&self) -> Result<Problem, Fault> {
+        let problem = Problem::new(self.shape, self.ordering.clone())?;
+        let problem = problem.with_footprints(self.footprints.clone())?;
+        Ok(match self.limit {
+            Some(limit) => problem.with_limit(limit),
+            None => problem,
+        })
+    }
+
+    /// Whether the stages that hold most of a microbatch have room for all that `limit` allows.
+    pub(crate) fn holds(&self, limit: Limit) -> bool {
+        self.lacks(limit).is_ok()
+    }
+
+    /// Checks that the stages that hold most of a microbatch have room for `limit`; the error names
+    /// the stage that lacks most.
+    ///
+    /// # Errors
+    /// If one does.
+    pub(crate) fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
+        let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
+        let most = one.iter().copied().max().unwrap_or_default();
+        let needs = self.resident.iter().zip(&one).map(|(held, one)| {
+            let activations = limit.bytes(self.shape, most).min(self.all_of(most));
+            let activations = if *one == most { activations } else { Bytes(0) };
+            Bytes(held.sum().0.saturating_add(activations.0))
+        });
+        fits(needs, &self.capacities)
+    }
+
+    /// The memory of all microbatches together, if one holds `one`.
+    fn all_of(&self, one: Bytes) -> Bytes {
+        Bytes(one.0.saturating_mul(self.shape.microbatches().into()))
+    }
+
+    /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
+    /// by replay.
+    pub(crate) fn timed(
+        &self,
+        schedule: &Schedule,
+        replay: &mut Replay,
+    ) -> Result<(Metrics, Vec<StageMemory>), Fault> {
+        if schedule.copies().is_none() {
+            let metrics = replay.metrics(schedule, &self.costs)?;
+            return Ok((
+                metrics,
+                self.with_activations(Memory::of(schedule, &self.footprints)?.peak),
+            ));
+        }
+        let timeline = replay.timeline(schedule, &self.costs)?;
+        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
+        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
+        Ok((Metrics::of(&timeline), self.with_activations(peaks)))
+    }
+
+    /// The memory of each stage with activations that peak at `peaks`.
+    pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
+        let stages = self.resident.iter().zip(peaks);
+        stages.map(|(held, activations)| StageMemory { activations, ..*held }).collect()
+    }
+
+    /// The order.
+    ///
+    /// # Errors
+    /// If the family cannot do the shape or finds no order in the memory.
+    pub fn schedule(&self) -> Result<Schedule, Fault> {
+        self.setup.family.schedule(&self.problem()?)
+    }
+
+    /// A step whose passes went as `metrics` say.
+    #[must_use]
+    pub fn step(&self, metrics: &Metrics, boundary: Boundary) -> Nanos {
+        let passes = match boundary {
+            Boundary::Barrier => metrics.makespan(),
+            Boundary::PostValidation => metrics.span(),
+        };
+        passes + self.exchange + self.optimizer
+    }
+}
+
+/// The stage that lacks most, if any does.
+pub(crate) fn fits(
+    needs: impl Iterator<Item = Bytes>,
+    capacities: &[Bytes],
+) -> Result<(), Rejected> {
+    let over = needs.zip(capacities).enumerate().filter(|(_, (needs, has))| needs > has);
+    let worst =
+        over.max_by_key(|(stage, (needs, has))| (needs.0 - has.0, std::cmp::Reverse(*stage)));
+    match worst {
+        Some((stage, (needs, &has))) => Err(Rejected::Memory(Overflow { stage, needs, has })),
+        None => Ok(()),
+    }
+}

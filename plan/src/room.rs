@@ -1,0 +1,29 @@
+//! How much of the memory of a device a plan may use.
+
+use pipeline::Bytes;
+
+use crate::machine::Machine;
+use crate::model::number;
+
+/// The part of a device's memory that a plan may use, as [`StageMemory`](crate::StageMemory)
+/// predicts it.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Room {
+    /// How much more than predicted a device may come to hold, as a share.
+    pub error: f64,
+    /// The most that is allowed, if the question says so.
+    pub cap: Option<Bytes>,
+}
+
+impl Room {
+    /// The memory that may be used on a device of `machine`: its memory less its reserve, less the
+    /// error of the prediction, and no more than the cap.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
+    pub fn of(&self, machine: &Machine) -> Bytes {
+        let given = machine.memory.0.saturating_sub(machine.reserve.0);
+        let sure = number(given) / (1.0 + self.error.max(0.0));
+        let sure = Bytes((sure.floor() as u64).min(given));
+        self.cap.map_or(sure, |cap| cap.min(sure))
+    }
+}

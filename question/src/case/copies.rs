@@ -1,0 +1,196 @@
+//! How long activations take to the host and back, and what part of them goes there.
+
+use std::str::FromStr;
+
+use pipeline::{
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
+    spread,
+};
+
+use super::Rule;
+use super::checks::has_footprints;
+use crate::hardware::{self, Hardware};
+use crate::keys::Keys;
+
+/// What is wrong, and at which key.
+type Wrong = (&'static str, String);
+
+/// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ratio(u64);
+
+impl Ratio {
+    /// One way of the round trip of what is computed in `work`, to the next nanosecond.
+    fn one_way(self, work: Nanos) -> Nanos {
+        let nanos = (u128::from(work.0) * u128::from(self.0)).div_ceil(2_000_000);
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 10^9.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(k) if (0.0..=1000.0).contains(&k) => Ok(Self((k * 1e6).round() as u64)),
+            _ => Err(format!("`{text}`: write a number from 0 to 1000, such as 1.4")),
+        }
+    }
+}
+
+/// A copy without a neighbour on the link to the host takes seven tenths of one beside a neighbour's
+/// (PipeOffload, arXiv 2503.01328, section 3).
+const ALONE_PER_MILLE: u32 = 700;
+
+/// How long an activation of each chunk takes to the host and back, if the question says.
+pub(super) fn times(
+    keys: &Keys,
+    costs: &Costs,
+    footprints: Option<&Footprints>,
+    hardware: Option<&Hardware>,
+    (shape, placement): (Shape, Placement),
+) -> Result<Option<Vec<CopyTimes>>, Wrong> {
+    let told = [
+        ("offload-time", keys.offload_time.is_some()),
+        ("offload-ratio", keys.offload_ratio.is_some()),
+        ("host-bandwidth", keys.host_bandwidth.is_some()),
+    ];
+    let mut told = told.into_iter().filter(|(_, told)| *told).map(|(key, _)| key);
+    if let (Some(first), Some(second)) = (told.next(), told.next()) {
+        return Err((second, format!("{first} and {second} exclude each other")));
+    }
+    let sharing = match keys.devices_per_host_link {
+        None | Some(2) => true,
+        Some(1) => false,
+        Some(other) => {
+            let message = format!("devices-per-host-link is 1 or 2, not {other}");
+            return Err(("devices-per-host-link", message));
+        }
+    };
+    let one_way = match one_way(keys, costs, footprints, (shape, placement))? {
+        Some(times) => times,
+        None => return Ok(of_cluster(keys, footprints, hardware, (shape, placement))),
+    };
+    let alone = CopyPart::new(ALONE_PER_MILLE).unwrap_or(CopyPart::WHOLE);
+    let times = one_way.into_iter().zip(0..).map(|(time, chunk)| {
+        let stage = placement.stage(shape, chunk, 0);
+        let has_neighbour = sharing && stage ^ 1 < shape.stages();
+        let time = if has_neighbour { time } else { alone.of_time(time) };
+        CopyTimes { out: time, back: time }
+    });
+    Ok(Some(times.collect()))
+}
+
+/// By chunk, how long an activation takes one way while the neighbour on the link copies too.
+fn one_way(
+    keys: &Keys,
+    costs: &Costs,
+    footprints: Option<&Footprints>,
+    (shape, placement): (Shape, Placement),
+) -> Result<Option<Vec<Nanos>>, Wrong> {
+    if let Some(times) = &keys.offload_time {
+        let stage = |chunk| placement.stage(shape, chunk, 0);
+        let times = spread("offload-time", times, shape, stage);
+        return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
+    }
+    if let Some(ratio) = keys.offload_ratio {
+        let work = costs
+            .chunks()
+            .iter()
+            .map(|times| times.forward.0 + times.backward_input.0 + times.backward_weight.0);
+        return Ok(Some(work.map(|work| ratio.one_way(Nanos(work))).collect()));
+    }
+    let Some(bandwidth) = keys.host_bandwidth else { return Ok(None) };
+    let Some(footprints) = footprints.filter(|_| hardware::measures_bytes(keys)) else {
+        let message = "host-bandwidth needs the bytes of activations: --activation, or \
+                       --layers-per-stage and --microbatch-size";
+        return Err(("host-bandwidth", message.to_owned()));
+    };
+    let time = |chunk| {
+        let bytes = u128::from(footprints.of(chunk).until_backward.0);
+        let nanos = (bytes * 1_000_000_000).div_ceil(u128::from(bandwidth.bytes_per_second()));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    };
+    Ok(Some((0..shape.chunks()).map(time).collect()))
+}
+
+/// What the links of the cluster take while all devices behind one copy the same way.
+fn of_cluster(
+    keys: &Keys,
+    footprints: Option<&Footprints>,
+    hardware: Option<&Hardware>,
+    (shape, placement): (Shape, Placement),
+) -> Option<Vec<CopyTimes>> {
+    let footprints = footprints.filter(|_| hardware::measures_bytes(keys))?;
+    let hardware = hardware?;
+    let time = |chunk| {
+        let device = hardware.seats.device(placement.stage(shape, chunk, 0));
+        let bytes = footprints.of(chunk).until_backward;
+        let time = hardware.cluster.host_time(device, bytes)?;
+        Some(CopyTimes { out: time, back: time })
+    };
+    (0..shape.chunks()).map(time).collect()
+}
+
+/// `problem` with what the keys say of copies, for `rule`.
+pub(super) fn choose(
+    keys: &Keys,
+    problem: Problem,
+    rule: &Rule,
+    hardware: Option<&Hardware>,
+) -> Result<Problem, Wrong> {
+    let copies = rule.family().is_some_and(|family| family.about().choice == Choice::Offload);
+    let part = keys.hardware.offload.map(|part| CopyPart::new(part.0));
+    let brings = matches!(rule, Rule::Written(_, schedule) if schedule.copies().is_some());
+    let mut problem = problem;
+    if let Some(chunks) = keys.offload_chunks.filter(|_| copies) {
+        problem = problem.with_offload_chunks(chunks);
+    }
+    match part {
+        Some(None) if copies => {
+            let message = format!("{} copies a part of the activations above 0", rule.name());
+            return Err(("offload", message));
+        }
+        Some(Some(_)) if brings => {
+            let message = format!("the schedule {} brings its own copies to the host", rule.name());
+            return Err(("offload", message));
+        }
+        Some(Some(part)) => {
+            problem = problem.with_offload_part(part);
+            if !copies {
+                problem = problem.with_reload_ahead(keys.hardware.reload_ahead.unwrap_or(2));
+            }
+        }
+        _ => {}
+    }
+    let has_links = hardware.is_some_and(|hardware| hardware.cluster.host_wires(0).is_some());
+    let has_times = !problem.costs().copies().is_empty();
+    let moves = brings || problem.reload_ahead().is_some();
+    let whole = problem.offload_part() == CopyPart::WHOLE;
+    let key = if brings { "schedule" } else { "offload" };
+    if moves && !has_times && !has_links {
+        let message = "offloading needs a --cluster with links to the host ([host]), or the time of a \
+                       copy: --offload-time, --offload-ratio or --host-bandwidth";
+        return Err((key, message.to_owned()));
+    }
+    if (moves || copies) && has_links && !hardware::measures_bytes(keys) {
+        let message = "offloading needs the bytes of activations: --activation, or \
+                       --layers-per-stage and --microbatch-size";
+        return Err((key, message.to_owned()));
+    }
+    if (moves || copies) && !whole && !has_footprints(keys) {
+        let message = "a part of an activation can only be copied where their sizes are known: \
+                       --activation, or --hidden, --heads and --seq";
+        return Err((key, message.to_owned()));
+    }
+    Ok(problem)
+}
+
+/// `schedule` with what `problem` has it copy to the host.
+pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
+    match problem.reload_ahead() {
+        Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
+        None => schedule,
+    }
+}

@@ -1,0 +1,391 @@
+//! An instance compiled for speed: its precedence graph, durations and memory in flat arrays.
+//!
+//! The passes of one kind and chunk form a *lane* and run in microbatch order. The order of a stage
+//! is then a sequence of its lanes.
+
+use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
+
+use crate::instance::{Instance, Objective};
+
+/// Stands for a lane or a stage that does not exist.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The kinds of passes, in the order of the lanes of a stage.
+const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
+
+/// All passes of one kind and chunk. Times in nanoseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    pub(crate) duration: i64,
+    /// The lane whose pass of the same microbatch must have ended `hop` earlier.
+    pub(crate) remote: u32,
+    pub(crate) hop: i64,
+    /// The lane of the same stage whose pass of the same microbatch must run before.
+    pub(crate) local: u32,
+    /// The other stage that waits for the passes of this lane, if there is one.
+    pub(crate) wakes: u32,
+    /// The lane whose `remote` is this one.
+    pub(crate) feeds: u32,
+    /// The memory that a pass allocates when it starts.
+    pub(crate) take: i64,
+    /// The change of the memory held when a pass ends.
+    pub(crate) leave: i64,
+    /// The memory to be left free after a pass that allocates, so that its microbatch can go on.
+    pub(crate) reserve: i64,
+}
+
+/// The lanes of all stages, and the memory limits.
+#[derive(Clone, Debug)]
+pub(crate) struct CompiledInstance {
+    pub(crate) stages: usize,
+    /// The number of lanes per stage, kinds times chunks; kind by kind.
+    pub(crate) width: usize,
+    /// The number of chunks per stage.
+    pub(crate) chunks: usize,
+    pub(crate) microbatches: u32,
+    /// The lanes, stage by stage.
+    pub(crate) lanes: Vec<Lane>,
+    /// The memory limit of each stage.
+    pub(crate) limit: Vec<i64>,
+    /// The total duration of the passes of each stage.
+    pub(crate) work: Vec<i64>,
+    /// Whether the cost is the makespan rather than the longest span.
+    pub(crate) makespan: bool,
+}
+
+/// Converts a number that [`Instance::new`] has checked to a signed one.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX / 4)
+}
+
+impl CompiledInstance {
+    /// Compiles `instance`.
+    pub(crate) fn of(instance: &Instance) -> Self {
+        let Instance { shape, placement, costs, footprints, limits, objective } = instance;
+        let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
+        let width = KINDS.len() * chunks;
+        let places = Places::of(*shape, *placement);
+        let mut lanes = Vec::with_capacity(stages * width);
+        for stage in 0..stages {
+            for kind in KINDS {
+                for &chunk in &places.chunks[stage] {
+                    lanes.push(lane(&places, costs, footprints, kind, chunk));
+                }
+            }
+        }
+        let mut compiled = Self {
+            stages,
+            width,
+            chunks,
+            microbatches: shape.microbatches(),
+            lanes,
+            limit: limits_of(limits.as_ref(), stages),
+            work: Vec::new(),
+            makespan: *objective == Objective::Makespan,
+        };
+        compiled.work = (0..stages).map(|stage| compiled.work_of(stage)).collect();
+        compiled.reserve();
+        compiled.find_wakes();
+        compiled
+    }
+
+    /// Sets `wakes` and `feeds` of every lane from the `remote` of the others.
+    fn find_wakes(&mut self) {
+        for lane in &mut self.lanes {
+            (lane.wakes, lane.feeds) = (NONE, NONE);
+        }
+        for at in 0..self.lanes.len() {
+            let remote = self.lanes[at].remote;
+            if remote != NONE {
+                self.lanes[remote as usize].feeds = narrow(at);
+            }
+            if remote != NONE && remote as usize / self.width != at / self.width {
+                self.lanes[remote as usize].wakes = narrow(at / self.width);
+            }
+        }
+    }
+
+    /// This instance with time reversed: successors become predecessors, and allocations become
+    /// releases. Slots and microbatches count from the end; lanes keep their places.
+    pub(crate) fn reversed(&self) -> Self {
+        let mut reversed = self.clone();
+        for (at, lane) in reversed.lanes.iter_mut().enumerate() {
+            let old = self.lanes[at];
+            (lane.take, lane.leave) = (-old.leave, -old.take);
+            (lane.remote, lane.local) = (old.feeds, NONE);
+            lane.hop = if old.feeds == NONE { 0 } else { self.lanes[old.feeds as usize].hop };
+        }
+        for (at, old) in self.lanes.iter().enumerate() {
+            if old.local != NONE {
+                reversed.lanes[old.local as usize].local = narrow(at);
+            }
+        }
+        reversed.reserve_back();
+        reversed.find_wakes();
+        reversed
+    }
+
+    /// Sets the memory that a W and a B of a reversed instance leave free: the memory that the rest of
+    /// their microbatch allocates on the stage before its first F frees it.
+    fn reserve_back(&mut self) {
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
+            let mut room = 0;
+            for chunk in (0..self.chunks).rev() {
+                for kind in [1, 2] {
+                    let lane = &mut lanes[kind * self.chunks + chunk];
+                    lane.reserve = room;
+                    room += lane.take + lane.leave.max(0);
+                }
+            }
+            lanes[..self.chunks].iter_mut().for_each(|lane| lane.reserve = 0);
+        }
+    }
+
+    fn work_of(&self, stage: usize) -> i64 {
+        let lanes = &self.lanes[stage * self.width..(stage + 1) * self.width];
+        lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)
+    }
+
+    /// Sets the memory that a forward leaves free: the most that the forward of a later chunk of the
+    /// stage allocates, so that a microbatch in flight can come back.
+    fn reserve(&mut self) {
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
+            let mut room = 0;
+            for forward in lanes[..self.chunks].iter_mut().rev() {
+                forward.reserve = room;
+                room = room.max(forward.take + forward.leave.max(0));
+            }
+        }
+    }
+
+    /// The number of microbatches that `stage` can hold in all of its chunks, at least 1.
+    #[allow(clippy::cast_possible_truncation)] // No more than there are microbatches.
+    pub(crate) fn held(&self, stage: usize) -> usize {
+        let lanes = &self.lanes[stage * self.width..stage * self.width + self.chunks];
+        let taken: i64 =
+            lanes.iter().map(|lane| lane.take.max(lane.take + lane.leave).max(0)).sum();
+        let held = self.limit[stage].checked_div(taken).unwrap_or(i64::MAX);
+        held.clamp(1, i64::from(self.microbatches)) as usize
+    }
+
+    /// Whether every stage can hold 1p: as many forwards of its first chunk as there are stages.
+    pub(crate) fn is_roomy(&self) -> bool {
+        let lanes = self.lanes.chunks_exact(self.width).zip(&self.limit);
+        let mut held = lanes.map(|(lanes, limit)| limit / lanes[0].take.max(1));
+        held.all(|held| held >= self.stages as i64)
+    }
+
+    /// The mean duration of a pass, in nanoseconds.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn mean_pass(&self) -> f64 {
+        let total: i64 = self.lanes.iter().map(|lane| lane.duration).sum();
+        total as f64 / self.lanes.len() as f64
+    }
+
+    /// Number of passes of one stage.
+    pub(crate) fn passes_per_stage(&self) -> usize {
+        self.width * self.microbatches as usize
+    }
+
+    /// Number of passes of all stages.
+    pub(crate) fn passes(&self) -> usize {
+        self.stages * self.passes_per_stage()
+    }
+
+    /// The sequence of lanes of `schedule`, if each lane is in microbatch order and each slot is one
+    /// pass. A whole backward counts as B and W.
+    pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
+        let places = Places::of(schedule.shape(), schedule.placement());
+        let mut sequence = Vec::with_capacity(self.passes());
+        for (stage, order) in schedule.orders().iter().enumerate() {
+            let mut next = vec![0; self.width];
+            if !order.is_unpaired() {
+                return None;
+            }
+            for pass in order.passes() {
+                let chunk = places.chunks[stage].iter().position(|&one| one == pass.chunk)?;
+                let kinds: &[usize] = match pass.kind {
+                    Kind::F => &[0],
+                    Kind::B => &[1],
+                    Kind::W => &[2],
+                    Kind::BW => &[1, 2],
+                    Kind::S | Kind::T => return None,
+                };
+                for kind in kinds {
+                    let lane = kind * self.chunks + chunk;
+                    if next[lane] != pass.microbatch {
+                        return None;
+                    }
+                    next[lane] += 1;
+                    sequence.push(u16::try_from(lane).ok()?);
+                }
+            }
+        }
+        (sequence.len() == self.passes()).then_some(sequence)
+    }
+
+    /// The orders of all stages that `sequence` stands for.
+    pub(crate) fn orders(
+        &self,
+        sequence: &[u16],
+        shape: Shape,
+        placement: Placement,
+    ) -> Vec<Order> {
+        let places = Places::of(shape, placement);
+        let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
+        let order = |(stage, lanes): (usize, &[u16])| {
+            let mut next = vec![0u32; self.width];
+            let pass = |&lane: &u16| {
+                let lane = usize::from(lane);
+                let microbatch = next[lane];
+                next[lane] += 1;
+                let chunk = places.chunks[stage][lane % self.chunks];
+                Pass { kind: KINDS[lane / self.chunks], chunk, microbatch }
+            };
+            lanes.iter().map(pass).collect()
+        };
+        stages.map(order).collect()
+    }
+}
+
+/// The limits as signed numbers; without limits, a number larger than any peak.
+fn limits_of(limits: Option<&Limits>, stages: usize) -> Vec<i64> {
+    match limits {
+        Some(limits) => limits.by_stage().iter().map(|limit| signed(limit.0)).collect(),
+        None => vec![i64::MAX / 2; stages],
+    }
+}
+
+fn narrow(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(NONE)
+}
+
+/// The placement of the chunks on the stages.
+struct Places {
+    shape: Shape,
+    /// The chunks of each stage, in model order.
+    chunks: Vec<Vec<u16>>,
+    /// By chunk, its stage and its index among the chunks there.
+    at: Vec<(usize, usize)>,
+}
+
+impl Places {
+    fn of(shape: Shape, placement: Placement) -> Self {
+        let mut chunks = vec![Vec::new(); shape.stages()];
+        let mut at = Vec::new();
+        for chunk in 0..shape.chunks() {
+            let stage = placement.stage(shape, chunk, 0);
+            at.push((stage, chunks[stage].len()));
+            chunks[stage].push(chunk);
+        }
+        Self { shape, chunks, at }
+    }
+
+    /// The lane of `kind` and `chunk`.
+    fn lane(&self, kind: usize, chunk: u16) -> u32 {
+        let (stage, place) = self.at[usize::from(chunk)];
+        let each = usize::from(self.shape.chunks_per_stage());
+        narrow((stage * KINDS.len() + kind) * each + place)
+    }
+}
+
+fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chunk: u16) -> Lane {
+    let (last, pass) = (places.shape.chunks() - 1, Pass { kind, chunk, microbatch: 0 });
+    let neighbour = match kind {
+        Kind::F => chunk.checked_sub(1),
+        Kind::B if chunk < last => Some(chunk + 1),
+        _ => None,
+    };
+    let row = usize::from(kind == Kind::B);
+    let remote = neighbour.map_or(NONE, |other| places.lane(row, other));
+    let here = places.at[usize::from(chunk)].0;
+    let crosses = neighbour.is_some_and(|other| places.at[usize::from(other)].0 != here);
+    let local = match kind {
+        Kind::F => NONE,
+        Kind::B => places.lane(0, chunk),
+        _ => places.lane(1, chunk),
+    };
+    let change = footprints.change(pass);
+    Lane {
+        duration: signed(costs.of(pass).0),
+        remote,
+        hop: if crosses { signed(costs.hop().0) } else { 0 },
+        local,
+        wakes: NONE,
+        feeds: NONE,
+        take: signed(change.taken_at_start.0),
+        leave: signed(change.taken_at_end.0) - signed(change.freed_at_end.0),
+        reserve: 0,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use pipeline::{Bytes, Family, Footprint, Nanos, PassTimes, Problem};
+
+    use super::*;
+    use crate::timing::Clock;
+
+    /// An instance of unequal stages that can hold 2p, and the order of `family` for it.
+    pub(crate) fn case(
+        family: Family,
+        [p, m]: [u64; 2],
+        objective: Objective,
+    ) -> (CompiledInstance, Vec<u16>) {
+        let about = family.about();
+        let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
+        let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
+            forward: Nanos(50 + 7 * chunk % 11),
+            backward_input: Nanos(60 + 5 * chunk % 13),
+            backward_weight: Nanos(30 + 3 * chunk % 7),
+        });
+        let costs = Costs::new(times.collect(), Nanos(9));
+        let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
+        let footprints = Footprints::uniform(shape, held);
+        let problem = Problem::new(shape, costs.clone()).unwrap();
+        let schedule = family.schedule(&problem).unwrap();
+        let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
+        let limits = Some(Limits::new(shape, &[limit]).unwrap());
+        let instance = Instance::new(shape, about.placement, costs, footprints, limits, objective);
+        let compiled = CompiledInstance::of(&instance.unwrap());
+        let sequence = compiled.sequence(&schedule).unwrap();
+        (compiled, sequence)
+    }
+
+    const CASES: [(Family, [u64; 2]); 4] = [
+        (Family::ZbH1, [4, 9]),
+        (Family::ZbV, [5, 12]),
+        (Family::VHalf, [4, 8]),
+        (Family::Interleaved, [3, 6]),
+    ];
+
+    #[test]
+    fn an_instance_reversed_twice_is_itself() {
+        for (family, size) in CASES {
+            let (compiled, _) = case(family, size, Objective::Span);
+            let twice = compiled.reversed().reversed();
+            let parts = |lane: &Lane| {
+                let Lane { duration, remote, hop, local, feeds, take, leave, .. } = *lane;
+                (duration, remote, hop, local, feeds, take, leave)
+            };
+            assert!(
+                compiled.lanes.iter().map(parts).eq(twice.lanes.iter().map(parts)),
+                "{family:?}"
+            );
+        }
+    }
+
+    /// The longest chain of passes is as long from its end as from its beginning.
+    #[test]
+    fn an_order_takes_as_long_with_time_running_back() {
+        for (family, size) in CASES {
+            let (compiled, sequence) = case(family, size, Objective::Makespan);
+            let (reversed, length) = (compiled.reversed(), sequence.len() / compiled.stages);
+            let stages = sequence.chunks_exact(length);
+            let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();
+            let mut clock = Clock::default();
+            let forth = clock.time(&compiled, &sequence).unwrap().cost;
+            assert_eq!(clock.time(&reversed, &back).unwrap().cost, forth, "{family:?}");
+        }
+    }
+}

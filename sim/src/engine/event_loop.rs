@@ -1,0 +1,412 @@
+//! The loop: what is ready starts, what ends sets others going.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
+
+use super::collectives::Makers;
+use super::offload::Streams;
+use super::queue::{Event, Queue};
+use super::transfers::Carried;
+use super::{Collective, Durations, EngineError, Job, Room, Run, Transfer};
+use crate::boundary::Crossing;
+use crate::cluster::Route;
+use crate::network::Network;
+
+pub(super) fn run(job: &Job<'_>, durations: &impl Durations) -> Result<Run, EngineError> {
+    job.check()?;
+    let mut event_loop = EventLoop::new(job, durations);
+    event_loop.begin();
+    while let Some((now, event)) = event_loop.queue.pop() {
+        event_loop.handle(now, event);
+    }
+    event_loop.finish()
+}
+
+/// What a stage is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: it may start its next slot once it can.
+    Free,
+    /// It runs a slot.
+    Running,
+    /// It has run a slot and holds its device until this many transfers have arrived.
+    Sending(u32),
+    /// It has ended a step and may not begin the next.
+    Crossing,
+    /// It has ended the last step.
+    Done,
+}
+
+pub(super) struct Stage {
+    pub(super) device: usize,
+    pub(super) state: State,
+    /// The next slot: position in the order, and step.
+    pub(super) at: usize,
+    pub(super) step: u32,
+    pub(super) since: u64,
+    /// Whether it waits for its device.
+    pub(super) in_line: bool,
+    /// Of the current step, the position up to which it has asked for values.
+    pub(super) asked: usize,
+    /// How many slots lie from `at` to `asked`.
+    pub(super) slots_asked: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Device {
+    pub(super) taken: bool,
+    /// Stages that were ready when it was taken or full, first come first.
+    pub(super) line: VecDeque<usize>,
+    pub(super) held: u64,
+}
+
+/// How far a value is on its way to another stage.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Progress {
+    pub(super) asked: bool,
+    pub(super) arrived: bool,
+}
+
+/// From one stage to another: values wait here until they may begin to move.
+pub(super) struct Channel {
+    pub(super) to: usize,
+    pub(super) route: Route,
+    pub(super) waiting: VecDeque<u32>,
+    pub(super) moving: u32,
+}
+
+pub(super) struct EventLoop<'a, C> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) durations: &'a C,
+    pub(super) queue: Queue,
+    pub(super) network: Network,
+    pub(super) now: u64,
+    pub(super) stages: Vec<Stage>,
+    pub(super) devices: Vec<Device>,
+    /// By step, row and microbatch.
+    pub(super) progress: Vec<Progress>,
+    pub(super) channels: Vec<Channel>,
+    /// The channels from each stage.
+    pub(super) channels_of: Vec<Vec<usize>>,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) channel_of_transfer: Vec<u32>,
+    /// What each flow of the network carries.
+    pub(super) carried: Vec<Carried>,
+    pub(super) makers: Makers,
+    pub(super) collectives: Vec<Collective>,
+    pub(super) copies: Streams,
+    pub(super) arrivals: Vec<u32>,
+    /// Of the steps that some stages have begun to leave and not all have left.
+    pub(super) crossings: BTreeMap<u32, Crossing>,
+    /// W or BW passes still to run in the current step: see [`weights_of`].
+    pub(super) weights_left: Vec<u32>,
+    pub(super) releases: Vec<Vec<Nanos>>,
+    pub(super) timeline: Vec<Vec<Span>>,
+    /// Events handled; those that have become void are not counted.
+    pub(super) events: u64,
+}
+
+pub(super) fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl<'a, C: Durations> EventLoop<'a, C> {
+    fn new(job: &'a Job<'a>, durations: &'a C) -> Self {
+        let shape = job.schedule.shape();
+        let (stages, steps) = (shape.stages(), job.steps as usize);
+        let mut devices: Vec<Device> = Vec::new();
+        devices.resize_with(job.cluster.devices(), Device::default);
+        if let Some(room) = job.room {
+            for stage in 0..stages {
+                devices[job.seats.device(stage)].held += room.resident[stage].0;
+            }
+        }
+        let orders = job.schedule.orders();
+        let slots = |stage: usize| orders[stage].passes().len() * steps;
+        let mut event_loop = Self {
+            job,
+            durations,
+            queue: Queue::default(),
+            network: Network::new(job.cluster.wires(), job.communication.sharing),
+            now: 0,
+            stages: (0..stages).map(|stage| new_stage(job, stage)).collect(),
+            devices,
+            progress: vec![Progress::default(); shape.value_cells() * steps],
+            makers: Makers::new(shape),
+            collectives: Vec::new(),
+            channels: Vec::new(),
+            channels_of: vec![Vec::new(); stages],
+            transfers: Vec::new(),
+            channel_of_transfer: Vec::new(),
+            carried: Vec::new(),
+            copies: Streams::new(job),
+            arrivals: Vec::new(),
+            crossings: BTreeMap::new(),
+            weights_left: vec![0; 2 * usize::from(shape.chunks())],
+            releases: vec![vec![Nanos(0); stages]; steps],
+            events: 0,
+            timeline: (0..stages).map(|stage| Vec::with_capacity(slots(stage))).collect(),
+        };
+        (0..stages).for_each(|stage| event_loop.count_weights(stage));
+        event_loop
+    }
+
+    fn begin(&mut self) {
+        for stage in 0..self.stages.len() {
+            self.ask(stage);
+        }
+        for stage in 0..self.stages.len() {
+            self.try_start(stage);
+        }
+    }
+
+    fn handle(&mut self, now: u64, event: Event) {
+        if let Event::LookAfter { flow, generation } = event
+            && !self.has_ended(now, flow as usize, generation)
+        {
+            return;
+        }
+        self.now = now;
+        self.events += 1;
+        match event {
+            Event::SlotEnd { stage } => self.end_slot(stage as usize),
+            Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
+            Event::Arrival { transfer } => self.arrive(transfer),
+            Event::CopyEnd { copy } => self.end_copy(copy),
+            Event::Release { stage } => self.release(stage as usize),
+            Event::Meet { collective } => self.meet(collective as usize),
+        }
+    }
+
+    // Slots.
+
+    pub(super) fn next_slot(&self, stage: usize) -> Slot {
+        self.job.schedule.orders()[stage].slot_at(self.stages[stage].at)
+    }
+
+    /// The values `slot` needs from other stages.
+    pub(super) fn remote_needs(
+        &self,
+        stage: usize,
+        slot: Slot,
+    ) -> impl Iterator<Item = Value> + use<'a, C> {
+        let job = self.job;
+        let shape = job.schedule.shape();
+        let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
+        needs.filter(move |&value| maker(job, value) != Some(stage))
+    }
+
+    pub(super) fn cell(&self, value: Value, step: u32) -> usize {
+        self.job.cell(value, step)
+    }
+
+    /// Starts the next slot of `stage` if all it needs is there.
+    pub(super) fn try_start(&mut self, stage: usize) {
+        if self.stages[stage].state != State::Free || self.stages[stage].in_line {
+            return;
+        }
+        let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
+        let lacks = |value| !self.progress[self.cell(value, step)].arrived;
+        if self.remote_needs(stage, slot).any(lacks) || !self.are_here(slot, step) {
+            return;
+        }
+        let device = self.stages[stage].device;
+        if self.devices[device].taken || self.over(stage, slot).is_some() {
+            self.stages[stage].in_line = true;
+            self.devices[device].line.push_back(stage);
+            return;
+        }
+        self.start(stage, slot);
+    }
+
+    /// What the device would hold if `slot` ran, where that is more than it can.
+    pub(super) fn over(&self, stage: usize, slot: Slot) -> Option<u64> {
+        let room = self.job.room?;
+        let device = self.stages[stage].device;
+        let needs = self.devices[device].held.saturating_add(peak(room, slot));
+        (needs > room.limits[device].0).then_some(needs)
+    }
+
+    fn start(&mut self, stage: usize, slot: Slot) {
+        let Stage { device, step, .. } = self.stages[stage];
+        if let Some(room) = self.job.room {
+            self.devices[device].held += taken(room, slot);
+        }
+        self.devices[device].taken = true;
+        self.stages[stage].state = State::Running;
+        let mut end = self.now;
+        for pass in slot.passes() {
+            let nominal = self.job.costs.of(pass).0;
+            let time = self.durations.pass(nominal, stage, pass, step, end);
+            end = end.saturating_add(time);
+        }
+        self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
+        self.queue.push(end, Event::SlotEnd { stage: small(stage) });
+    }
+
+    fn end_slot(&mut self, stage: usize) {
+        let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
+        if let Some(room) = self.job.room {
+            let device = &mut self.devices[self.stages[stage].device];
+            device.held = device.held + kept(room, slot) - freed(room, slot);
+        }
+        let left = &mut self.stages[stage];
+        left.at += slot.passes().count();
+        left.slots_asked = left.slots_asked.saturating_sub(1);
+        left.since = self.now;
+        let mut sending = 0;
+        for pass in slot.passes() {
+            sending += u32::from(self.send(stage, pass, step));
+            self.take_part(stage, pass, step);
+            self.end_weight(stage, pass, step);
+        }
+        self.count_slot(stage);
+        if self.job.communication.blocking && sending > 0 {
+            self.stages[stage].state = State::Sending(sending);
+        } else {
+            self.leave_device(stage);
+        }
+    }
+
+    /// `stage` has its slot behind it: the device is free, and the step may be over.
+    pub(super) fn leave_device(&mut self, stage: usize) {
+        let device = self.stages[stage].device;
+        self.devices[device].taken = false;
+        self.stages[stage].state = State::Free;
+        if self.stages[stage].at == self.job.schedule.orders()[stage].passes().len() {
+            self.end_step(stage);
+        } else {
+            self.ask(stage);
+        }
+        self.call_next(device);
+        self.try_start(stage);
+    }
+
+    /// Gives `device` to the first in its line for whom there is room.
+    pub(super) fn call_next(&mut self, device: usize) {
+        let fits = |&stage: &usize| self.over(stage, self.next_slot(stage)).is_none();
+        let Some(place) = self.devices[device].line.iter().position(fits) else { return };
+        let Some(stage) = self.devices[device].line.remove(place) else { return };
+        self.stages[stage].in_line = false;
+        self.try_start(stage);
+    }
+
+    // Steps.
+
+    /// Counts W and BW passes; the last of a chunk sets off its gradient reduction.
+    fn end_weight(&mut self, stage: usize, pass: Pass, step: u32) {
+        if !matches!(pass.kind, Kind::W | Kind::BW) {
+            return;
+        }
+        let left = &mut self.weights_left[weights_of(self.job, stage, pass.chunk)];
+        *left -= 1;
+        if *left == 0 {
+            let (boundary, now) = (self.job.boundary, self.now);
+            self.crossing(step).end_chunk(boundary, stage, now);
+        }
+    }
+
+    /// Counts the W and BW passes of `stage` in a step, none of which has run.
+    fn count_weights(&mut self, stage: usize) {
+        for pass in self.job.schedule.orders()[stage].passes() {
+            let counts = matches!(pass.kind, Kind::W | Kind::BW);
+            self.weights_left[weights_of(self.job, stage, pass.chunk)] += u32::from(counts);
+        }
+    }
+
+    fn crossing(&mut self, step: u32) -> &mut Crossing {
+        let stages = self.stages.len();
+        self.crossings.entry(step).or_insert_with(|| Crossing::new(stages, step))
+    }
+
+    fn end_step(&mut self, stage: usize) {
+        let step = self.stages[stage].step;
+        self.stages[stage].state = State::Crossing;
+        let (boundary, now, mut released) = (self.job.boundary, self.now, Vec::new());
+        let crossing = self.crossing(step);
+        crossing.end_stage(boundary, stage, now, &mut |stage, time| released.push((stage, time)));
+        if crossing.is_over() {
+            self.crossings.remove(&step);
+        }
+        for (stage, time) in released {
+            self.releases[step as usize][stage] = Nanos(time);
+            self.queue.push(time, Event::Release { stage: small(stage) });
+        }
+    }
+
+    fn release(&mut self, stage: usize) {
+        let next = &mut self.stages[stage];
+        next.step += 1;
+        next.since = self.now;
+        if next.step == self.job.steps {
+            next.state = State::Done;
+            return;
+        }
+        (next.at, next.asked, next.slots_asked) = (0, 0, 0);
+        next.state = State::Free;
+        self.count_weights(stage);
+        self.begin_copies(stage);
+        self.ask(stage);
+        self.try_start(stage);
+    }
+}
+
+fn new_stage(job: &Job<'_>, stage: usize) -> Stage {
+    Stage {
+        device: job.seats.device(stage),
+        state: State::Free,
+        at: 0,
+        step: 0,
+        since: 0,
+        in_line: false,
+        asked: 0,
+        slots_asked: 0,
+    }
+}
+
+/// Where the W and BW passes of `chunk` on `stage` are counted. Under a mirrored placement a chunk
+/// lives on two stages, under the others on one.
+fn weights_of(job: &Job<'_>, stage: usize, chunk: u16) -> usize {
+    let first = job.schedule.placement().stage(job.schedule.shape(), chunk, 0);
+    2 * usize::from(chunk) + usize::from(stage != first)
+}
+
+/// The stage that makes `value`; none if all do.
+pub(super) fn maker(job: &Job<'_>, value: Value) -> Option<usize> {
+    let (shape, placement) = (job.schedule.shape(), job.schedule.placement());
+    placement.maker(shape, value)
+}
+
+/// The stage that sends `value` to the one that takes it; none if a collective hands it on.
+pub(super) fn sender(job: &Job<'_>, value: Value) -> Option<usize> {
+    let shape = job.schedule.shape();
+    maker(job, value).filter(|_| !value.is_collective(shape))
+}
+
+/// The stage that takes `value`, if the model has a chunk that needs it.
+pub(super) fn taker(job: &Job<'_>, value: Value) -> Option<usize> {
+    let (shape, placement) = (job.schedule.shape(), job.schedule.placement());
+    let chunk = value.taken_by(shape.chunks())?;
+    Some(placement.stage(shape, chunk, value.microbatch()))
+}
+
+// Memory of a slot, as in `pipeline::Ledger`, but on a device that stages share.
+
+fn taken(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).taken_at_start.0).sum()
+}
+
+fn kept(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).taken_at_end.0).sum()
+}
+
+fn freed(room: Room<'_>, slot: Slot) -> u64 {
+    slot.passes().map(|pass| room.footprints.change(pass).freed_at_end.0).sum()
+}
+
+/// The most `slot` adds to what is held, while it runs or when it has ended.
+fn peak(room: Room<'_>, slot: Slot) -> u64 {
+    let taken = taken(room, slot);
+    taken.max((taken + kept(room, slot)).saturating_sub(freed(room, slot)))
+}
