@@ -6,17 +6,26 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pipeline::{Bandwidth, Bytes, Limit, Nanos, as_text};
+use serde::de::{DeserializeOwned, Deserializer, Error, SeqAccess, Visitor};
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::case::{Barriers, Ratio};
 use crate::hardware::keys::HardwareKeys;
+#[cfg(any(feature = "clap", feature = "schema"))]
+use crate::noise::syntax::jitter_help;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 
-/// What a question may say. All keys are optional here; what is missing is said when it is needed.
+/// The keys of a question about schedules. All of them are optional here: keys that are missing are named
+/// when they are needed.
+///
+/// Keys are written and read as in scenario files: names with dashes, values with units as text, lists or
+/// a single value, and nothing for keys that are not given.
 #[cfg_attr(feature = "clap", derive(clap::Args))]
-#[derive(Deserialize, Clone, Default, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Deserialize, Clone, Default, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default, remote = "Self")]
 #[cfg_attr(feature = "clap", command(next_help_heading = "The question"))]
 pub struct Keys {
     /// Schedules to compare: names (see `debubble schedules`), files in the text form, or `all`
@@ -202,10 +211,11 @@ pub struct Keys {
     /// scenario, relative to its folder
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE.csv", help_heading = NOISE))]
     pub slowdown_profile: Option<PathBuf>,
-    /// Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor
-    /// of mean 1: normal:SPREAD or lognormal:SPREAD (standard deviation), pareto:TAIL (tail index),
-    /// or samples:FILE (one per line: factors as they are, or durations over their mean)
+    /// Random durations: each is multiplied by a factor drawn from one of
+    /// [`LAWS`](crate::noise::syntax::LAWS)
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT=LAW,..", value_delimiter = ',', help_heading = NOISE))]
+    #[cfg_attr(feature = "clap", arg(help = jitter_help()))]
+    #[cfg_attr(feature = "schema", schemars(description = jitter_help()))]
     #[serde(deserialize_with = "list")]
     pub jitter: Option<Vec<JitterOf>>,
     /// Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms
@@ -220,21 +230,26 @@ pub struct Keys {
     /// only replica 0
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true))]
     pub replicas: Option<u64>,
-    /// What it runs on.
+    /// The keys of the hardware.
     #[cfg_attr(feature = "clap", command(flatten))]
+    #[cfg_attr(feature = "schema", schemars(!skip, flatten))]
     #[serde(skip)]
     pub hardware: HardwareKeys,
 }
 
 /// Heading in the help of copies to the host.
+#[cfg(feature = "clap")]
 const HOST: &str = "Copies to the host";
 /// Heading in the help of the output layer in shards.
+#[cfg(feature = "clap")]
 const VOCABULARY: &str = "Output layer over all stages";
 
 /// Heading in the help of what makes durations differ.
+#[cfg(feature = "clap")]
 const NOISE: &str = "Stragglers and noise";
 
-/// Gives a set of optional keys its list of names, and lets one set go before another.
+/// Gives a set of optional keys its list of names, lets one set override another, and writes the keys that
+/// are given.
 macro_rules! key_set {
     ($set:ident { $($field:ident: $name:literal),* $(,)? } $(and $nested:ident)?) => {
         impl $set {
@@ -254,6 +269,23 @@ macro_rules! key_set {
                     $($field: self.$field.or(other.$field),)*
                     $($nested: self.$nested.or(other.$nested),)?
                 }
+            }
+
+            /// Adds the keys that are given to `map`.
+            pub(crate) fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                $(if let Some(value) = &self.$field {
+                    map.serialize_entry($name, value)?;
+                })*
+                $(self.$nested.write(map)?;)?
+                Ok(())
+            }
+        }
+
+        impl serde::Serialize for $set {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let mut map = to.serialize_map(None)?;
+                self.write(&mut map)?;
+                serde::ser::SerializeMap::end(map)
             }
         }
     };
@@ -302,6 +334,41 @@ key_set!(Keys {
     seed: "seed",
     replicas: "replicas",
 } and hardware);
+
+/// All keys of a question, those of the hardware among the others.
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Object::deserialize(from)?;
+        let hardware = take(&mut all, HardwareKeys::NAMES).map_err(D::Error::custom)?;
+        let Own(keys) = read(all).map_err(D::Error::custom)?;
+        Ok(Self { hardware, ..keys })
+    }
+}
+
+/// [`Keys`] without those of the hardware, which are a set of their own.
+pub(crate) struct Own(pub(crate) Keys);
+
+impl<'de> Deserialize<'de> for Own {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Keys::deserialize(from).map(Own)
+    }
+}
+
+/// Keys with their values, before they are checked.
+pub(crate) type Object = serde_json::Map<String, Value>;
+
+/// Removes the keys `names` from `all` and reads them.
+pub(crate) fn take<T: DeserializeOwned>(
+    all: &mut Object,
+    names: &[&str],
+) -> Result<T, serde_json::Error> {
+    read(names.iter().filter_map(|name| all.remove_entry(*name)).collect())
+}
+
+/// Reads the keys `all`.
+pub(crate) fn read<T: DeserializeOwned>(all: Object) -> Result<T, serde_json::Error> {
+    serde_json::from_value(Value::Object(all))
+}
 
 impl Keys {
     /// These keys, and those of `other` where these say nothing.

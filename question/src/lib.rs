@@ -24,10 +24,13 @@ pub mod plan;
 pub mod profiles;
 pub mod replay;
 pub mod scenario;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod search;
 pub mod sheet;
 pub mod simulate;
 pub mod sweep;
+mod text_form;
 pub mod warnings;
 
 pub use diagnostic::Diagnostic;
