@@ -19,10 +19,13 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
+mod one_or_many;
 pub mod places;
 pub mod plan;
 pub mod profiles;
 pub mod replay;
+#[cfg(test)]
+mod round_trips;
 pub mod scenario;
 #[cfg(feature = "schema")]
 pub mod schema;

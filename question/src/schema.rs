@@ -36,12 +36,18 @@ pub(crate) fn number(least: f64, most: f64) -> Schema {
 /// Lets every list of the object `schema` also be written as its only value.
 pub(crate) fn one_or_many(schema: &mut Schema) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().for_each(one_or_list);
+        properties.values_mut().for_each(one_or_list_value);
     }
 }
 
 /// Lets the list `schema` also be written as its only value.
-pub(crate) fn one_or_list(schema: &mut Value) {
+pub(crate) fn one_or_list(schema: &mut Schema) {
+    let mut value = std::mem::take(schema).to_value();
+    one_or_list_value(&mut value);
+    *schema = Schema::try_from(value).unwrap_or_default();
+}
+
+fn one_or_list_value(schema: &mut Value) {
     let Value::Object(list) = schema else { return };
     if list.get("type").is_none_or(|kind| *kind != "array" && *kind != json!(["array", "null"])) {
         return;
