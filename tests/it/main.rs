@@ -44,6 +44,7 @@ mod plan_page;
 mod processes;
 mod removal;
 mod room;
+mod schema;
 mod search;
 mod sweep;
 mod sweep_files;
