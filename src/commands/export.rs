@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use sim::Replay;
+use sim::{Replay, Wants};
 
 use super::{Asked, Notes, OUTPUT};
 use crate::error::Error;
@@ -71,9 +71,9 @@ impl Export {
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let outcome = Outcome::of(case, &mut Replay::new())?;
-                let timeline = outcome::timeline(&outcome)?;
-                outcome::write_trace(out, &outcome, &outcome.case.name, &timeline)?;
+                let wants = Wants { run: true, ..Wants::default() };
+                let outcome = Outcome::of(case, wants, &mut Replay::new())?;
+                outcome::write_trace(out, &outcome, &outcome.case.name)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ mod vocabulary;
 use pipeline::{
     Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, Steady, Vocabulary,
 };
+use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use copies::{Ratio, offloaded};
@@ -70,6 +71,14 @@ impl Case {
         by_stage.into_iter().max().unwrap_or_default() * segments
     }
 
+    /// The case as the simulator times it.
+    pub fn simulation(&self) -> Simulation<'_> {
+        Simulation::new(&self.schedule, self.problem.costs(), self.problem.footprints())
+            .on(self.hardware.as_ref())
+            .measured(self.steady)
+            .under(self.noise.as_ref().map(Noise::stragglers))
+    }
+
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
         self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
@@ -107,7 +116,7 @@ fn ground(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Ground,
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
-    let hardware = Hardware::of(scenario, setting, shape, placement, segments)?;
+    let hardware = hardware::of(scenario, setting, shape, placement, segments)?;
     if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }

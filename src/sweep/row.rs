@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use pipeline::Metrics;
-use sim::Replay;
 use sim::monte_carlo::{MonteCarlo, Summary};
+use sim::{Replay, Wants};
 
 use super::columns::{
     Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
@@ -36,7 +36,7 @@ pub fn answer(grid: &Grid, columns: &Columns, index: u64, replay: &mut Replay, r
     }
     let case = question::case(&grid.scenario, &question.setting, question.rule);
     let outcome = case.and_then(|case| {
-        let mut outcome = Outcome::of(case, replay)?;
+        let mut outcome = Outcome::of(case, Wants::default(), replay)?;
         outcome.run_replicas(|| {}, || false)?;
         Ok(outcome)
     });

@@ -1,5 +1,7 @@
 //! The runs whose differences are the causes: each leaves out one cause more than the one before.
 
+use std::cell::Cell;
+
 use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
 use super::causes::CAUSES;
@@ -8,18 +10,18 @@ use crate::cluster::{Cluster, Seats};
 use crate::engine::{self, Communication, Conditions, EngineError, Messages, Run, Setup, Steady};
 
 /// A step, as far as idle time goes.
-pub(super) struct Step<'a> {
+pub(crate) struct Step<'a> {
     /// By stage, what it runs.
-    pub(super) spans: Vec<&'a [Span]>,
+    pub(crate) spans: Vec<&'a [Span]>,
     /// By stage, when the step begins.
-    pub(super) begins: Vec<Nanos>,
+    pub(crate) begins: Vec<Nanos>,
     /// How long the step takes.
-    pub(super) cost: Nanos,
+    pub(crate) cost: Nanos,
 }
 
 impl<'a> Step<'a> {
     /// The last step of `run`: on each stage from when it may begin until it may begin the next.
-    pub(super) fn last(run: &'a Run) -> Self {
+    pub(crate) fn last(run: &'a Run) -> Self {
         let steps = run.releases.len().max(1);
         let last = |spans: &'a Vec<Span>| &spans[spans.len() / steps * (steps - 1)..];
         let spans = run.timeline.stages.iter().map(last).collect();
@@ -38,7 +40,7 @@ impl<'a> Step<'a> {
 
     /// What `timeline` shows, where nothing lies between steps: each stage from its first pass on,
     /// as long as the longest span.
-    pub(super) fn replayed(timeline: &'a Timeline) -> Self {
+    pub(crate) fn replayed(timeline: &'a Timeline) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
         let ends = spans.iter().map(|spans| spans.last().map_or(Nanos(0), |span| span.end));
@@ -51,13 +53,13 @@ fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
     spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
 }
 
-/// What `run` says of costs that leave out one cause after the other, after `actual`.
-pub(super) fn of_replay<T: Clone>(
+/// What `run` says of costs that leave out one cause after the other, after `actual` and `nominal`,
+/// which is without noise.
+pub(crate) fn of_replay<T: Clone>(
     costs: &Costs,
-    actual: T,
-    run: &mut impl FnMut(&Costs) -> Result<T, Fault>,
+    [actual, nominal]: [T; 2],
+    mut run: impl FnMut(&Costs) -> Result<T, Fault>,
 ) -> Result<[T; CAUSES], Fault> {
-    let nominal = run(costs)?;
     // Copies that take no time are as good as none.
     let kept = match costs.copies() {
         [] => nominal.clone(),
@@ -69,19 +71,24 @@ pub(super) fn of_replay<T: Clone>(
     Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
-/// What `take` says of the last step of `actual`, and of runs of `setup` without noise that leave
-/// out one cause after the other.
-pub(super) fn of_engine<T: Clone>(
+/// What `take` says of the last step of `actual` and of `nominal`, the run of `setup` without noise,
+/// and of runs that leave out one cause more after the other; and how many those were.
+pub(crate) fn of_engine<T: Clone>(
     setup: &Setup<'_>,
-    actual: &Run,
+    [actual, nominal]: [&Run; 2],
     take: impl Fn(&Step<'_>) -> T,
-) -> Result<[T; CAUSES], EngineError> {
-    let nominal = take(&Step::last(&engine::run(setup, &Steady)?));
+) -> Result<([T; CAUSES], u64), EngineError> {
+    let runs = Cell::new(0);
+    let steady = |setup: &Setup<'_>| {
+        runs.set(runs.get() + 1);
+        engine::run(setup, &Steady)
+    };
     let alone = |setup: &Setup<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(setup)?)));
     let synchronisation = Synchronisation::Asynchronous;
+    let is_single = setup.steps == 1 && setup.boundary.synchronisation == synchronisation;
     let boundary = Boundary { synchronisation, ..setup.boundary.clone() };
     let single = Setup { steps: 1, boundary: &boundary, ..*setup };
-    let one_step = alone(&single)?;
+    let one_step = if is_single { take(&Step::alone(nominal)) } else { alone(&single)? };
     let roomy = Setup { room: None, offload: None, ..single };
     let unlimited = match setup.room.is_some() || setup.offload.is_some() {
         true => alone(&roomy)?,
@@ -92,7 +99,10 @@ pub(super) fn of_engine<T: Clone>(
     let unshared = Setup { cluster: &ideal, messages, ..roomy };
     let uncontended = match setup.cluster.wires().is_empty() {
         true => unlimited.clone(),
-        false => take(&Step::alone(&engine::run(&unshared, &Alone { setup })?)),
+        false => {
+            runs.set(runs.get() + 1);
+            take(&Step::alone(&engine::run(&unshared, &Alone { setup })?))
+        }
     };
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
@@ -103,12 +113,8 @@ pub(super) fn of_engine<T: Clone>(
     let free = alone(&at_once)?;
     let costs = averaged(setup.costs);
     let equal = alone(&Setup { costs: &costs, ..at_once })?;
-    let actual = take(&Step::last(actual));
-    Ok([actual, nominal, one_step, unlimited, uncontended, free, equal])
-}
-
-fn steady(setup: &Setup<'_>) -> Result<Run, EngineError> {
-    engine::run(setup, &Steady)
+    let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run)));
+    Ok(([actual, nominal, one_step, unlimited, uncontended, free, equal], runs.get()))
 }
 
 /// Every transfer takes the time it takes while nothing else moves.

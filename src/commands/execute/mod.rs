@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pipeline::Nanos;
 use serde::Serialize;
-use sim::Replay;
+use sim::{Replay, Wants};
 
 use super::{Asked, Notes, OUTPUT, Verdict, note, print_json};
 use crate::draw::gantt;
@@ -341,8 +341,9 @@ impl Execute {
             costs: Some(case.problem.costs().clone()),
             steps: measured.steps,
         };
+        let wants = Wants { timeline: self.svg.is_some(), ..Wants::default() };
         Ok(Ran {
-            outcome: Outcome::of(case, &mut Replay::new())?,
+            outcome: Outcome::of(case, wants, &mut Replay::new())?,
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
@@ -406,7 +407,7 @@ impl Execute {
         for one in ran {
             let name = title(&one.outcome);
             let (step, _) = one.median();
-            let simulated = crate::outcome::timeline(&one.outcome)?;
+            let simulated = crate::outcome::timeline(&one.outcome)?.into_owned();
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }

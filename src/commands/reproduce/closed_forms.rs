@@ -2,7 +2,7 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{Bytes, Nanos};
-use sim::Replay;
+use sim::{Replay, Wants};
 
 use super::cell::{Cell, Check};
 use super::sources::Sources;
@@ -29,7 +29,7 @@ pub(super) fn reproduce(sources: &Sources) -> Result<Reproduced, Error> {
 /// Bubble and peak memory of one schedule, as far as the setting lies in the formulas' domain.
 fn cells_of(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Vec<Cell>, Error> {
     let case = question::case(scenario, setting, rule)?;
-    let outcome = Outcome::of(case, &mut Replay::new())?;
+    let outcome = Outcome::of(case, Wants::default(), &mut Replay::new())?;
     let Some(formula) = Formula::of(&outcome) else { return Ok(Vec::new()) };
     let cost = match formula.convention {
         Convention::Span => outcome.metrics.span(),

@@ -1,14 +1,14 @@
 //! What is asked, and what each schedule answers or why it cannot.
 
 use serde::Serialize;
-use sim::Replay;
+use sim::{Replay, Wants};
 
 use crate::commands::Notes;
 use crate::error::Error;
 use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::progress;
-use crate::question::{self, Selected};
+use crate::question::{self, Case, Selected};
 use crate::scenario::{Scenario, Setting};
 
 /// The most passes of all orders that `all` stands for: some gigabytes.
@@ -87,11 +87,15 @@ fn strip<'a>(text: &'a str, name: &str, end: &str) -> &'a str {
     text.strip_prefix(name).and_then(|rest| rest.strip_prefix(end)).unwrap_or(text)
 }
 
-/// Simulates every schedule of every setting, and notes what had no influence.
+/// Simulates every schedule of every setting, keeps of each run what it `wants`, and notes what had no
+/// influence.
 ///
 /// # Errors
 /// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
-pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
+pub(super) fn answers(
+    scenario: &Scenario,
+    wants: impl Fn(&Case) -> Wants,
+) -> Result<Answers, Error> {
     let mut questions = Vec::new();
     let mut notes = Notes::default();
     for setting in &scenario.settings {
@@ -103,6 +107,11 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
     let count = questions.iter().map(|(_, selected)| selected.len()).sum();
     let bar = progress::bar(count, "schedules");
     let mut replay = Replay::new();
+    let mut budget = Budget::default();
+    let mut simulate = |case: Case| {
+        let wants = budget.grant(&case, wants(&case));
+        Outcome::of(case, wants, &mut replay)
+    };
     let mut answers =
         Answers { outcomes: Vec::new(), sizes: Vec::new(), refused: Vec::new(), all: false };
     for (setting, selected) in &questions {
@@ -115,7 +124,7 @@ pub(super) fn answers(scenario: &Scenario) -> Result<Answers, Error> {
                 break;
             }
             answers.all |= one.by_all;
-            match answer(scenario, setting, one, &mut replay, &mut notes) {
+            match answer(scenario, setting, one, &mut simulate, &mut notes) {
                 Ok(outcome) => answers.outcomes.push(outcome),
                 Err(error) if one.by_all && is_refusal(&error) => {
                     answers.refused.push(Refused::of(setting, one.rule.name(), &error));
@@ -160,13 +169,39 @@ fn answer(
     scenario: &Scenario,
     setting: &Setting,
     one: &Selected,
-    replay: &mut Replay,
+    simulate: &mut impl FnMut(Case) -> Result<Outcome, Error>,
     notes: &mut Notes,
 ) -> Result<Outcome, Error> {
     let case = question::case(scenario, setting, &one.rule)?;
     notes.add_ignored(setting, &one.rule);
     notes.add_idle_links(setting, &case);
-    Outcome::of(case, replay)
+    simulate(case)
+}
+
+/// How many passes of runs are kept, so that a question of many schedules takes no more memory than one
+/// of few: about 100 bytes for each. A run that was not kept is simulated again when it is needed.
+const MOST_KEPT: u64 = 4_000_000;
+
+/// What is left of [`MOST_KEPT`].
+#[derive(Default)]
+struct Budget {
+    kept: u64,
+}
+
+impl Budget {
+    /// What of the `wants` can be kept. The first run on hardware always is: the engine needs more
+    /// memory for it than keeping it takes.
+    fn grant(&mut self, case: &Case, wants: Wants) -> Wants {
+        let steps = case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+        let passes = (case.schedule.passes() as u64).saturating_mul(u64::from(steps));
+        let is_first = self.kept == 0 && case.hardware.is_some();
+        let sum = self.kept.saturating_add(passes);
+        if wants == Wants::default() || (sum > MOST_KEPT && !is_first) {
+            return Wants::default();
+        }
+        self.kept = sum;
+        wants
+    }
 }
 
 /// Passes a second that replicas time at least, on one core: what is foretold is too long rather than

@@ -5,12 +5,14 @@ mod front;
 mod room;
 mod tables;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pipeline::Timeline;
 use serde::Serialize;
+use sim::Wants;
 
 use self::ask::{Answers, Refused};
 use self::front::Sort;
@@ -24,6 +26,7 @@ use crate::interrupt;
 use crate::messages;
 use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
+use crate::question::Case;
 use crate::timelines::{self, Recorded};
 
 const EXAMPLES: &str = "\
@@ -147,6 +150,11 @@ enum Draw {
 /// Width of a drawing in the terminal, in columns.
 const COLUMNS: usize = 120;
 
+/// Whether the timeline of `case` is drawn in the terminal if nothing is said of it.
+fn is_small(case: &Case) -> bool {
+    case.schedule.passes() < COLUMNS * 16
+}
+
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<Json<'a>>,
@@ -165,7 +173,7 @@ impl Simulate {
         if self.pareto.is_some() {
             front::check(scenario.settings.len())?;
         }
-        let mut answers = ask::answers(&scenario)?;
+        let mut answers = ask::answers(&scenario, |case| self.wants(case))?;
         if answers.all || self.pareto.is_some() {
             answers.each_setting(front::mark);
         }
@@ -180,13 +188,29 @@ impl Simulate {
                 if interrupt::asked() {
                     break;
                 }
-                outcome.explanation = Some(Explanation::of(outcome, &bar)?);
+                outcome.explanation = Some(Explanation::of(outcome, self.html.is_some(), &bar)?);
             }
         }
         if interrupt::cut_short() {
             note("interrupted: the answer lacks what had not been simulated or explained");
         }
         self.write(out, scenario.title.as_deref(), &answers)
+    }
+
+    /// What is to be kept of the run of `case`.
+    fn wants(&self, case: &Case) -> Wants {
+        let in_terminal = match self.gantt {
+            Draw::Always => true,
+            Draw::Auto => !self.json && is_small(case),
+            Draw::Never => false,
+        };
+        let files = [&self.html, &self.trace, &self.timeline];
+        let copies = self.svg.is_some() && case.schedule.copies().is_some();
+        Wants {
+            timeline: self.svg.is_some() || in_terminal,
+            run: copies || files.into_iter().any(Option::is_some),
+            causes: self.explain || self.explain_svg.is_some(),
+        }
     }
 
     /// Writes all that was asked for.
@@ -204,11 +228,10 @@ impl Simulate {
             return Err(Error::question(message));
         }
         room::check(self, outcomes)?;
-        let drawn = self.svg.is_some() || self.trace.is_some();
-        let small = |outcome: &Outcome| outcome.case.schedule.passes() < COLUMNS * 16;
+        let drawn = self.svg.is_some();
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,
-            Draw::Auto => !self.json && small(outcome) && outcomes.len() <= 4,
+            Draw::Auto => !self.json && is_small(&outcome.case) && outcomes.len() <= 4,
             Draw::Never => false,
         };
         let timelines = outcomes
@@ -239,7 +262,11 @@ impl Simulate {
     }
 
     /// The picture and the trace, if asked for.
-    fn write_files(&self, outcomes: &[Outcome], drawn: &[Option<Timeline>]) -> Result<(), Error> {
+    fn write_files(
+        &self,
+        outcomes: &[Outcome],
+        drawn: &[Option<Cow<'_, Timeline>>],
+    ) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let titles: Vec<String> = outcomes.iter().map(title).collect();
             let copies = outcomes.iter().map(outcome::copies).collect::<Result<Vec<_>, _>>()?;
@@ -267,9 +294,9 @@ impl Simulate {
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
             timelines::write(path, &Recorded::predicted(outcome)?)?;
         }
-        if let (Some(path), [Some(timeline)]) = (&self.trace, drawn) {
+        if let (Some(path), [outcome]) = (&self.trace, outcomes) {
             let mut json = Vec::new();
-            outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
+            outcome::write_trace(&mut json, outcome, &title(outcome))?;
             files::write(path, json)?;
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! More memory: for activations where the order is made for a limit, on devices where passes wait.
 
 use pipeline::{Bytes, Family, Limit, LimitUse, Limits};
+use sim::FasterLinks;
 
-use super::{Bench, Links, problem};
+use super::{Bench, problem};
 use crate::error::Error;
 use crate::question::Case;
 
@@ -20,7 +21,7 @@ impl Bench<'_> {
         if let Some(case) = self.with_limits(more, on) {
             let place = on.map_or("all stages".to_owned(), |stage| format!("stage {stage}"));
             let name = format!("{amount} more on {place}");
-            self.add(name, &case, Links::None, true)?;
+            self.add(name, &case, FasterLinks::None, true)?;
         }
         let Some(hardware) = &self.case.hardware else { return Ok(()) };
         let device = on.map(|stage| hardware.seats.device(stage));
@@ -33,7 +34,7 @@ impl Bench<'_> {
             let place =
                 device.map_or("all devices".to_owned(), |device| format!("device {device}"));
             let case = Case { hardware: Some(hardware), ..self.case.clone() };
-            self.add(format!("1 GiB more on {place}"), &case, Links::None, false)?;
+            self.add(format!("1 GiB more on {place}"), &case, FasterLinks::None, false)?;
         }
         Ok(())
     }

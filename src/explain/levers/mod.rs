@@ -2,11 +2,8 @@
 
 mod memory;
 
-use pipeline::{
-    Costs, Fault, Limit, Limits, Nanos, Pass, PassTimes, Placement, Problem, ShardTimes, Value, Way,
-};
-use sim::engine::{Conditions, Steady};
-use sim::timed::{self, Nominal, Timing};
+use pipeline::{Costs, Fault, Limit, Limits, Nanos, PassTimes, Placement, Problem, ShardTimes};
+use sim::FasterLinks;
 
 use crate::error::Error;
 use crate::hardware::Hardware;
@@ -50,10 +47,10 @@ impl Levers {
     /// If the clock overflows or the pipeline gets stuck.
     pub fn of(outcome: &Outcome, base: Nanos, bar: &Progress) -> Result<Self, Error> {
         let case = &outcome.case;
-        let mut bench = Bench { case, base, bar, tried: Vec::new(), notes: Vec::new() };
+        let mut bench = Bench { case, outcome, base, bar, tried: Vec::new(), notes: Vec::new() };
         bench.try_memory(None)?;
         bench.try_layer()?;
-        bench.try_links(Links::All, "all links twice as fast")?;
+        bench.try_links(FasterLinks::All, "all links twice as fast")?;
         let shape = outcome.case.schedule.shape();
         if 3 * shape.stages() * outcome.case.schedule.passes() <= MOST_WORK {
             let passes = 3 * shape.stages() * outcome.case.schedule.passes();
@@ -73,29 +70,10 @@ impl Levers {
     }
 }
 
-/// Which links are twice as fast.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Links {
-    None,
-    All,
-    /// Both ways between two stages, the lower first.
-    Between(usize, usize),
-}
-
-impl Links {
-    fn shorten(self, time: u64, from: usize, to: usize) -> u64 {
-        let applies = match self {
-            Self::None => false,
-            Self::All => true,
-            Self::Between(a, b) => (a, b) == (from.min(to), from.max(to)),
-        };
-        if applies { time.div_ceil(2) } else { time }
-    }
-}
-
 /// Where levers are tried.
 struct Bench<'a> {
     case: &'a Case,
+    outcome: &'a Outcome,
     base: Nanos,
     tried: Vec<Lever>,
     notes: Vec<String>,
@@ -142,7 +120,7 @@ impl Bench<'_> {
         for [a, b] in links {
             stopped = stopped || !go_on();
             if !stopped {
-                self.try_links(Links::Between(a, b), &format!("link {a}-{b} twice as fast"))?;
+                self.try_links(FasterLinks::Between(a, b), &format!("link {a}-{b} twice as fast"))?;
             }
         }
         if stopped {
@@ -151,8 +129,15 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn add(&mut self, name: String, case: &Case, links: Links, rebuilt: bool) -> Result<(), Error> {
-        let step = step(case, links)?;
+    fn add(
+        &mut self,
+        name: String,
+        case: &Case,
+        links: FasterLinks,
+        rebuilt: bool,
+    ) -> Result<(), Error> {
+        let step = case.simulation().counted_by(&self.outcome.engine_runs).step(links);
+        let step = step.map_err(|error| outcome::named(case, &error))?;
         let change = i128::from(step.0) - i128::from(self.base.0);
         let change = i64::try_from(change)
             .map_err(|_| outcome::named(case, &Fault::Overflow { what: "the times" }))?;
@@ -192,7 +177,7 @@ impl Bench<'_> {
             self.notes.push(note);
         }
         let name = format!("a layer from stage {slowest} to stage {fastest}");
-        self.try_costs(name, costs.clone().with_chunks(chunks), Links::None)
+        self.try_costs(name, costs.clone().with_chunks(chunks), FasterLinks::None)
     }
 
     /// `stage` 5 % slower and 5 % faster.
@@ -222,18 +207,18 @@ impl Bench<'_> {
             }
             let slower = costs.clone().with_chunks(chunks);
             let slower = slower.with_shards(shards, costs.collectives());
-            self.try_costs(name, slower, Links::None)?;
+            self.try_costs(name, slower, FasterLinks::None)?;
         }
         Ok(())
     }
 
     /// Faster links, where anything is sent that takes time.
-    fn try_links(&mut self, links: Links, name: &str) -> Result<(), Error> {
+    fn try_links(&mut self, links: FasterLinks, name: &str) -> Result<(), Error> {
         let costs = self.case.problem.costs();
         if costs.hop() == Nanos(0) && self.case.hardware.is_none() {
             return Ok(());
         }
-        if links != Links::All {
+        if links != FasterLinks::All {
             return self.add(name.to_owned(), self.case, links, false);
         }
         let ordered = costs.clone().with_hop(Nanos(costs.hop().0.div_ceil(2)));
@@ -243,7 +228,7 @@ impl Bench<'_> {
     }
 
     /// Other times, with a new order where the order depends on them.
-    fn try_costs(&mut self, name: String, costs: Costs, links: Links) -> Result<(), Error> {
+    fn try_costs(&mut self, name: String, costs: Costs, links: FasterLinks) -> Result<(), Error> {
         let rebuilt = rebuilt(self.case, &costs);
         let is_rebuilt = rebuilt.is_some();
         let (problem, schedule) = match rebuilt {
@@ -287,72 +272,6 @@ fn neighbours(case: &Case) -> Vec<[usize; 2]> {
     pairs.sort_unstable();
     pairs.dedup();
     pairs
-}
-
-/// Step time of `case`, as in [`sim::explain::Causes`], in replica 0 of its noise if it has any.
-fn step(case: &Case, links: Links) -> Result<Nanos, Error> {
-    let costs = case.problem.costs();
-    let metrics = match (&case.hardware, &case.noise) {
-        (Some(hardware), noise) => {
-            let run = match noise {
-                Some(noise) => {
-                    hardware.run(case, &Faster { inner: noise.conditions(0, costs), links })
-                }
-                None => hardware.run(case, &Faster { inner: Steady, links }),
-            };
-            let run = run.map_err(|error| outcome::named(case, &error))?;
-            return Ok(run.step_length(hardware.steps - 1));
-        }
-        (None, Some(noise)) => {
-            let inner = noise.weather(0).timing(costs);
-            timed::metrics(&case.schedule, &Faster { inner, links })
-        }
-        (None, None) => timed::metrics(&case.schedule, &Faster { inner: Nominal(costs), links }),
-    };
-    Ok(metrics.span())
-}
-
-/// What `inner` says, with faster links.
-struct Faster<T> {
-    inner: T,
-    links: Links,
-}
-
-impl<T: Timing> Timing for Faster<T> {
-    fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
-        self.inner.duration(stage, pass, start)
-    }
-
-    fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
-        self.links.shorten(self.inner.hop(value, from, to, start), from, to)
-    }
-
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
-        self.inner.copy(chunk, way)
-    }
-
-    fn collective(&self, value: Value, start: u64) -> u64 {
-        self.inner.collective(value, start)
-    }
-}
-
-impl<T: Conditions> Conditions for Faster<T> {
-    fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64 {
-        self.inner.pass(nominal, stage, pass, step, start)
-    }
-
-    fn hop(
-        &self,
-        nominal: u64,
-        value: Value,
-        from: usize,
-        to: usize,
-        step: u32,
-        start: u64,
-    ) -> u64 {
-        let time = self.inner.hop(nominal, value, from, to, step, start);
-        self.links.shorten(time, from, to)
-    }
 }
 
 fn whole(times: &PassTimes) -> Nanos {
