@@ -13,6 +13,7 @@ mod copies;
 pub mod engine;
 pub mod explain;
 mod hardware;
+pub mod levers;
 pub mod monte_carlo;
 mod network;
 pub mod occupancy;

@@ -5,11 +5,12 @@ pub mod pictures;
 pub mod report;
 
 use sim::explain::{Causes, Gaps, Link, Summary, Waits};
+use sim::levers::Levers;
 
 use crate::error::Error;
 use crate::outcome::{self, Outcome};
 use crate::progress::Progress;
-use levers::Levers;
+use levers::OnBar;
 
 /// Why the stages of a case wait.
 pub struct Explanation {
@@ -45,7 +46,9 @@ impl Explanation {
         let path = Waits::new(&case.schedule, &run, &devices).critical_path();
         let summary = path.summary(case.schedule.shape().stages());
         bar.inc(1);
-        let levers = Levers::of(outcome, causes.cost, bar)?;
+        let baseline = levers::baseline(case, simulation);
+        let levers = Levers::of(&baseline, causes.cost, &OnBar { baseline, bar })
+            .map_err(|error| outcome::named(case, &error))?;
         Ok(Self { causes, gaps, path: path.links, summary, levers })
     }
 }

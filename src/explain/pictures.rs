@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pipeline::Nanos;
 use sim::engine::Run;
 use sim::explain::Gaps;
+use sim::levers::Lever;
 use sim::occupancy::Curve;
 
 use super::report::{ratio, seen, signed, whole};
@@ -12,7 +13,6 @@ use crate::draw::DrawError;
 use crate::draw::html::{self, Page};
 use crate::draw::plot::tornado::{self, Tornado};
 use crate::error::Error;
-use crate::explain::levers::Lever;
 use crate::format;
 use crate::outcome::{self, Outcome, title};
 

@@ -7,9 +7,10 @@ use pipeline::{Kind, Nanos, Value};
 use serde::Serialize;
 use sim::engine::Collective;
 use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
+use sim::levers::{Lever, Levers};
 
 use super::Explanation;
-use super::levers::{Lever, Levers};
+use super::levers;
 use crate::format;
 
 /// Stages that get a line of their own.
@@ -21,7 +22,7 @@ const MOST_LEVERS: [usize; 2] = [8, 3];
 pub fn text(title: &str, why: &Explanation) -> String {
     let mut text = format!("why {title} waits\n{}", causes(&why.causes));
     let _ = writeln!(text, "\n{}", path(&why.summary));
-    let _ = write!(text, "\n{}", levers(&why.levers));
+    let _ = write!(text, "\n{}", levers_table(&why.levers));
     text
 }
 
@@ -91,7 +92,7 @@ fn path(summary: &Summary) -> String {
 }
 
 /// What would change the step most.
-fn levers(levers: &Levers) -> String {
+fn levers_table(levers: &Levers) -> String {
     let row = |lever: &Lever| {
         let order = if lever.rebuilt { "rebuilt" } else { "kept" };
         let change = format::percent(ratio(lever.change, levers.base));
@@ -108,7 +109,7 @@ fn levers(levers: &Levers) -> String {
         true => "no lever tried changes the step\n".to_owned(),
         false => format::table(&["lever", "step", "change", "of the step", "order"], rows),
     };
-    for note in &levers.notes {
+    for note in levers.notes.iter().map(|&note| levers::note(note)) {
         let _ = writeln!(text, "({note})");
     }
     text
@@ -249,7 +250,7 @@ impl From<&Explanation> for Json {
             stages: causes.idle.iter().zip(&causes.busy).enumerate().map(stage).collect(),
             critical_path: why.path.iter().map(link).collect(),
             levers: why.levers.ranked.iter().map(lever).collect(),
-            notes: why.levers.notes.clone(),
+            notes: why.levers.notes.iter().map(|&note| levers::note(note)).collect(),
         }
     }
 }

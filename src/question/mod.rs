@@ -16,7 +16,7 @@ use pipeline::{
 use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
-pub use copies::{Ratio, offloaded};
+pub use copies::Ratio;
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
@@ -167,7 +167,7 @@ pub fn case(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<Case,
         Rule::Written(_, schedule) => (**schedule).clone(),
         Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
     };
-    let schedule = offloaded(schedule, problem);
+    let schedule = problem.offloaded(schedule);
     case_of(scenario, setting, rule, ground, schedule)
 }
 

@@ -139,6 +139,14 @@ impl<'a> Simulation<'a> {
         Self { engine_runs: Some(runs), ..self }
     }
 
+    /// The same on the hardware, under the noise and in the steady state of `other`, its runs counted
+    /// there.
+    #[must_use]
+    pub(crate) const fn in_place_of(self, other: &Self) -> Self {
+        let Self { schedule, costs, footprints, .. } = self;
+        Self { schedule, costs, footprints, ..*other }
+    }
+
     /// The order of passes.
     #[must_use]
     pub const fn schedule(&self) -> &'a Schedule {
