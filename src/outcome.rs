@@ -52,19 +52,13 @@ impl Outcome {
         let engine_runs = EngineRuns::default();
         let study = case.simulation().counted_by(&engine_runs).study(wants, replay);
         let study = study.map_err(|error| named(&case, &error))?;
-        let Study { metrics, noise_free, memory, in_flight, occupancy, mut kept, nominal } = study;
+        let Study { metrics, noise_free, memory, in_flight, occupancy, kept, nominal } = study;
         let ran = case.hardware.as_ref().zip(kept.run()).zip(occupancy);
         let mut report =
             ran.map(|((hardware, run), occupancy)| Report::of(hardware, run, occupancy));
-        if !(wants.run || wants.causes) {
-            kept = match kept {
-                Kept::Run(run) if wants.timeline => Kept::Timeline(run.timeline),
-                Kept::Timeline(timeline) => Kept::Timeline(timeline),
-                Kept::Run(_) | Kept::Nothing => Kept::Nothing,
-            };
-            if let Some(report) = &mut report {
-                report.occupancy.curves = Vec::new();
-            }
+        let kept = kept.reduced_to(wants);
+        if let Some(report) = report.as_mut().filter(|_| kept.run().is_none()) {
+            report.occupancy.curves = Vec::new();
         }
         Ok(Self {
             case,

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
-use sim::Sharing;
 use sim::boundary::{self, GradientReduction, Synchronisation};
-use sim::cluster::{self, ClusterError, Seats};
+use sim::cluster::ClusterError;
 use sim::engine::{
-    self, Communication, Conditions, EngineError, Messages, Offload, Protocol, Run, Setup, Steady,
+    self, Communication, Conditions, EngineError, Messages, Protocol, Run, Setup, Steady,
 };
 use sim::occupancy::{Occupancy, activation_peaks};
+use sim::{Hardware, Sharing};
 use thiserror::Error;
 
 use crate::evaluate::{Costed, Evaluation, Ground, Rejected, fits};
@@ -63,9 +63,8 @@ pub struct Finalist {
     /// on their way, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
     schedule: Arc<Schedule>,
-    cluster: cluster::Cluster,
-    seats: Seats,
-    boundary: Boundary,
+    /// What it runs on: a step, or as many as it takes to know one.
+    hardware: Hardware,
 }
 
 impl Ground<'_> {
@@ -119,6 +118,17 @@ impl Ground<'_> {
         let hop = cluster.longest_hop(&seats, at, costed.message);
         let costs = costed.apart.clone().with_hop(hop);
         let schedule = orders.of(costed)?;
+        let hardware = Hardware {
+            communication: Communication {
+                sharing: Sharing::Fair,
+                protocol: Protocol::Eager,
+                blocking: true,
+            },
+            messages: Messages { bytes: costed.message },
+            steps: steps(self.recipe.boundary),
+            boundary: crossing(self.recipe.boundary, costed),
+            ..Hardware::new(cluster, seats)
+        };
         let mut finalist = Finalist {
             layout,
             costs,
@@ -127,18 +137,16 @@ impl Ground<'_> {
             step: Nanos(0),
             resident: costed.resident.iter().map(StageMemory::sum).collect(),
             schedule,
-            cluster,
-            seats,
-            boundary: self.recipe.boundary,
+            hardware,
             evaluation,
         };
-        let boundary = finalist.crossing();
-        let one = engine::run(&Setup { steps: 1, ..finalist.setup(&boundary) }, &Steady)?;
+        let one = engine::run(&Setup { steps: 1, ..finalist.setup() }, &Steady)?;
         finalist.hold(&one, self.recipe.reserved)?;
-        let run = if finalist.steps() > 1 { finalist.run(&Steady)? } else { one };
-        finalist.metrics = run.metrics(finalist.steps() - 1);
+        let last = finalist.steps() - 1;
+        let run = if last > 0 { engine::run(&finalist.setup(), &Steady)? } else { one };
+        finalist.metrics = run.metrics(last);
         finalist.step = run.step_time();
-        finalist.sending = sending(&run, finalist.steps() - 1, finalist.seats.devices().len());
+        finalist.sending = sending(&run, last, finalist.hardware.seats.devices().len());
         Ok(finalist)
     }
 }
@@ -168,7 +176,7 @@ impl Finalist {
     /// # Errors
     /// If it does not come to its end, or to none that a clock can show.
     pub fn step_under(&self, conditions: &impl Conditions) -> Result<Nanos, EngineError> {
-        let run = self.run(conditions)?;
+        let run = engine::run(&self.setup(), conditions)?;
         let ends = run.releases.iter().flatten().max();
         // A clock near its end tells no time.
         if ends.is_some_and(|end| end.0 > u64::MAX / 4) {
@@ -193,18 +201,15 @@ impl Finalist {
     /// together and the others as they follow each other.
     #[must_use]
     pub const fn steps(&self) -> u32 {
-        match self.boundary {
-            Boundary::Barrier => 1,
-            Boundary::PostValidation => 3,
-        }
+        self.hardware.steps
     }
 
     /// The share of a step, without what lies between two, in which the average stage waits.
     #[must_use]
     pub fn bubble_rate(&self) -> f64 {
-        match self.boundary {
-            Boundary::Barrier => self.metrics.bubble_rate_makespan(),
-            Boundary::PostValidation => {
+        match self.hardware.boundary.synchronisation {
+            Synchronisation::Barrier => self.metrics.bubble_rate_makespan(),
+            Synchronisation::PostValidation { .. } | Synchronisation::Asynchronous => {
                 let Costed { exchange, optimizer, .. } = *self.costed();
                 let between = exchange.0.saturating_add(optimizer.0);
                 self.metrics.bubble_rate_of(Nanos(self.step.0.saturating_sub(between)))
@@ -212,59 +217,21 @@ impl Finalist {
         }
     }
 
-    fn run(&self, conditions: &impl Conditions) -> Result<Run, EngineError> {
-        let boundary = self.crossing();
-        engine::run(&self.setup(&boundary), conditions)
-    }
-
     /// What lies between two steps. At a barrier gradients are reduced when all have met; under
     /// post-validation each stage reduces its own when it is done, in a part for each of its chunks,
     /// and the state hops on in no time.
     #[must_use]
-    pub fn crossing(&self) -> boundary::Boundary {
-        let Costed { exchange, optimizer, shape, .. } = *self.costed();
-        let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
-        match self.boundary {
-            Boundary::Barrier => boundary::Boundary { exchange, ..none },
-            Boundary::PostValidation => {
-                let chunks = u64::from(shape.chunks_per_stage());
-                let time = Nanos(exchange.0.div_ceil(chunks));
-                boundary::Boundary {
-                    reduction: GradientReduction { time, overlapped: false },
-                    synchronisation: Synchronisation::PostValidation {
-                        failing: Vec::new(),
-                        rollback: Nanos(0),
-                    },
-                    ..none
-                }
-            }
-        }
+    pub const fn crossing(&self) -> &boundary::Boundary {
+        &self.hardware.boundary
     }
 
-    fn setup<'a>(&'a self, boundary: &'a boundary::Boundary) -> Setup<'a> {
+    fn setup(&self) -> Setup<'_> {
         let footprints = &self.evaluation.costed.footprints;
-        Setup {
-            schedule: &self.schedule,
-            costs: &self.costs,
-            cluster: &self.cluster,
-            seats: &self.seats,
-            communication: Communication {
-                sharing: Sharing::Fair,
-                protocol: Protocol::Eager,
-                blocking: true,
-            },
-            messages: Messages { bytes: self.message() },
-            room: None,
-            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
-            steps: self.steps(),
-            boundary,
-        }
+        self.hardware.setup(&self.schedule, &self.costs, footprints)
     }
 
     /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
-        let boundary = self.crossing();
-        let nothing = vec![Bytes(0); self.resident.len()];
         let costed = &self.evaluation.costed;
         let footprints = &costed.footprints;
         // Copies to the host take other times than in replay.
@@ -273,8 +240,8 @@ impl Finalist {
             Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
         };
         let memory = costed.with_activations(peaks);
-        let setup = Setup { steps: 1, ..self.setup(&boundary) };
-        let occupancy = Occupancy::of(run, &setup, footprints, &nothing, None)?;
+        let setup = Setup { steps: 1, ..self.setup() };
+        let occupancy = Occupancy::of(run, &setup, footprints, &self.hardware.resident, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();
             peaks.filter(|peak| peak.device == device).map(|peak| peak.bytes).max()
@@ -282,7 +249,7 @@ impl Finalist {
         let mut resident = Vec::new();
         let mut needs = Vec::new();
         for (stage, held) in memory.iter().enumerate() {
-            let most = most(self.seats.device(stage)).unwrap_or_default();
+            let most = most(self.hardware.seats.device(stage)).unwrap_or_default();
             // What the device holds beyond activations is on its way.
             let transit = Bytes(most.0.saturating_sub(held.activations.0));
             let own =
@@ -294,6 +261,35 @@ impl Finalist {
         self.resident = resident;
         self.evaluation.memory = memory;
         Ok(())
+    }
+}
+
+/// How many steps the engine runs to know one under `boundary`.
+const fn steps(boundary: Boundary) -> u32 {
+    match boundary {
+        Boundary::Barrier => 1,
+        Boundary::PostValidation => 3,
+    }
+}
+
+/// What lies between two steps of `costed` under `boundary`: see [`Finalist::crossing`].
+fn crossing(boundary: Boundary, costed: &Costed) -> boundary::Boundary {
+    let Costed { exchange, optimizer, shape, .. } = *costed;
+    let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
+    match boundary {
+        Boundary::Barrier => boundary::Boundary { exchange, ..none },
+        Boundary::PostValidation => {
+            let chunks = u64::from(shape.chunks_per_stage());
+            let time = Nanos(exchange.0.div_ceil(chunks));
+            boundary::Boundary {
+                reduction: GradientReduction { time, overlapped: false },
+                synchronisation: Synchronisation::PostValidation {
+                    failing: Vec::new(),
+                    rollback: Nanos(0),
+                },
+                ..none
+            }
+        }
     }
 }
 

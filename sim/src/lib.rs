@@ -1,11 +1,12 @@
 //! Predicts when the passes of a schedule run.
 //!
-//! A [`Simulation`] holds a schedule with all that it is simulated under, and knows which clock times
-//! it. [`Replay`] times an order under fixed costs and links that are never shared; [`timed`] does the
-//! same where every pass and hop takes its own time, as under the noise of [`straggler`]. The
-//! [`engine`] runs a schedule on a [`cluster`], where links are shared, memory is finite and steps
-//! follow each other. [`monte_carlo`] says what to expect over many draws of the noise, and
-//! [`explain`] why stages wait.
+//! A [`Simulation`] holds a schedule with its costs, its [`Hardware`] and its noise, and knows which
+//! clock times it; a [`Study`] is what one run of it comes to. [`Replay`] times an order under fixed
+//! costs and links that are never shared; [`timed`] does the same where every pass and hop takes its own
+//! time, as under the noise of [`straggler`]. The [`engine`] runs a schedule on a [`cluster`], where
+//! links are shared, memory is finite and steps follow each other. [`monte_carlo`] says what to expect
+//! over many draws of the noise, [`explain`] why stages wait, and [`levers`] what changes would be
+//! worth.
 
 pub mod boundary;
 pub mod cluster;

@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod durations;
 mod idle;
 mod links;
 mod study;
@@ -35,8 +36,7 @@ mod study;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Costs, Fault, Footprints, Metrics, Nanos, Pass, Schedule, Steady, Timeline};
-use pipeline::{Value, Way};
+use pipeline::{Costs, Fault, Footprints, Metrics, Nanos, Schedule, Steady, Timeline};
 use thiserror::Error;
 
 pub use links::FasterLinks;
@@ -49,6 +49,7 @@ use crate::replay::Replay;
 use crate::straggler::{Stragglers, WeatherTiming};
 use crate::timed::{self, Nominal, Timing};
 use crate::{HostCopy, explain};
+use durations::Durations;
 use links::Faster;
 
 /// Why a simulation has no result.
@@ -354,42 +355,6 @@ impl<'a> Simulation<'a> {
         match self.weather(replica) {
             Some(timing) => Durations::Replica(timing),
             None => Durations::Nominal(Nominal(self.costs)),
-        }
-    }
-}
-
-/// How long things take where links are not shared, with noise or without.
-enum Durations<'a> {
-    Nominal(Nominal<'a>),
-    Replica(WeatherTiming<'a>),
-}
-
-impl Timing for Durations<'_> {
-    fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
-        match self {
-            Self::Nominal(timing) => timing.duration(stage, pass, start),
-            Self::Replica(timing) => timing.duration(stage, pass, start),
-        }
-    }
-
-    fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
-        match self {
-            Self::Nominal(timing) => timing.hop(value, from, to, start),
-            Self::Replica(timing) => timing.hop(value, from, to, start),
-        }
-    }
-
-    fn copy(&self, chunk: u16, way: Way) -> u64 {
-        match self {
-            Self::Nominal(timing) => timing.copy(chunk, way),
-            Self::Replica(timing) => timing.copy(chunk, way),
-        }
-    }
-
-    fn collective(&self, value: Value, start: u64) -> u64 {
-        match self {
-            Self::Nominal(timing) => timing.collective(value, start),
-            Self::Replica(timing) => timing.collective(value, start),
         }
     }
 }

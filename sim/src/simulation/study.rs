@@ -44,6 +44,18 @@ impl Kept {
         }
     }
 
+    /// What `wants` asks for of it; the rest is dropped.
+    #[must_use]
+    pub fn reduced_to(self, wants: Wants) -> Self {
+        match self {
+            Self::Run(run) if !(wants.run || wants.causes) => match wants.timeline {
+                true => Self::Timeline(run.timeline),
+                false => Self::Nothing,
+            },
+            kept => kept,
+        }
+    }
+
     /// Everything that happened, if it was kept.
     #[must_use]
     pub const fn run(&self) -> Option<&Run> {
@@ -67,8 +79,8 @@ pub struct Study {
     pub in_flight: Vec<u32>,
     /// The memory of each device, if it is on hardware; under noise, in replica 0.
     pub occupancy: Option<Occupancy>,
-    /// What was kept of the run, replica 0 under noise. On hardware it is always the whole run, which
-    /// the caller drops once it has been read.
+    /// What was kept of the run, replica 0 under noise. On hardware it is always the whole run, of
+    /// which the caller drops what is not wanted once it has been read: [`Kept::reduced_to`].
     pub kept: Kept,
     /// The run without noise, if there is noise, and causes are wanted of a run on hardware.
     pub nominal: Option<Run>,

@@ -27,6 +27,7 @@ use crate::messages;
 use crate::outcome::{self, Json, Outcome, title};
 use crate::progress;
 use crate::question::Case;
+use crate::scenario::Scenario;
 use crate::timelines::{self, Recorded};
 
 const EXAMPLES: &str = "\
@@ -173,7 +174,16 @@ impl Simulate {
         if self.pareto.is_some() {
             front::check(scenario.settings.len())?;
         }
-        let mut answers = ask::answers(&scenario, |case| self.wants(case))?;
+        let answers = self.answers(&scenario)?;
+        if interrupt::cut_short() {
+            note("interrupted: the answer lacks what had not been simulated or explained");
+        }
+        self.write(out, scenario.title.as_deref(), &answers)
+    }
+
+    /// Simulates and explains what `scenario` asks.
+    fn answers(&self, scenario: &Scenario) -> Result<Answers, Error> {
+        let mut answers = ask::answers(scenario, |case| self.wants(case))?;
         if answers.all || self.pareto.is_some() {
             answers.each_setting(front::mark);
         }
@@ -191,10 +201,7 @@ impl Simulate {
                 outcome.explanation = Some(Explanation::of(outcome, self.html.is_some(), &bar)?);
             }
         }
-        if interrupt::cut_short() {
-            note("interrupted: the answer lacks what had not been simulated or explained");
-        }
-        self.write(out, scenario.title.as_deref(), &answers)
+        Ok(answers)
     }
 
     /// What is to be kept of the run of `case`.
@@ -322,3 +329,6 @@ impl Simulate {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
