@@ -28,10 +28,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod durations;
 mod idle;
 mod links;
 mod study;
+mod unshared;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -49,8 +49,8 @@ use crate::replay::Replay;
 use crate::straggler::{Stragglers, WeatherTiming};
 use crate::timed::{self, Nominal, Timing};
 use crate::{HostCopy, explain};
-use durations::Durations;
 use links::Faster;
+use unshared::UnsharedTiming;
 
 /// Why a simulation has no result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -238,7 +238,7 @@ impl<'a> Simulation<'a> {
             let run = self.run_engine(hardware, self.shown(), links)?;
             return Ok(run.step_length(hardware.steps - 1));
         }
-        let inner = self.durations(self.shown());
+        let inner = self.unshared(self.shown());
         Ok(timed::metrics(self.schedule, &Faster { inner, links }).span())
     }
 
@@ -302,9 +302,9 @@ impl<'a> Simulation<'a> {
             return run;
         }
         let Run { timeline, copies, .. } = run;
-        let durations = self.durations(replica);
+        let unshared = self.unshared(replica);
         let run = explain::unshared(self.schedule, timeline, |value, from, to, made| {
-            durations.hop(value, from, to, made)
+            unshared.hop(value, from, to, made)
         });
         Run { copies, ..explain::with_collectives(run, self.schedule, self.costs) }
     }
@@ -351,10 +351,10 @@ impl<'a> Simulation<'a> {
         Some(noise.weather(replica, 0).timing(self.costs))
     }
 
-    fn durations(&self, replica: Option<u64>) -> Durations<'a> {
+    fn unshared(&self, replica: Option<u64>) -> UnsharedTiming<'a> {
         match self.weather(replica) {
-            Some(timing) => Durations::Replica(timing),
-            None => Durations::Nominal(Nominal(self.costs)),
+            Some(timing) => UnsharedTiming::Replica(timing),
+            None => UnsharedTiming::Nominal(Nominal(self.costs)),
         }
     }
 }

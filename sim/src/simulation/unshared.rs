@@ -6,12 +6,12 @@ use crate::straggler::WeatherTiming;
 use crate::timed::{Nominal, Timing};
 
 /// How long things take where links are not shared, with noise or without.
-pub(super) enum Durations<'a> {
+pub(super) enum UnsharedTiming<'a> {
     Nominal(Nominal<'a>),
     Replica(WeatherTiming<'a>),
 }
 
-impl Timing for Durations<'_> {
+impl Timing for UnsharedTiming<'_> {
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
         match self {
             Self::Nominal(timing) => timing.duration(stage, pass, start),
