@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pipeline::Nanos;
 use serde::Serialize;
-use sim::Replay;
+use sim::{Details, Replay};
 
 use ::question::{Context, Warnings};
 
@@ -350,8 +350,9 @@ impl Execute {
             costs: Some(case.problem.costs().clone()),
             steps: measured.steps,
         };
+        let details = Details { timeline: self.svg.is_some(), ..Details::default() };
         Ok(Ran {
-            outcome: Outcome::of(case, &mut Replay::new())?,
+            outcome: Outcome::of(case, details, &mut Replay::new())?,
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
@@ -415,7 +416,7 @@ impl Execute {
         for one in ran {
             let name = title(&one.outcome);
             let (step, _) = one.median();
-            let simulated = answer::outcome::timeline(&one.outcome)?;
+            let simulated = answer::outcome::timeline(&one.outcome)?.into_owned();
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }

@@ -16,7 +16,6 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use answer::outcome::named;
 
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
@@ -45,12 +44,12 @@ impl Trained {
     pub fn of(job: &Job, execute: &Execute) -> Result<Option<Self>, Error> {
         let Some(model) = job.model else { return Ok(None) };
         if job.case.schedule.placement() == Placement::Mirrored {
-            return Err(named(&job.case, &BuildError::Mirrored).into());
+            return Err(job.case.error(&BuildError::Mirrored).into());
         }
         if job.case.problem.segments() > 1 {
             let message = "attention looks from one segment of a microbatch into those before it, \
                            which the model that is run cannot: use --device timed";
-            return Err(named(&job.case, &message).into());
+            return Err(job.case.error(&message).into());
         }
         let seed = job.seed;
         let mut fingerprint = DefaultHasher::new();

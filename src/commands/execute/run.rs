@@ -15,7 +15,6 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use answer::outcome::named;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -107,7 +106,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
-        .map_err(|error| named(&job.case, &error).into())
+        .map_err(|error| job.case.error(&error).into())
 }
 
 /// What came of a run.
@@ -201,7 +200,7 @@ impl Task<'_> {
 
     /// An error of the device before anything is run.
     pub fn refuse(&self, error: &DeviceError) -> Error {
-        named(&self.job.case, error).into()
+        self.job.case.error(error).into()
     }
 
     /// Trains with the kernels that `make` has for each stage. A check against the same device gets
@@ -252,14 +251,14 @@ impl Task<'_> {
         if measured.is_some_and(|measured| measured.skipped > 0) {
             let message =
                 "updates were left out for a NaN or an infinity: there is nothing to check";
-            return Err(named(case, &message).into());
+            return Err(case.error(&message).into());
         }
         let check = self.trained.check(reference, &self.plan, measured, seen);
-        let check = check.map_err(|error| named(case, &error))?;
+        let check = check.map_err(|error| case.error(&error))?;
         if measured.is_none() && !check.holds() {
             let message =
                 format!("gradients differ from the reference by {:e}", check.gradient_error);
-            return Err(named(case, &message).into());
+            return Err(case.error(&message).into());
         }
         Ok(check)
     }
@@ -279,7 +278,7 @@ fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 /// A failure as an error, with its cure.
 fn failed(job: &Job, failure: &Failure) -> Error {
-    let error = named(&job.case, failure);
+    let error = job.case.error(failure);
     let error = match failure {
         Failure::Stuck { .. } => error.with_help(
             "a stage that waits gives up after --patience: raise it if passes take that long",
