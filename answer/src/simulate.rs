@@ -380,3 +380,6 @@ fn sort(setting: &mut [Outcome], by: Sort) {
         Sort::Step => setting.sort_by_key(|outcome| outcome.metrics.span()),
     }
 }
+
+#[cfg(test)]
+mod tests;
