@@ -1,6 +1,9 @@
 //! debubble: which pipeline-parallel schedule wins for a model, its memory and its links, and how
 //! much of the step is bubble.
-#![allow(unreachable_pub)] // A binary exports nothing.
+#![allow(unreachable_pub)]
+// A binary exports nothing.
+// Files, clocks, the terminal and the end of the process are what a command line is for.
+#![allow(clippy::disallowed_methods, clippy::exit)]
 
 mod commands;
 mod devices;
@@ -8,6 +11,7 @@ mod error;
 mod files;
 mod format;
 #[cfg(test)]
+#[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;
 mod host;
