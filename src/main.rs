@@ -15,6 +15,7 @@ mod interrupt;
 mod memory;
 mod messages;
 mod progress;
+mod report;
 mod sweep;
 mod usage;
 
