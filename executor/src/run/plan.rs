@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipeline::{Nanos, Schedule, Slot};
+use pipeline::{Nanos, Pass, Schedule, Shape, Slot, Value};
 use thiserror::Error;
 
 use super::boundary::Boundary;
@@ -195,4 +195,9 @@ impl Plan {
     pub(crate) fn slots(&self, stage: usize) -> Vec<Slot> {
         self.schedule.orders()[stage].slots().collect()
     }
+}
+
+/// The value that `pass` is handed: what it needs of another chunk.
+pub(super) fn input_of(pass: Pass, shape: Shape) -> Option<Value> {
+    pass.needs(shape).find(|value| value.chunk() != Some(pass.chunk))
 }

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use pipeline::{Measurement, Nanos, Pass, Slot, Step, Value};
 
-use super::plan::Plan;
-use super::stage::input_of;
+use super::plan::{Plan, input_of};
 use crate::measured::Measured;
 
 /// When a slot ran, in nanoseconds since the epoch of the run.

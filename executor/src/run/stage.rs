@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Nanos, Pass, Shape, Slot, Value};
+use pipeline::{Nanos, Pass, Slot, Value};
 
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
@@ -12,7 +12,7 @@ use super::clock::{nanos_since, wait_until};
 use super::failure::{Failure, Halt};
 use super::inbox::{Inbox, Name};
 use super::link::Link;
-use super::plan::Plan;
+use super::plan::{Plan, input_of};
 use super::raw::{RawSlot, RawStage, RawStep};
 use crate::error::DeviceError;
 use crate::worker::Trainer;
@@ -44,11 +44,6 @@ pub(super) enum Flow {
     On,
     /// All of this step's passes again.
     Anew,
-}
-
-/// The value that `pass` is handed: what it needs of another chunk.
-pub(super) fn input_of(pass: Pass, shape: Shape) -> Option<Value> {
-    pass.needs(shape).find(|value| value.chunk() != Some(pass.chunk))
 }
 
 impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
