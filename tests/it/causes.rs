@@ -201,7 +201,7 @@ fn chunk_times() -> impl Strategy<Value = Vec<[u64; 3]>> {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn replays_are_explained_to_the_nanosecond(
@@ -316,7 +316,7 @@ fn exposed_gradient_reduction_is_communication() {
 }
 
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(250))]
 
     /// Every family on random clusters, seats, ways to communicate, memory and boundaries.
     #[test]

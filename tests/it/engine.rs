@@ -11,7 +11,7 @@ use crate::bench::{self, Bench, nodes};
 use crate::draw;
 
 proptest! {
-    #![proptest_config(draw::cases(600))]
+    #![proptest_config(draw::cases(200))]
 
     #[test]
     fn equals_replay_where_nothing_is_contended(

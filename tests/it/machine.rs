@@ -16,7 +16,7 @@ use sim::engine::{Cause, Communication, EngineError, Messages, Protocol, Run};
 use sim::{Hardware, Sharing};
 
 use crate::bench::{self, Bench};
-use crate::draw::chunks;
+use crate::draw::{cases, chunks};
 
 /// Draws whole numbers below a bound, one after the other, from `numbers`.
 fn draw(numbers: &[u64]) -> impl FnMut(u64) -> u64 {
@@ -218,7 +218,7 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn a_run_obeys_the_laws_or_its_standstill_is_true(numbers in prop::collection::vec(any::<u64>(), 40)) {

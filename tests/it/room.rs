@@ -50,7 +50,7 @@ fn a_pass_waits_for_memory_or_the_run_says_why_it_cannot() {
 }
 
 proptest! {
-    #![proptest_config(draw::cases(300))]
+    #![proptest_config(draw::cases(150))]
 
     /// Copies leave after the forward and are back before the backward, one at a time on each stream,
     /// and nothing is faster for them.
