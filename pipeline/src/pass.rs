@@ -1,4 +1,4 @@
-//! What a stage does: passes, the values they exchange, and the slots they are done in.
+//! Passes, the values that they exchange, and the slots that they run in.
 //!
 //! "May this run yet?" is answered here and nowhere else:
 //!
@@ -23,7 +23,7 @@ use std::fmt;
 
 use crate::shape::{Shape, Vocabulary};
 
-/// What kind of work a pass is (Zero Bubble, section 2: the backward split into B and W; Vocabulary
+/// The kind of work of a pass (Zero Bubble, section 2: the backward split into B and W; Vocabulary
 /// Parallelism, section 4: the output layer split into S and T).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -34,12 +34,12 @@ pub enum Kind {
     B,
     /// Backward for the weights: nobody waits for it.
     W,
-    /// Both backward parts in one pass.
+    /// Both parts of the backward in one pass.
     BW,
     /// Output layer on a shard of the vocabulary, up to the barrier: logits, and the maximum and sum
     /// of their softmax within the shard.
     S,
-    /// Output layer on a shard behind the barrier: what is left of its gradients.
+    /// Output layer on a shard behind the barrier: the rest of its gradients.
     T,
 }
 
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// One piece of work: what is done to which microbatch in which chunk of the model.
+/// One piece of work: a kind of pass on one microbatch in one chunk of the model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pass {
     /// Forward, backward for the input, for the weights, or both; or work on the vocabulary.
@@ -80,32 +80,32 @@ pub struct Pass {
     pub microbatch: u32,
 }
 
-/// What passes hand on and links carry. Each is made by exactly one pass, or by one on every stage
-/// ([`Value::chunk`]).
+/// A value that passes exchange and links carry. Each is made by exactly one pass, or by one on
+/// every stage ([`Value::chunk`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
-    /// What the forward of a chunk hands to the next chunk.
+    /// The output of a chunk's forward, for the next chunk.
     Output {
         /// The chunk that made it.
         chunk: u16,
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the backward of a chunk hands to the previous chunk.
+    /// The gradient from a chunk's backward, for the previous chunk.
     Gradient {
         /// The chunk that made it.
         chunk: u16,
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the S of all shards make together, by an all-reduce: maximum and sum of the softmax, and
-    /// with one barrier the gradient of the last chunk's output too.
+    /// The statistics that the S of all shards make together, by an all-reduce: maximum and sum of
+    /// the softmax, and with one barrier the gradient of the last chunk's output too.
     Statistics {
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the T of all shards make together, by a reduction: the gradient of the last chunk's
-    /// output. With one barrier it came with the statistics, and nobody needs it.
+    /// The gradient of the last chunk's output, which the T of all shards make together by a
+    /// reduction. With one barrier it came with the statistics, and no pass needs it.
     HiddenGradient {
         /// The microbatch.
         microbatch: u32,
@@ -248,7 +248,8 @@ impl Value {
     }
 }
 
-/// What a stage does at once. Both values of a pair leave when the pair ends.
+/// The unit of work of a stage: one pass, or two at once. Both values of a pair leave when the pair
+/// ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Slot {
     /// One pass.

@@ -39,7 +39,7 @@ pub enum TextError {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         word: String,
     },
     /// A word behind a `|` that is no copy.
@@ -53,7 +53,7 @@ pub enum TextError {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         word: String,
     },
     /// A first line that begins like one about the vocabulary and says something else.
@@ -62,7 +62,7 @@ pub enum TextError {
          `vocabulary 2` (algorithm 2)"
     )]
     Vocabulary {
-        /// What stands there, shortened.
+        /// The text found, shortened.
         line: String,
     },
     /// A line without passes.
@@ -228,7 +228,7 @@ fn read_line(
     Ok((order, streams))
 }
 
-/// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
+/// The text behind a `|`: nothing for whole activations, else the part, as in `0.5`.
 fn part_text(part: CopyPart) -> String {
     match part {
         CopyPart::WHOLE => String::new(),

@@ -6,7 +6,7 @@ use crate::units::Nanos;
 /// One slot in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// What was done.
+    /// The slot that ran.
     pub slot: Slot,
     /// When it began.
     pub start: Nanos,
