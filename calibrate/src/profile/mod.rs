@@ -1,4 +1,4 @@
-//! What was measured: a machine, the model shape it was measured for, times and sizes.
+//! A profile: a machine, the model shape that it was measured for, times and sizes.
 
 mod document;
 mod form;
@@ -31,7 +31,7 @@ pub struct Profile {
     pub embedding: Part,
     /// Final layer norm, head and loss: what the last chunk does besides.
     pub head: Part,
-    /// What a pass takes besides its layers.
+    /// The overhead of a pass besides its layers.
     pub overhead: Quantity,
     /// One step of the optimizer.
     pub optimizer: Optimizer,
@@ -48,7 +48,7 @@ pub struct Machine {
     pub cores: u64,
     /// Operating system and kernel.
     pub os: String,
-    /// What computed: `cpu`, or the name of the GPU.
+    /// The device that computed: `cpu`, or the name of the GPU.
     pub device: String,
     /// Driver of the device, where it has one.
     pub driver: Option<String>,
@@ -62,11 +62,11 @@ pub struct Machine {
     pub date: String,
     /// The program that measured, with its version.
     pub program: String,
-    /// What else is to be known.
+    /// A further remark.
     pub remark: Option<String>,
 }
 
-/// What numbers a tensor holds.
+/// The number format of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// IEEE 754 single precision.
@@ -131,7 +131,7 @@ impl ModelShape {
         self.one_layer
     }
 
-    /// What its tensors hold.
+    /// The number format of its tensors.
     #[must_use]
     pub const fn element(self) -> Element {
         self.element
@@ -160,7 +160,7 @@ impl ModelShape {
         ]
     }
 
-    /// What crosses between stages: b s h elements.
+    /// The bytes that cross between stages: b s h elements.
     #[must_use]
     pub fn message(self) -> Bytes {
         let one = self.one_layer;
@@ -190,7 +190,7 @@ impl Quantity {
         Nanos(self.summary.median)
     }
 
-    /// What the samples come to.
+    /// The summary of the samples.
     #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary
@@ -218,7 +218,7 @@ pub struct Part {
     pub backward_input: Quantity,
     /// W.
     pub backward_weight: Quantity,
-    /// What it holds of one microbatch.
+    /// The activations that it holds of one microbatch.
     pub footprint: Footprint,
 }
 
