@@ -68,7 +68,7 @@ gpu-bundle: cargo
 
 # NCCL is in no default build: its tests come with it here, in one build of everything.
 test: cargo
-	cargo test --workspace --exclude benches --exclude exact --features nccl --locked
+	cargo test --workspace --exclude debubble-benches --exclude debubble-exact --features nccl --locked
 	$(MAKE) --no-print-directory slurm
 	bash tests/exact.sh
 
@@ -81,9 +81,9 @@ slurm: cargo
 # The room `exact` is left to its own target: it needs a newer Rust than everything else.
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --exclude exact --all-targets --features nccl --locked -- -D warnings
+	cargo clippy --workspace --exclude debubble-exact --all-targets --features nccl --locked -- -D warnings
 	cargo clippy --no-default-features --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude exact --no-deps --features nccl --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
 
 exact: cargo
 	bash tests/exact.sh all
@@ -97,8 +97,8 @@ fuzz: cargo
 
 # Six seconds for each of the parsers, two at a time, with what the tests have built.
 fuzz-minute: cargo
-	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet --workspace --exclude benches \
-	  --exclude exact --features nccl --locked $(FUZZ)
+	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet --workspace --exclude debubble-benches \
+	  --exclude debubble-exact --features nccl --locked $(FUZZ)
 
 bench: build
-	cargo bench --package benches --locked
+	cargo bench --package debubble-benches --locked

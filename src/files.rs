@@ -4,62 +4,59 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::echo;
+use question::{Context, ReadError, echo};
+
 use crate::error::Error;
+use crate::host::Host;
 use crate::memory;
-
-/// Reads a text file of at most `limit` bytes.
-pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
-    let not_text = |_| Error::Read { path: path.to_owned(), cause: "it is not UTF-8 text".into() };
-    String::from_utf8(read_bytes(path, limit)?).map_err(not_text)
-}
-
-/// The most values of a TOML file.
-const MAX_VALUES: u64 = 1 << 20;
-/// Bytes that each of them takes while the file is parsed, measured and rounded up.
-const OF_A_VALUE: u64 = 256;
-
-/// Reads a TOML file of at most `limit` bytes, of which a value may take only three: parsed, they would
-/// take a hundred times as much.
-pub fn read_toml(path: &Path, limit: u64) -> Result<String, Error> {
-    let text = read_text(path, limit)?;
-    let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
-    let values = text.as_bytes().iter().filter(|byte| begins(byte)).count() as u64;
-    if values > MAX_VALUES {
-        let cause = format!("it has some {values} values and lines: at most {MAX_VALUES}");
-        return Err(Error::Read { path: path.to_owned(), cause });
-    }
-    memory::demand(&echo::path(path), values * OF_A_VALUE, "give the process more memory")?;
-    Ok(text)
-}
 
 /// What a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
-pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
-    let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
+///
+/// # Errors
+/// If there is none, it cannot be read, or it is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let other = |cause: io::Error| ReadError::Other(cause.to_string());
     let file = File::open(path).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound => fail("there is no such file".to_owned()),
-        _ => fail(cause.to_string()),
+        io::ErrorKind::NotFound => ReadError::Missing,
+        _ => other(cause),
     })?;
-    let metadata = file.metadata().map_err(|cause| fail(cause.to_string()))?;
+    let metadata = file.metadata().map_err(other)?;
     if metadata.is_dir() {
-        return Err(fail("it is a folder".to_owned()));
+        return Err(ReadError::Other("it is a folder".to_owned()));
     }
     let limit = if metadata.is_file() { limit } else { limit.min(MAX_STREAM) };
-    if metadata.len() <= limit {
-        let cure = "give the process more memory";
-        memory::demand(&echo::path(path), metadata.len(), cure)?;
+    if metadata.len() > limit {
+        return Err(ReadError::TooLarge(limit));
     }
+    let cure = "give the process more memory";
+    memory::demand(&echo::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
     let mut bytes = Vec::new();
-    let read =
-        if metadata.len() > limit { Ok(0) } else { file.take(limit + 1).read_to_end(&mut bytes) };
-    read.map_err(|cause| fail(cause.to_string()))?;
-    if metadata.len().max(bytes.len() as u64) > limit {
-        return Err(fail(format!("it is larger than {limit} bytes")));
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(other)?;
+    match bytes.len() as u64 > limit {
+        true => Err(ReadError::TooLarge(limit)),
+        false => Ok(bytes),
     }
-    Ok(bytes)
+}
+
+/// Reads a file of at most `limit` bytes.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let host = Host::default();
+    Ok(Context::new(&host).read_bytes(path, limit)?)
+}
+
+/// Reads a text file of at most `limit` bytes.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
+    let host = Host::default();
+    Ok(Context::new(&host).read_text(path, limit)?)
 }
 
 /// Reads the name of a file that is to be written, and refuses it at once where it cannot be: nothing
@@ -108,13 +105,13 @@ pub fn make_folder(folder: &Path) -> Result<(), Error> {
         return Ok(());
     }
     check_folder(folder)?;
-    fs::create_dir(folder).map_err(|cause| Error::Write { path: folder.to_owned(), cause })
+    fs::create_dir(folder).map_err(|cause| Error::write(folder, &cause))
 }
 
 /// Writes a whole file: readers see the old one or the new one, never half of it. Folders are not
 /// made: a name that is mistyped leaves nothing behind.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
-    let fail = |cause| Error::Write { path: path.to_owned(), cause };
+    let fail = |cause: io::Error| Error::write(path, &cause);
     check_folder(path)?;
     // A device or a pipe cannot be replaced by renaming.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -139,5 +136,5 @@ pub fn write_by(
     create()
         .and_then(|()| fs::rename(&partial, path))
         .inspect_err(|_| drop(fs::remove_file(&partial)))
-        .map_err(|cause| Error::Write { path: path.to_owned(), cause })
+        .map_err(|cause| Error::write(path, &cause))
 }

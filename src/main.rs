@@ -2,37 +2,20 @@
 //! much of the step is bubble.
 #![allow(unreachable_pub)] // A binary exports nothing.
 
-mod accuracy;
-mod built_in;
 mod commands;
-mod compare;
-mod draw;
-mod echo;
 mod error;
-mod explain;
 mod files;
 mod format;
-mod front;
 #[cfg(test)]
 mod fuzz;
 mod gpus;
-mod hardware;
 mod help;
+mod host;
 mod interrupt;
-mod keys;
-mod kinds;
 mod memory;
 mod messages;
-mod nearest;
-mod noise;
-mod outcome;
-mod places;
-mod profiles;
 mod progress;
-mod question;
-mod scenario;
 mod sweep;
-mod timelines;
 mod usage;
 
 use std::io::{BufWriter, Write, stdout};

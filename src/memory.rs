@@ -4,13 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pipeline::Bytes;
+use question::Diagnostic;
 
-use crate::error::Error;
-use crate::format;
-
-/// What is not asked about: reading how much is free takes longer than taking so little.
-const SMALL: u64 = 8 << 20;
+use crate::host::Host;
 
 /// Bytes of memory that this process can take, where the system says: the least of what the machine
 /// has left without swapping, what is left of the limits of the process, and of its control groups.
@@ -24,18 +20,8 @@ pub fn free() -> Option<u64> {
 ///
 /// # Errors
 /// That there is too little, with both figures.
-pub fn demand(what: &str, bytes: u64, cure: &str) -> Result<(), Error> {
-    if bytes <= SMALL {
-        return Ok(());
-    }
-    match free() {
-        Some(free) if bytes > free => {
-            let [bytes, free] = [bytes, free].map(|bytes| format::size(Bytes(bytes)));
-            let message = format!("{what} takes about {bytes} of memory, and {free} are free");
-            Err(Error::question(message).with_help(cure))
-        }
-        _ => Ok(()),
-    }
+pub fn demand(what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
+    question::memory::demand(&Host::default(), what, bytes, cure)
 }
 
 /// What the machine has left.

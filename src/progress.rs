@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use question::format::length;
+
 use crate::messages;
 
 /// Work that ends before it needs no line.
 const FIRST: Duration = Duration::from_secs(2);
 /// The least time between two lines.
 const LEAST_GAP: Duration = Duration::from_secs(5);
-/// From so long on, the time is said before work is begun.
-const LONG: Duration = Duration::from_secs(60);
-
 /// How far some work is; shown until it is dropped.
 pub struct Progress(Shown);
 
@@ -36,13 +35,12 @@ enum Shown {
 }
 
 /// Progress over `steps` of `what`.
-pub fn bar(steps: usize, what: &'static str) -> Progress {
-    let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+pub fn bar(steps: u64, what: &str) -> Progress {
     begin(steps, 0, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {eta} left")
 }
 
 /// Progress over `total` of `what`, of which `done` were done before, with its rate.
-pub fn rated_bar(total: u64, done: u64, what: &'static str) -> Progress {
+pub fn rated_bar(total: u64, done: u64, what: &str) -> Progress {
     begin(total, done, what, "{spinner} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left")
 }
 
@@ -72,7 +70,7 @@ pub fn watch() {
     let _ = thread::Builder::new().name("watch".to_owned()).spawn(print);
 }
 
-fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress {
+fn begin(total: u64, done: u64, what: &str, template: &str) -> Progress {
     ALIVE.fetch_add(1, Ordering::Relaxed);
     if !stderr().is_terminal() {
         return Progress(lines(Count::new(total, done, what)));
@@ -83,7 +81,7 @@ fn begin(total: u64, done: u64, what: &'static str, template: &str) -> Progress 
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(what);
+    bar.set_message(what.to_owned());
     bar.enable_steady_tick(FIRST);
     bar.reset_eta();
     Progress(Shown::Bar(bar))
@@ -147,33 +145,6 @@ impl Count {
         let left = elapsed.mul_f64((of - done) as f64 / here as f64);
         format!("{done} of {of} {what}, about {} left", length(left))
     }
-}
-
-/// A length of time as people say it.
-pub fn length(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..90 => format!("{seconds} s"),
-        90..5_400 => format!("{} min", (seconds + 30) / 60),
-        5_400..172_800 => format!("{:.1} h", time.as_secs_f64() / 3600.0),
-        _ => format!("{:.1} days", time.as_secs_f64() / 86_400.0),
-    }
-}
-
-/// Says first that `steps` of `what`, so many of which take a second, will take minutes, if they do.
-pub fn foretell(steps: u128, per_second: u64, what: &str) {
-    if let Some(text) = foretold(steps, per_second, what) {
-        messages::note(&text);
-    }
-}
-
-fn foretold(steps: u128, per_second: u64, what: &str) -> Option<String> {
-    let seconds = u64::try_from(steps / u128::from(per_second.max(1))).unwrap_or(u64::MAX);
-    let time = Duration::from_secs(seconds);
-    (time >= LONG).then(|| {
-        let about = length(time);
-        format!("this takes about {about}: {what}; Ctrl-C ends it with what there is by then")
-    })
 }
 
 impl Progress {
@@ -283,22 +254,5 @@ mod tests {
             (at, count) = (next, count + 1);
         }
         assert!((30..60).contains(&count), "{count}");
-    }
-
-    #[test]
-    fn minutes_are_foretold_and_seconds_are_not() {
-        assert_eq!(foretold(59_000, 1_000, "a"), None);
-        let text = foretold(600_000, 1_000, "1000 replicas").unwrap();
-        assert!(text.starts_with("this takes about 10 min: 1000 replicas"), "{text}");
-        assert!(foretold(u128::MAX, 0, "a").unwrap().contains("days"));
-    }
-
-    #[test]
-    fn lengths_are_said_in_the_unit_that_fits() {
-        let lengths = [(5, "5 s"), (89, "89 s"), (120, "2 min"), (7_200, "2.0 h")];
-        for (count, text) in lengths {
-            assert_eq!(length(seconds(count)), text);
-        }
-        assert_eq!(length(seconds(864_000)), "10.0 days");
     }
 }

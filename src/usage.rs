@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::echo;
-use crate::messages::{self, ErrorJson};
+use crate::messages;
+use question::diagnostic::Fault;
+use question::{Diagnostic, echo};
 
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;
@@ -36,7 +37,7 @@ pub fn end(error: &Error) -> ExitCode {
     }
     let plain = in_words(&error.render().to_string());
     if messages::are_json() {
-        json(error, &plain).say();
+        messages::say_json(&json(error, &plain));
     } else if stderr().is_terminal() {
         messages::print(&in_words(&error.render().ansi().to_string()));
     } else {
@@ -72,7 +73,7 @@ fn clipped(mut text: String, words: impl Iterator<Item = String>) -> String {
 }
 
 /// The error for programs: its first paragraph, and tips as the cure.
-fn json(error: &Error, text: &str) -> ErrorJson {
+fn json(error: &Error, text: &str) -> Diagnostic {
     let mut paragraphs = text.trim().split("\n\n");
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let first = flat(paragraphs.next().unwrap_or_default());
@@ -86,7 +87,7 @@ fn json(error: &Error, text: &str) -> ErrorJson {
     };
     let key = key.map(|key| echo::clip(key.split(' ').next().unwrap_or(key)));
     let help = (!help.is_empty()).then(|| help.join(" "));
-    ErrorJson { message, help, key, file: None, line: None, column: None }
+    Diagnostic { message, help, key, place: None, fault: Fault::Question }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ if [ "$(printf '%s\n' "$needs" "$has" | sort -V | head -n 1)" != "$needs" ]; the
   echo "skipped: the solver needs Rust $needs, this is $has"
   exit 0
 fi
-cargo test --package exact --locked
+cargo test --package debubble-exact --locked
 if [ "${1:-}" = all ]; then
-  both=(--package exact --package debubble --features debubble/exact,debubble/nccl --locked)
+  both=(--package debubble-exact --package debubble --features debubble/exact,debubble/nccl --locked)
   cargo clippy "${both[@]}" --all-targets -- -D warnings
-  RUSTDOCFLAGS="-D warnings" cargo doc --package exact --no-deps --locked
+  RUSTDOCFLAGS="-D warnings" cargo doc --package debubble-exact --no-deps --locked
   cargo test --package debubble --features exact,nccl --locked --test it -- search::
 fi

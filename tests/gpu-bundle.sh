@@ -9,7 +9,7 @@ target=$(cargo metadata --locked --no-deps --format-version 1 |
 bundle=$target/gpu-bundle/debubble-gpu
 
 cargo build --release --locked --features nccl
-built=$(cargo test --release --no-run --locked -p executor --features cuda,nccl --lib 2>&1) ||
+built=$(cargo test --release --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1) ||
   { echo "$built"; exit 1; }
 tests=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
 

@@ -281,7 +281,7 @@ said=$("$DEBUBBLE" execute --device cuda --gpus 0 --stages 1 --microbatches 1 --
 echo "$said" | grep '^on '
 
 if [ -z "$TESTS" ] && command -v cargo >/dev/null; then
-  built=$(cd "$here/.." && cargo test --release --no-run --locked -p executor --features cuda,nccl --lib 2>&1)
+  built=$(cd "$here/.." && cargo test --release --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1)
   TESTS=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
   [ -n "$TESTS" ] && TESTS=$(realpath "$here/../$TESTS" 2>/dev/null || realpath "$TESTS")
 fi

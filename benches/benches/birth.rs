@@ -1,5 +1,5 @@
 //! How many passes per second a family orders and `Schedule::new` proves valid: what a question
-//! costs before it is timed. Run with `cargo bench --package benches --bench birth`.
+//! costs before it is timed. Run with `cargo bench --package debubble-benches --bench birth`.
 
 use benches::{FULL, Size, problem};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

@@ -5,9 +5,9 @@ use std::hint::black_box;
 
 use benches::{FULL, problem};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pipeline::{Bytes, Family, Nanos, Schedule};
+use pipeline::{Bandwidth, Bytes, Family, Nanos, Schedule};
 use sim::boundary::Boundary;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
+use sim::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
 use sim::engine::{Communication, Job, Messages, NominalDurations, run};
 use sim::{Replay, Sharing};
 

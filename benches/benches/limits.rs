@@ -1,7 +1,7 @@
 //! How good the orders are that the search finds under limits at which none of the published ones
 //! is the best: the settings of Zero Bubble (Qi et al. 2023), table 8, with a limit for each stage.
 //! Each search ends after some seconds of one thread, so run it where nothing else runs. Prints a
-//! table; `cargo bench --package benches --bench limits -- 3` is that for seeds 0, 1 and 2.
+//! table; `cargo bench --package debubble-benches --bench limits -- 3` is that for seeds 0, 1 and 2.
 
 use std::time::Instant;
 

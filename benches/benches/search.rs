@@ -1,5 +1,5 @@
 //! What a search of default effort takes: on one thread, so that figures compare. Run with
-//! `RAYON_NUM_THREADS=1 cargo bench --package benches --bench search`.
+//! `RAYON_NUM_THREADS=1 cargo bench --package debubble-benches --bench search`.
 
 use benches::{FULL, Size, problem};
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -1,5 +1,5 @@
 //! Unequal stages: how often the search beats the published schedules on the same costs. Prints a
-//! table; run with `cargo bench --package benches --bench unequal`.
+//! table; run with `cargo bench --package debubble-benches --bench unequal`.
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
 use search::{Effort, Instance, Objective, search};

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use executor::{BuildError, DeviceError, Ops};
+use profile::ModelShape;
 
 use crate::kernels::{LAYERS, Parts, SERIES};
 use crate::machine;
-use crate::profile::ModelShape;
 use crate::sample::Source;
 
 /// Threads that load neighbouring cores during a measurement; they stop when this is dropped.
@@ -83,7 +83,7 @@ mod tests {
     use executor::{Cpu, Model};
 
     use super::*;
-    use crate::profile::Element;
+    use profile::Element;
 
     #[test]
     fn neighbours_come_and_go() {

@@ -102,9 +102,8 @@ mod tests {
 
     use super::*;
     use crate::measure::{KERNEL_MEASUREMENTS, KernelTimes, kernel_times};
-    use crate::profile::{Element, Machine, ModelShape, Profile};
     use crate::sample::{Rule, sample};
-    use crate::{predict, statistics::Summary};
+    use profile::{Element, Machine, ModelShape, Profile, Summary, predict};
 
     const RULE: Rule = Rule {
         warm_up: 1,

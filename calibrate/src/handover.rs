@@ -62,8 +62,8 @@ mod tests {
 
     use super::*;
     use crate::measure::{hand_over_times, launch_time, traffic};
-    use crate::profile::LinkKind;
     use crate::sample::Rule;
+    use profile::LinkKind;
 
     #[test]
     fn tensors_go_there_and_back_at_every_size() {

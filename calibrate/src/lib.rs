@@ -1,12 +1,13 @@
-//! Times the kernels and links that the executor runs, and keeps the results as a [`Profile`] from
-//! which the simulator predicts the executor's runs.
+//! Times the kernels and links that the executor runs, and keeps the results as a
+//! [`Profile`](profile::Profile) from which the simulator predicts the executor's runs.
 //!
 //! Taking samples ([`sample`](mod@sample)) is apart from the statistics of a series of samples
-//! ([`statistics`]), and both from the costs of a pipeline that follow ([`costs`]). [`kernels`],
+//! ([`profile::statistics`]), and both from the costs of a pipeline that follow ([`profile::predict`]). [`kernels`],
 //! [`links`] and [`measure`] say what is timed.
 //!
 //! ```
-//! use calibrate::{fit::Fit, statistics::Summary};
+//! use profile::Fit;
+//! use profile::statistics::Summary;
 //!
 //! let summary = Summary::of(&[1010, 1000, 1020, 990, 1005, 1000]).ok_or("no samples")?;
 //! assert_eq!((summary.median, summary.interval), (1002, Some((990, 1020))));
@@ -21,16 +22,9 @@ pub mod background_load;
 pub mod baseline;
 pub mod check;
 mod clock;
-pub mod costs;
-pub mod fit;
 pub mod handover;
 pub mod kernels;
 pub mod links;
 pub mod machine;
 pub mod measure;
-pub mod profile;
 pub mod sample;
-pub mod statistics;
-
-pub use costs::{CostsError, Predicted, optimizer, predict};
-pub use profile::{Profile, ProfileError};

@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use executor::{
-    DeviceError, Failure, Launch, Measured, Meeting, MeetingError, Norm, Ops, Plan, Step, Trainer,
-    Wire, Worker, join, run,
+    DeviceError, Failure, Launch, Measured, Meeting, MeetingError, Norm, Ops, Plan, Trainer, Wire,
+    Worker, join, run,
 };
-use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape};
+use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape, Step};
 
 use crate::machine;
 use crate::sample::Source;
@@ -352,7 +352,8 @@ impl Source for Copies {
 
 #[cfg(test)]
 mod tests {
-    use executor::{Cpu, Measurement};
+    use executor::Cpu;
+    use pipeline::Measurement;
 
     use super::*;
 

@@ -2,13 +2,13 @@
 
 use executor::{BuildError, DeviceError, Failure, Layout, Model, ModelError, Ops, footprints};
 use pipeline::{Bytes, Footprint, Shape};
+use profile::{Link, LinkKind, Message, ModelShape, Optimizer, Part, Quantity};
 use thiserror::Error;
 
 use crate::baseline::{Besides, Launches, Nothing, Peak};
 use crate::handover::HandOvers;
 use crate::kernels::{self, LAYERS, OptimizerSteps, Parts};
 use crate::links::{Copies, Joint, Messages, Traffic};
-use crate::profile::{Link, LinkKind, Message, ModelShape, Optimizer, Part, Quantity};
 use crate::sample::{Rule, Source, sample};
 
 /// Why there is no measurement.

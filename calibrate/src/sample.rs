@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::statistics::Summary;
+use profile::Summary;
 
 /// When to stop repeating.
 #[derive(Clone, Copy, PartialEq, Debug)]

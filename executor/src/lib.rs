@@ -31,10 +31,10 @@ mod cpu;
 pub mod cuda;
 mod data;
 mod error;
+mod measured;
 mod model;
 mod ops;
 mod random;
-mod record;
 mod reference;
 mod run;
 mod worker;
@@ -42,13 +42,13 @@ mod worker;
 pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
+pub use measured::Measured;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
     footprints, initial, needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
-pub use record::{Measured, Measurement, Step};
 pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,

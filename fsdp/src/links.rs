@@ -1,7 +1,6 @@
 //! The links between devices, and how the parameters lie on them.
 
-use pipeline::{Bytes, Nanos};
-use sim::cluster::Bandwidth;
+use pipeline::{Bandwidth, Bytes, Nanos};
 
 use crate::error::{FsdpError, count};
 use crate::packing::MAX_DEVICES;

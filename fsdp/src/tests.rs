@@ -1,8 +1,7 @@
 //! Laws that hold for all packings and machines.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bandwidth, Bytes, Nanos};
 use proptest::prelude::*;
-use sim::cluster::Bandwidth;
 use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{

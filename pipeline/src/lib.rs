@@ -23,6 +23,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod bandwidth;
 mod copy_op;
 mod costs;
 mod family;
@@ -32,7 +33,10 @@ mod offload;
 mod order;
 mod pass;
 mod problem;
+mod record;
 mod schedule;
+#[cfg(feature = "serde")]
+mod serialized;
 mod shape;
 mod spread;
 mod steady_state;
@@ -43,6 +47,7 @@ mod walk;
 
 pub mod closed_form;
 
+pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
@@ -54,11 +59,14 @@ pub use offload::{Copies, CopyStreams};
 pub use order::Order;
 pub use pass::{Kind, Needs, Pass, Slot, Value};
 pub use problem::{Limit, Limits, Problem};
+pub use record::{Measurement, Step};
 pub use schedule::Schedule;
+#[cfg(feature = "serde")]
+pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread};
 pub use steady_state::SteadyState;
-pub use text::TextError;
+pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};
 pub use units::{Bytes, Nanos, UnitError};
 pub use walk::WalkStep;

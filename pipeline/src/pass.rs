@@ -66,6 +66,12 @@ impl Kind {
             Self::T => "T",
         }
     }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// One piece of work: a kind of pass on one microbatch in one chunk of the model.

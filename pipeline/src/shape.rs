@@ -186,10 +186,13 @@ impl Shape {
 
 /// Which stage holds a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Placement {
     /// Chunk c on stage c mod p: one chunk per stage, or the loops of interleaved 1F1B.
     Looped,
     /// Down and up again: stages 0..p-1, then p-1..0, and so on (ZB-V; torch's style `v`).
+    #[cfg_attr(feature = "serde", serde(rename = "v"))]
     Vee,
     /// One chunk per stage and direction: the first half of the microbatches goes down, the
     /// others go up (DualPipe, Chimera). Every stage holds two chunks of the model.

@@ -24,6 +24,9 @@ use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
+/// How many characters of a wrong text are said back.
+const MOST_SAID: usize = 40;
+
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TextError {
@@ -87,6 +90,14 @@ pub enum TextError {
     /// Well-formed, but not a schedule. The first line of passes is stage 0.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+/// A text that is no slot.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{text}` is not a pass, such as F0.3, or a pair of them, such as F1.4&BW0.2")]
+pub struct SlotError {
+    /// What was read, shortened.
+    pub text: String,
 }
 
 impl fmt::Display for Schedule {
@@ -182,7 +193,7 @@ fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
         algorithm(*one).is_some_and(|number| said.trim_ascii() == number.to_string())
     };
     let vocabulary = all.into_iter().find(named).filter(|_| said.starts_with(' '));
-    let line = || first.trim_ascii().chars().take(40).collect();
+    let line = || first.trim_ascii().chars().take(MOST_SAID).collect();
     let vocabulary = vocabulary.ok_or_else(|| TextError::Vocabulary { line: line() })?;
     if rest.is_empty() { Err(TextError::Empty) } else { Ok((vocabulary, rest)) }
 }
@@ -200,7 +211,7 @@ fn read_line(
     let place = |word: &str| {
         let offset = word.as_ptr() as usize - line.as_ptr() as usize;
         let column = line[..offset].chars().count() + 1;
-        (number, column, word.chars().take(40).collect())
+        (number, column, word.chars().take(MOST_SAID).collect())
     };
     for word in line.split_ascii_whitespace() {
         let wrong = || {
@@ -264,6 +275,15 @@ fn read_copy(word: &str) -> Option<CopyOp> {
     })
 }
 
+impl FromStr for Slot {
+    type Err = SlotError;
+
+    /// Reads a pass, `F0.3`, or a pair of them, `F1.4&BW0.2`.
+    fn from_str(text: &str) -> Result<Self, SlotError> {
+        read_slot(text).ok_or_else(|| SlotError { text: text.chars().take(MOST_SAID).collect() })
+    }
+}
+
 fn read_slot(word: &str) -> Option<Slot> {
     match word.split_once('&') {
         None => read_pass(word).map(Slot::One),
@@ -274,7 +294,7 @@ fn read_slot(word: &str) -> Option<Slot> {
 fn read_pass(word: &str) -> Option<Pass> {
     let numbers = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
     let name = &word[..word.len() - numbers.len()];
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
+    let kind = Kind::named(name)?;
     let (chunk, microbatch) = numbers.split_once('.')?;
     if !is_plain(chunk) || !is_plain(microbatch) {
         return None;

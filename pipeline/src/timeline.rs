@@ -5,17 +5,21 @@ use crate::units::Nanos;
 
 /// One slot in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span {
     /// The slot that ran.
     pub slot: Slot,
     /// When it began.
+    #[cfg_attr(feature = "serde", serde(rename = "start_ns", with = "crate::nanoseconds"))]
     pub start: Nanos,
     /// When it ended.
+    #[cfg_attr(feature = "serde", serde(rename = "end_ns", with = "crate::nanoseconds"))]
     pub end: Nanos,
 }
 
 /// All slots of a step in time, by stage, each stage in order. Time 0 is the start of the step.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timeline {
     /// The spans of each stage.
     pub stages: Vec<Vec<Span>>,
@@ -23,17 +27,22 @@ pub struct Timeline {
 
 /// When a stage worked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StageTimes {
     /// Start of its first slot.
+    #[cfg_attr(feature = "serde", serde(rename = "first_start_ns", with = "crate::nanoseconds"))]
     pub first_start: Nanos,
     /// End of its last slot.
+    #[cfg_attr(feature = "serde", serde(rename = "last_end_ns", with = "crate::nanoseconds"))]
     pub last_end: Nanos,
     /// Sum of its slots.
+    #[cfg_attr(feature = "serde", serde(rename = "busy_ns", with = "crate::nanoseconds"))]
     pub busy: Nanos,
 }
 
 /// How long a step took and how much of it was bubble.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Metrics {
     /// When each stage worked.
     pub stages: Vec<StageTimes>,

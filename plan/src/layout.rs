@@ -1,7 +1,7 @@
 //! Where the stages of a set-up sit, and the wires between them, for the event engine.
 
-use pipeline::{Bytes, Nanos};
-use sim::cluster::{Bandwidth, ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use pipeline::{Bandwidth, Bytes, Nanos};
+use sim::cluster::{ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 
 use crate::machine::Machine;
 use crate::setup::{Cluster, Setup};

@@ -1,78 +1,14 @@
 //! What a pipeline runs on: devices in nodes, the wires between them, and where stages sit.
 
-use std::str::FromStr;
-
-use pipeline::{Bytes, Nanos, Placement, Shape};
+use pipeline::{Bandwidth, BandwidthError, Bytes, Nanos, Placement, Shape};
 use thiserror::Error;
-
-/// A data rate in bytes per second, at least 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Bandwidth(u64);
-
-impl Bandwidth {
-    /// `bytes_per_second`, which must be from 1 to 10^15.
-    ///
-    /// # Errors
-    /// [`ClusterError::Bandwidth`] otherwise.
-    pub const fn new(bytes_per_second: u64) -> Result<Self, ClusterError> {
-        match bytes_per_second {
-            1..=1_000_000_000_000_000 => Ok(Self(bytes_per_second)),
-            _ => Err(ClusterError::Bandwidth { bytes_per_second }),
-        }
-    }
-
-    /// Bytes per second.
-    #[must_use]
-    pub const fn bytes_per_second(self) -> u64 {
-        self.0
-    }
-}
-
-impl FromStr for Bandwidth {
-    type Err = BandwidthError;
-
-    /// Reads a size per second, `300GB/s`, or bits per second, `200Gbit/s` or `200Gbps`. A small `b`
-    /// alone, as in `300gb/s`, may mean either and is refused.
-    fn from_str(text: &str) -> Result<Self, BandwidthError> {
-        let malformed = || BandwidthError::Malformed { text: text.to_owned() };
-        let text = text.trim();
-        let bits = ["bit/s", "bps"].into_iter().find_map(|unit| text.strip_suffix(unit));
-        let bytes = ["/s", "ps"].into_iter().find_map(|unit| text.strip_suffix(unit));
-        let (size, per_byte) = match (bits, bytes) {
-            (Some(number), _) => (number, 8),
-            (None, Some(size)) => (size.strip_suffix('B').ok_or_else(malformed)?, 1),
-            (None, None) => return Err(malformed()),
-        };
-        // The prefix in either case.
-        let size = ["B", "b"].into_iter().find_map(|b| format!("{size}{b}").parse().ok());
-        let size: Bytes = size.ok_or_else(malformed)?;
-        Ok(Self::new(size.0 / per_byte)?)
-    }
-}
-
-/// Why a text is no bandwidth.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum BandwidthError {
-    /// Not a number with a unit.
-    #[error("`{text}` is not a bandwidth, such as 300GB/s or 200Gbit/s")]
-    Malformed {
-        /// What was read.
-        text: String,
-    },
-    /// None, or too much.
-    #[error(transparent)]
-    Impossible(#[from] ClusterError),
-}
 
 /// Why a cluster is impossible.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ClusterError {
     /// None, or more than any wire carries.
-    #[error("a bandwidth of {bytes_per_second} B/s: it must be from 1 B/s to 1000 TB/s")]
-    Bandwidth {
-        /// What was given.
-        bytes_per_second: u64,
-    },
+    #[error(transparent)]
+    Bandwidth(#[from] BandwidthError),
     /// A count of zero or too many.
     #[error("{what} must be from 1 to {most}, not {given}")]
     Count {
@@ -366,9 +302,7 @@ fn wires(spec: &ClusterSpec) -> Vec<Wire> {
     let nics = (0..nodes)
         .flat_map(|node| (0..inter.nics).map(move |nic| format!("nic {nic} of node {node}")));
     let nics = nics.flat_map(|name| both(name, inter.bandwidth));
-    let core = u128::from(inter.bandwidth.0) * u128::from(inter.nics) * 100
-        / u128::from(inter.oversubscription_percent);
-    let core = Bandwidth(u64::try_from(core).unwrap_or(u64::MAX).max(1));
+    let core = inter.bandwidth.times(inter.nics, inter.oversubscription_percent);
     let uplinks = (0..nodes).flat_map(|node| both(format!("uplink of node {node}"), core));
     let links = host.map_or(0, |host| devices_per_node.div_ceil(host.devices_per_link));
     let names = (0..nodes)
@@ -444,12 +378,12 @@ mod tests {
     use super::*;
 
     fn spec() -> ClusterSpec {
-        let bandwidth = Bandwidth(100);
+        let bandwidth = Bandwidth::new(100).unwrap();
         ClusterSpec {
             nodes: 2,
             devices_per_node: 4,
             memory: None,
-            intra: Intra { bandwidth: Bandwidth(500), latency: Nanos(1) },
+            intra: Intra { bandwidth: Bandwidth::new(500).unwrap(), latency: Nanos(1) },
             inter: Inter { nics: 2, bandwidth, latency: Nanos(7), oversubscription_percent: 400 },
             host: Some(Host { bandwidth, devices_per_link: 2 }),
         }
@@ -474,7 +408,7 @@ mod tests {
         assert_eq!(names(&cluster, 3, 4), across);
         // Two NICs of 100 over 4:1 leave 50 for the uplink.
         let uplink = cluster.wires().iter().find(|wire| wire.name == across[2]).unwrap();
-        assert_eq!(uplink.bandwidth, Bandwidth(50));
+        assert_eq!(uplink.bandwidth.bytes_per_second(), 50);
         let host = |device| {
             cluster
                 .host_wires(device)
@@ -514,17 +448,5 @@ mod tests {
         assert!(change(|spec| spec.devices_per_node = 0).contains("devices per node"));
         assert!(change(|spec| spec.inter.nics = 5).contains("NICs per node"));
         assert!(change(|spec| spec.inter.oversubscription_percent = 99).contains("99 %"));
-    }
-
-    #[test]
-    fn bandwidths_are_read() {
-        let read = |text: &str| text.parse::<Bandwidth>().map(Bandwidth::bytes_per_second);
-        assert_eq!(read("300GB/s"), Ok(300_000_000_000));
-        assert_eq!(read("200Gbit/s"), Ok(25_000_000_000));
-        let message = |text: &str| read(text).unwrap_err().to_string();
-        assert!(message("0GB/s").contains("from 1 B/s"));
-        for text in ["", "300", "300GB", "-1GB/s", "NaNGB/s", "3 bananas/s"] {
-            assert!(message(text).contains("is not a bandwidth"), "{text}");
-        }
     }
 }

@@ -296,7 +296,7 @@ fn divide_up(left: u128, rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Bandwidth;
+    use pipeline::Bandwidth;
     use proptest::prelude::*;
 
     fn wires(bandwidths: &[u64]) -> Vec<Wire> {

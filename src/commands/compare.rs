@@ -3,15 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use answer::compare::{Comparison, report};
+use answer::timelines;
 use clap::Args;
+use draw::gantt;
+use question::Context;
 
 use super::{OUTPUT, Verdict, print_json};
-use crate::compare::{Comparison, report};
-use crate::draw::gantt;
 use crate::error::Error;
-use crate::files;
-use crate::help;
-use crate::timelines;
+use crate::host::Host;
+use crate::{files, format, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,8 +58,10 @@ impl Compare {
         if let Some(percent) = self.fail_above.filter(|one| !one.is_finite() || *one < 0.0) {
             return Err(Error::question(format!("--fail-above {percent}: it must be 0 or more")));
         }
-        let predicted = timelines::read(&self.predicted)?;
-        let measured = timelines::read(&self.measured)?;
+        let host = Host::default();
+        let context = Context::new(&host);
+        let predicted = timelines::read(&context, &self.predicted)?;
+        let measured = timelines::read(&context, &self.measured)?;
         let comparison = Comparison::of(&predicted, &measured)?;
         if let Some(path) = &self.svg {
             let titles = [&predicted, &measured]
@@ -76,8 +79,8 @@ impl Compare {
             files::write(path, gantt::svg(&charts)?)?;
         }
         match self.json {
-            true => print_json(out, &report::Json::from(&comparison))?,
-            false => write!(out, "{}", report::text(&comparison))?,
+            true => print_json(out, &comparison)?,
+            false => write!(out, "{}", format::sheet(&report::sheet(&comparison)))?,
         }
         match self.fail_above {
             Some(percent) if 100.0 * comparison.error() > percent => {

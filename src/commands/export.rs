@@ -2,14 +2,16 @@
 
 use std::io::Write;
 
+use answer::outcome::{self, Outcome};
 use clap::{Args, ValueEnum};
+use draw::pictures::simulate::write_trace;
+use question::{Context, Warnings, case};
 use sim::Replay;
 
-use super::{Asked, Notes, OUTPUT};
+use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
 use crate::help;
-use crate::outcome::{self, Outcome};
-use crate::question;
+use crate::host::Host;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,9 +50,13 @@ enum Format {
 impl Export {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
-        let mut scenario = self.asked.read()?;
+        let host = Host::default();
+        let context = Context::new(&host);
+        let scenario = self.asked.read(&context);
+        note_all(&context);
+        let mut scenario = scenario?;
         if let (Format::Text, [setting]) = (self.format, &mut scenario.settings[..]) {
-            question::allow_without_times(setting);
+            case::allow_without_times(setting);
         }
         let [setting] = &scenario.settings[..] else {
             let count = scenario.settings.len();
@@ -58,22 +64,24 @@ impl Export {
                 "export takes one setting, but the scenario has {count}"
             )));
         };
-        let rules = question::rules(&scenario, setting)?;
+        let rules = case::rules(&context, &scenario, setting)?;
         let [rule] = &rules[..] else {
             let message = format!("export takes one schedule, not {}", rules.len());
-            return Err(scenario.error(setting, Some("schedule"), message));
+            return Err(scenario.error(setting, Some("schedule"), message).into());
         };
-        let case = question::case(&scenario, setting, rule)?;
-        let mut notes = Notes::default();
-        notes.add_ignored(setting, rule);
-        notes.of_settings.extend(case.split.map(question::Split::note));
-        notes.print();
+        let case = case::case(&context, &scenario, setting, rule)?;
+        let mut warnings = Warnings::default();
+        warnings.add_ignored(setting, rule);
+        case.split.into_iter().for_each(|split| warnings.add_of_setting(split.note()));
+        warnings.lines().into_iter().for_each(|line| context.warn(line));
+        note_all(&context);
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
                 let outcome = Outcome::of(case, &mut Replay::new())?;
                 let timeline = outcome::timeline(&outcome)?;
-                outcome::write_trace(out, &outcome, &outcome.case.name, &timeline)?;
+                let run = outcome::recorded(&outcome)?;
+                write_trace(out, &outcome, &outcome.case.name, &timeline, &run)?;
             }
         }
         Ok(())

@@ -15,20 +15,17 @@ pub mod simulate;
 pub mod sweep;
 pub mod verify;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use question::keys::Keys;
+use question::scenario::Scenario;
+use question::{Context, Diagnostic};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::hardware;
-use crate::keys::Keys;
 pub use crate::messages::note;
-use crate::noise;
-use crate::question::{self, Case, Rule};
-use crate::scenario::{Scenario, Setting};
 
 /// How a command that found nothing wrong with its input ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,61 +51,14 @@ pub struct Asked {
 
 impl Asked {
     /// The scenario with the flags over it.
-    pub fn read(&self) -> Result<Scenario, Error> {
-        let mut scenario = match &self.scenario {
-            Some(file) => Scenario::read(file)?,
-            None => Scenario::none(),
-        };
-        for setting in &mut scenario.settings {
-            setting.overrule(self.keys.clone());
-        }
-        let mut settings = std::mem::take(&mut scenario.settings);
-        settings
-            .iter_mut()
-            .try_for_each(|setting| question::resolve_backward(&scenario, setting))?;
-        scenario.settings = settings;
-        Ok(scenario)
+    pub fn read(&self, context: &Context<'_>) -> Result<Scenario, Diagnostic> {
+        Scenario::asked(context, self.scenario.as_deref(), &self.keys)
     }
 }
 
-/// What is worth saying about the questions, each thing once.
-#[derive(Default)]
-struct Notes {
-    /// Schedules by what is said of them.
-    of_schedules: BTreeMap<String, BTreeSet<String>>,
-    of_settings: BTreeSet<String>,
-}
-
-impl Notes {
-    fn add(&mut self, text: &str, schedule: &str) {
-        self.of_schedules.entry(text.to_owned()).or_default().insert(schedule.to_owned());
-    }
-
-    fn add_assumed(&mut self, setting: &Setting) {
-        self.of_settings.extend(question::assumed(setting));
-        self.of_settings.extend(noise::ignored(setting));
-        self.of_settings.extend(hardware::ignored(setting));
-    }
-
-    fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {
-        for text in question::ignored(setting, rule) {
-            self.of_schedules.entry(text).or_default().insert(rule.name().to_owned());
-        }
-    }
-
-    fn add_idle_links(&mut self, setting: &Setting, case: &Case) {
-        for text in noise::idle_links(setting, &case.schedule) {
-            self.of_schedules.entry(text).or_default().insert(case.name.clone());
-        }
-    }
-
-    fn print(&self) {
-        for (text, schedules) in &self.of_schedules {
-            let schedules: Vec<&str> = schedules.iter().map(String::as_str).collect();
-            note(&format!("{}: {text}", schedules.join(", ")));
-        }
-        self.of_settings.iter().for_each(|text| note(text));
-    }
+/// Says the warnings about the question of `context`, each once.
+fn note_all(context: &Context<'_>) {
+    context.take_warnings().iter().for_each(|text| note(text));
 }
 
 /// Prints one JSON object.

@@ -3,17 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use certificate::{MAX_BYTES, Objective, Refusal, Verdict as Verified};
+use answer::verify::verify;
+use certificate::{Objective, Verdict as Verified};
 use clap::Args;
 use pipeline::Nanos;
-use serde::Serialize;
+use question::Context;
 
 use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
-use crate::files;
 use crate::format::percent;
 use crate::help;
-use crate::kinds::{self, Kind};
+use crate::host::Host;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,75 +39,21 @@ pub struct Verify {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Json {
-    holds: bool,
-    /// Why it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<String>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    found: Option<Found>,
-}
-
-#[derive(Serialize)]
-struct Found {
-    passes: usize,
-    objective: &'static str,
-    cost_ns: u64,
-    bound_ns: u64,
-    gap_ns: u64,
-    optimal: bool,
-    argument: &'static str,
-    stages: Vec<usize>,
-    peak_bytes: Vec<u64>,
-}
-
-impl From<&Verified> for Found {
-    fn from(verified: &Verified) -> Self {
-        let Verified { passes, peaks, objective, cost, bound, argument, .. } = verified;
-        Self {
-            passes: *passes,
-            objective: objective.name(),
-            cost_ns: cost.0,
-            bound_ns: bound.0,
-            gap_ns: verified.gap().0,
-            optimal: verified.is_optimal(),
-            argument: argument.name(),
-            stages: argument.stages(),
-            peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
-        }
-    }
-}
-
 impl Verify {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
-        let text = files::read_toml(&self.file, MAX_BYTES as u64)?;
-        let verified = match certificate::verify(&text) {
-            Err(refusal) if refusal.is_unreadable() => {
-                let cause = refusal.to_string();
-                let error = Error::Read { path: self.file.clone(), cause };
-                return Err(kinds::misplaced(&self.file, &text, &[Kind::Certificate], error));
-            }
-            other => other,
-        };
-        let verdict = if verified.is_ok() { Verdict::Done } else { Verdict::Missed };
+        let host = Host::default();
+        let answer = verify(&Context::new(&host), &self.file)?;
+        let verdict = if answer.holds() { Verdict::Done } else { Verdict::Missed };
         if self.json {
-            print_json(out, &json(&verified))?;
+            print_json(out, &answer)?;
             return Ok(verdict);
         }
-        match verified {
+        match answer.0 {
             Ok(verified) => print(out, &verified)?,
             Err(refusal) => writeln!(out, "refused   {refusal}")?,
         }
         Ok(verdict)
-    }
-}
-
-fn json(verified: &Result<Verified, Refusal>) -> Json {
-    match verified {
-        Ok(verified) => Json { holds: true, refused: None, found: Some(verified.into()) },
-        Err(refusal) => Json { holds: false, refused: Some(refusal.to_string()), found: None },
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use self::mutate::{Chance, Form, mutated};
 use self::parsers::{Given, PARSERS, Parser};
-use crate::sweep::Checksum;
+use question::sweep::Checksum;
 
 /// The checksum of `bytes`, as sweeps have it.
 fn checksum(bytes: &[u8]) -> u64 {

@@ -4,23 +4,29 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use answer::timelines;
 use clap::Parser as _;
+use papers::measured::memory_error;
 use pipeline::Schedule;
+use question::Context;
+use question::case::{self, Rule};
+use question::fsdp::syntax::LengthsKey;
+use question::hardware::clusters;
+use question::keys::Keys;
+use question::noise::tables;
+use question::plan as plans;
+use question::plan::machines;
+use question::profiles;
+use question::scenario::Scenario;
+use question::sweep::grid::Grid;
 
 use super::mutate::Form;
 use crate::Cli;
-use crate::commands::fsdp::syntax::LengthsKey;
-use crate::commands::plan::{machines, question as plan_question};
 use crate::commands::sweep::merge;
 use crate::error::Error;
-use crate::hardware::clusters;
-use crate::keys::Keys;
-use crate::noise::tables;
-use crate::question::{self, Rule};
-use crate::scenario::Scenario;
-use crate::sweep::grid::Grid;
+use crate::host::Host;
+use crate::messages;
 use crate::sweep::journal::Journal;
-use crate::{messages, profiles, timelines};
 
 /// What a parser is given.
 pub(super) struct Given<'a> {
@@ -85,22 +91,32 @@ pub(super) const PARSERS: &[Parser] = &[
 const MOST_SHOWN: usize = 8_000;
 
 /// The error as the program prints it.
-#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it over.
-fn shown(error: Error) -> String {
-    let shown = messages::text(&error);
+fn shown(error: impl Into<Error>) -> String {
+    let diagnostic = error.into().diagnostic();
+    let shown = messages::text(&diagnostic);
     assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
-    let _ = error.json();
+    let _ = serde_json::to_string(&diagnostic);
     shown
+}
+
+/// `read`, with the files of the disk.
+fn on_disk<T>(read: impl FnOnce(&Context<'_>) -> T) -> T {
+    let host = Host::default();
+    read(&Context::new(&host))
 }
 
 /// A file of questions, and the first question that it asks.
 fn scenario(given: &Given<'_>) -> Result<(), String> {
-    let scenario = Scenario::read(&given.file("scenario.toml")).map_err(shown)?;
+    on_disk(|context| asked(context, given))
+}
+
+fn asked(context: &Context<'_>, given: &Given<'_>) -> Result<(), String> {
+    let scenario = Scenario::read(context, &given.file("scenario.toml")).map_err(shown)?;
     for setting in scenario.settings.iter().take(2) {
-        let selected = question::selected(&scenario, setting).map_err(shown)?;
+        let selected = case::selected(context, &scenario, setting).map_err(shown)?;
         // One of them: the bytes choose which.
         if let Some(one) = selected.get(given.bytes.len() % selected.len().max(1)) {
-            let tried = question::try_out(&scenario, setting, &one.rule).map_err(shown);
+            let tried = case::try_out(context, &scenario, setting, &one.rule).map_err(shown);
             // Not every schedule can do a question that asks for all of them.
             if !one.by_all {
                 tried?;
@@ -111,13 +127,16 @@ fn scenario(given: &Given<'_>) -> Result<(), String> {
 }
 
 fn sweep(given: &Given<'_>) -> Result<(), String> {
-    let grid = Grid::read(&given.file("sweep.toml"), &Keys::default()).map_err(shown)?;
-    grid.question(grid.questions - 1).map(drop).map_err(shown)
+    on_disk(|context| {
+        let grid = Grid::read(context, &given.file("sweep.toml"), &Keys::default());
+        let grid = grid.map_err(shown)?;
+        grid.question(context, grid.questions - 1).map(drop).map_err(shown)
+    })
 }
 
 fn cluster(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("cluster.toml");
-    clusters::named(&path.to_string_lossy(), 8).map(drop).map_err(shown)
+    on_disk(|context| clusters::named(context, &path.to_string_lossy(), 8)).map(drop).map_err(shown)
 }
 
 fn machine(given: &Given<'_>) -> Result<(), String> {
@@ -125,11 +144,18 @@ fn machine(given: &Given<'_>) -> Result<(), String> {
 }
 
 fn profile(given: &Given<'_>) -> Result<(), String> {
-    profiles::parse(&given.file("profile.toml")).map(drop).map_err(shown)
+    on_disk(|context| profiles::parse(context, &given.file("profile.toml")))
+        .map(drop)
+        .map_err(shown)
 }
 
 fn plan(given: &Given<'_>) -> Result<(), String> {
-    plan_question::read(&given.file("plan.toml")).map(drop).map_err(shown)
+    read_plan(&given.file("plan.toml"))
+}
+
+fn read_plan(path: &Path) -> Result<(), String> {
+    let error = memory_error().map_err(shown)?;
+    on_disk(|context| plans::read(context, path, error)).map(drop).map_err(shown)
 }
 
 /// A plan for the model of a `config.json`.
@@ -139,13 +165,14 @@ fn config(given: &Given<'_>) -> Result<(), String> {
     let question = "model = \"config.json\"\ntokens = 1e9\nbatch = 64\nsequence = 2048\n\
                     [[cluster]]\nmachine = \"h100\"\ndevices = [32]\n";
     fs::write(&plan, question).expect("the folder is there to be written to");
-    plan_question::read(&plan).map(drop).map_err(shown)
+    read_plan(&plan)
 }
 
 /// An order somebody wrote down, which is written again as it was read.
 fn schedule(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("schedule.txt");
-    let Rule::Written(_, schedule) = Rule::named(&path.to_string_lossy()).map_err(shown)? else {
+    let rule = on_disk(|context| Rule::named(context, &path.to_string_lossy()));
+    let Rule::Written(_, schedule) = rule.map_err(shown)? else {
         return Err("a file is no family".to_owned());
     };
     let again: Schedule = schedule.to_string().parse().expect("what is written can be read");
@@ -167,7 +194,8 @@ fn trace(given: &Given<'_>) -> Result<(), String> {
 }
 
 fn timeline(given: &Given<'_>) -> Result<(), String> {
-    let recorded = timelines::read(&given.file("timeline.json")).map_err(shown)?;
+    let recorded =
+        on_disk(|context| timelines::read(context, &given.file("timeline.json"))).map_err(shown)?;
     let _ = recorded.chosen();
     Ok(())
 }
@@ -195,18 +223,19 @@ fn shard(given: &Given<'_>) -> Result<(), String> {
 
 fn lengths(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("lengths.txt");
-    LengthsKey::File(path.clone()).read().map_err(shown)?;
-    let lengths = LengthsKey::InOrder(path).read().map_err(shown)?;
+    on_disk(|context| LengthsKey::File(path.clone()).read(context)).map_err(shown)?;
+    let lengths = on_disk(|context| LengthsKey::InOrder(path).read(context)).map_err(shown)?;
     let _ = lengths.draw(1, 3, 10);
     Ok(())
 }
 
 fn slowdowns(given: &Given<'_>) -> Result<(), String> {
-    tables::Profiles::read(&given.file("slowdowns.csv")).map(drop).map_err(shown)
+    let path = given.file("slowdowns.csv");
+    on_disk(|context| tables::Profiles::read(context, &path).map(drop)).map_err(shown)
 }
 
 fn samples(given: &Given<'_>) -> Result<(), String> {
-    tables::samples(&given.file("samples.txt")).map(drop).map_err(shown)
+    on_disk(|context| tables::samples(context, &given.file("samples.txt"))).map(drop).map_err(shown)
 }
 
 /// The flags of a command, with blanks between them.

@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use calibrate::Profile;
-use calibrate::profile::{
-    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Quantity,
-};
 use executor::Model;
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -14,6 +10,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use pipeline::{Bytes, Footprint};
+use profile::{
+    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile, Quantity,
+};
 
 use super::files::{of_folder, root};
 use super::parsers::Parser;
@@ -34,11 +33,12 @@ pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
     let all_scenarios = || scenarios.iter().flat_map(|folder| files(folder, ".toml"));
     let is_sweep = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains("[sweep");
     let is_machine = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains("[device]");
+    let is_package = |bytes: &Vec<u8>| bytes.starts_with(b"[package]");
     seeds.extend(match parser.name {
         // Clusters are named by where they lie, which inputs do not.
         "scenario" => all_scenarios()
             .filter(|bytes| !is_sweep(bytes) && !String::from_utf8_lossy(bytes).contains(".toml\""))
-            .filter(|bytes| !is_machine(bytes))
+            .filter(|bytes| !is_machine(bytes) && !is_package(bytes))
             .collect(),
         "sweep" => all_scenarios().filter(is_sweep).collect(),
         "cluster" => files("scenarios/clusters", ".toml"),
@@ -187,7 +187,7 @@ fn journal() -> Vec<u8> {
 fn shard() -> Vec<u8> {
     let mut text = format!("{SWEEP}\nschedule,span_ns\n");
     (0..6).for_each(|row| text.push_str(&format!("1f1b,{}\n", 1000 * row)));
-    let end = crate::sweep::shard::last_line(super::checksum(text.as_bytes()));
+    let end = question::sweep::shard::last_line(super::checksum(text.as_bytes()));
     (text + &end).into_bytes()
 }
 

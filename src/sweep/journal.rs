@@ -9,7 +9,9 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Checksum, lock};
+use question::sweep::Checksum;
+
+use super::lock;
 use crate::error::Error;
 use crate::files;
 
@@ -137,7 +139,7 @@ impl Journal {
             // The rows are in the journal; half a copy only takes room.
             drop(fs::remove_file(&whole));
             drop(self.file.sync_data());
-            Error::Write { path: out.to_owned(), cause: kept(&cause) }
+            Error::write(out, &kept(&cause))
         })
     }
 
@@ -147,7 +149,7 @@ impl Journal {
     }
 
     fn full(&self, cause: &io::Error) -> Error {
-        Error::Write { path: self.path.clone(), cause: kept(cause) }
+        Error::write(&self.path, &kept(cause))
     }
 }
 

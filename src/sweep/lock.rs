@@ -18,7 +18,7 @@ pub const HOLDER: usize = 96;
 /// # Errors
 /// If another process has it, or it cannot be written.
 pub fn open(path: &Path) -> Result<File, Error> {
-    let fail = |cause| Error::Write { path: path.to_owned(), cause };
+    let fail = |cause: io::Error| Error::write(path, &cause);
     loop {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);

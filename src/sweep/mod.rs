@@ -1,38 +1,6 @@
-//! Sweeps: a grid of questions, answered in the order of their index, into rows.
-//!
-//! A question is decoded from its index and a row depends on nothing else, so rows can be made on
-//! any thread, in any run, on any machine.
+//! Sweeps on the disk: a journal that survives an interruption, the lock on it, and Parquet.
 
-pub mod axis;
-pub mod columns;
-pub mod grid;
 pub mod journal;
 mod lock;
 pub mod parquet;
 pub mod preflight;
-pub mod row;
-pub mod shard;
-
-/// FNV-1a over 64 bits: tells torn and foreign files apart, not forged ones.
-#[derive(Clone, Copy)]
-pub struct Checksum(u64);
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Checksum {
-    /// Takes in `bytes`.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    /// The checksum of all that was taken in.
-    pub const fn value(self) -> u64 {
-        self.0
-    }
-}

@@ -17,7 +17,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use super::columns::{self, Kind};
+use question::sweep::columns::{self, Kind};
 
 /// Rows of a group: what is in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;

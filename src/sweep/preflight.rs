@@ -1,38 +1,11 @@
-//! What is found out before a sweep runs: that it has answers, and that there is room for them.
+//! Whether the disk has room for the rows of a sweep, before it runs.
 
 use std::path::Path;
 
 use pipeline::Bytes;
 
-use super::grid::Grid;
 use crate::error::Error;
 use crate::format;
-use crate::question;
-
-/// The most questions that are tried; with more, some may have an answer.
-const MOST_TRIED: u64 = 2_000;
-
-/// Refuses a sweep none of whose questions has an answer.
-///
-/// # Errors
-/// That of the first question.
-pub fn check_answers(grid: &Grid) -> Result<(), Error> {
-    let attempt = |index| {
-        let question = grid.question(index)?;
-        question::try_out(&grid.scenario, &question.setting, question.rule)
-    };
-    let Err(first) = attempt(0) else { return Ok(()) };
-    if grid.questions > MOST_TRIED || (1..grid.questions).any(|index| attempt(index).is_ok()) {
-        return Ok(());
-    }
-    Err(match first {
-        Error::Question { message, help, key } => {
-            let message = format!("no question of the sweep has an answer. The first: {message}");
-            Error::Question { message, help, key }
-        }
-        other => other,
-    })
-}
 
 /// Refuses `questions` rows of `columns` columns for which the disk of `out` has no room, `done`
 /// bytes of which are there from an earlier run.

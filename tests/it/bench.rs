@@ -1,11 +1,11 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem,
-    Schedule, Shape, ShardTimes,
+    Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos,
+    PassTimes, Problem, Schedule, Shape, ShardTimes,
 };
 use sim::boundary::Boundary;
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{
     self, Communication, EngineError, Job, Messages, NominalDurations, Offload, Room, Run,
 };

@@ -1,9 +1,9 @@
 //! The event engine: equal to replay where nothing is contended, and to hand-derived times where
 //! wires and devices are shared.
 
-use pipeline::{Costs, Family, Nanos};
+use pipeline::{Bandwidth, Costs, Family, Nanos};
 use proptest::prelude::*;
-use sim::cluster::{Bandwidth, Seating};
+use sim::cluster::Seating;
 use sim::engine::{Communication, EngineError, Protocol};
 use sim::{Replay, Sharing};
 

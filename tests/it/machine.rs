@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape, Vocabulary,
+    Bandwidth, Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape,
+    Vocabulary,
 };
 use proptest::prelude::*;
 use sim::Sharing;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
-use sim::cluster::{Bandwidth, Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
+use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{Cause, Communication, EngineError, Protocol, Run};
 
 use crate::bench::{self, Bench};

@@ -149,3 +149,20 @@ impl Layout {
         parts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_the_parameters_that_the_sizes_tell() {
+        let model = Model::new(24, 3, 7, 50, 11, 2).unwrap();
+        for (stages, chunks) in [(1, 1), (2, 1), (2, 2), (7, 1), (1, 5)] {
+            let shape = Shape::new(stages, chunks, 4).unwrap();
+            let layouts = Layout::by_chunk(model, shape).unwrap();
+            let laid_out: Vec<u128> = layouts.iter().map(|one| one.parameters() as u128).collect();
+            assert_eq!(model.parameters_by_chunk(shape), Ok(laid_out), "{stages} x {chunks}");
+        }
+        assert_eq!(Layout::whole(model).parameters(), model.parameters());
+    }
+}

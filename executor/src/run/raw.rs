@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use pipeline::{Nanos, Pass, Slot, Value};
+use pipeline::{Measurement, Nanos, Pass, Slot, Step, Value};
 
 use super::plan::Plan;
 use super::stage::input_of;
-use crate::record::{Measured, Measurement, Step};
+use crate::measured::Measured;
 
 /// When a slot ran, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

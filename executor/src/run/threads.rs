@@ -16,7 +16,7 @@ use super::raw::{RawStage, measured};
 use super::stage::Stage;
 use super::transfers::Transfers;
 use crate::error::DeviceError;
-use crate::record::Measured;
+use crate::measured::Measured;
 use crate::worker::Trainer;
 
 /// What a thread says to the one that started it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use executor::{
     Boundary, DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, join,
 };
-use pipeline::{Pass, Schedule};
+use pipeline::{Measurement, Pass, Schedule, Step};
 
 use crate::faults::{patient_plan, small_plan};
 use crate::hashed::{Hashed, Mishap, Weights};
@@ -92,9 +92,8 @@ fn tcp_computes_what_threads_compute() {
         let counts = |measured: &Measured| (measured.rollbacks, measured.skipped);
         assert_eq!(counts(&measured), counts(&expected), "{name}");
         for (one, other) in measured.steps.iter().zip(&expected.steps) {
-            let slots = |step: &executor::Step| {
-                let slots =
-                    |stage: &Vec<executor::Measurement>| stage.iter().map(|m| m.slot).collect();
+            let slots = |step: &Step| {
+                let slots = |stage: &Vec<Measurement>| stage.iter().map(|m| m.slot).collect();
                 step.stages.iter().map(slots).collect::<Vec<Vec<_>>>()
             };
             assert_eq!(slots(one), slots(other));

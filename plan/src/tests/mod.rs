@@ -7,8 +7,8 @@ mod published;
 mod room;
 mod search;
 
-use pipeline::{Bytes, Family};
-use sim::cluster::{Bandwidth, Host};
+use pipeline::{Bandwidth, Bytes, Family};
+use sim::cluster::Host;
 
 use crate::{
     Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Price, Recipe, Recompute,

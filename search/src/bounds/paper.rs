@@ -10,8 +10,8 @@ use sim::Replay;
 use super::best;
 use crate::{Instance, Objective};
 
-const TABLE5: &str = include_str!("../../../scenarios/paper/table5.toml");
-const TABLE8: &str = include_str!("../../../scenarios/paper/table8.toml");
+const TABLE5: &str = scenarios::PAPER.text("table5.toml");
+const TABLE8: &str = scenarios::PAPER.text("table8.toml");
 
 #[derive(Deserialize)]
 struct Table {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use calibrate::measure::{MeasureError, device_link_times, hand_over_times};
-use calibrate::profile::{self, Link, LinkKind, Machine};
 use calibrate::sample::{Rule, Source};
 use executor::DeviceError;
 use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, HostCopies, Parts, devices};
 use pipeline::Bytes;
+use profile::{Link, LinkKind, Machine};
 
 use super::target::Target;
 use super::{Calibrate, LinkArg};

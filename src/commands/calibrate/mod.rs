@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use calibrate::background_load::BackgroundLoad;
 use calibrate::check::{self, LoneStage};
+use calibrate::machine;
 use calibrate::measure::{
     self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
     traffic,
 };
-use calibrate::profile::{Element, Link, LinkKind, Machine, ModelShape, Quantity};
 use calibrate::sample::{Rule, sample};
-use calibrate::{Profile, machine, predict};
 use clap::{Args, ValueEnum};
 use executor::{Cpu, Model, Ops};
 use pipeline::Nanos;
+use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
 
 use self::target::{Core, Target};
 use super::OUTPUT;
@@ -30,7 +30,8 @@ use crate::gpus::ElementKind;
 use crate::help;
 use crate::interrupt;
 use crate::memory;
-use crate::progress::{self, Progress};
+use crate::progress;
+use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -337,7 +338,7 @@ impl Calibrate {
         let message = shape.message();
         let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
         interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
-        let bar = progress::bar(KERNEL_MEASUREMENTS + of_links + 2, "measurements");
+        let bar = progress::bar((KERNEL_MEASUREMENTS + of_links + 2) as u64, "measurements");
         let core = || Ok(Cpu::<f32>::new());
         let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
         let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;

@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use calibrate::machine;
-use calibrate::profile::Quantity;
-use calibrate::statistics::Verdict;
 use pipeline::{Bytes, Nanos};
+use profile::{Quantity, Verdict};
 use serde::Serialize;
 
 use super::{Checked, Outcome, fit, gflops, operations};

@@ -1,10 +1,10 @@
 //! What is timed, and what only it knows of itself.
 
 use calibrate::measure::MeasureError;
-use calibrate::profile::{Link, LinkKind, Machine};
 use calibrate::sample::Rule;
 use executor::{Cpu, DeviceError, Ops};
 use pipeline::Bytes;
+use profile::{Link, LinkKind, Machine};
 
 /// What is timed.
 pub trait Target {

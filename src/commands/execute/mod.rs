@@ -20,17 +20,22 @@ use pipeline::Nanos;
 use serde::Serialize;
 use sim::Replay;
 
-use super::{Asked, Notes, OUTPUT, Verdict, note, print_json};
-use crate::draw::gantt;
-use crate::draw::trace::{self, Trace};
+use ::question::{Context, Warnings};
+
+use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::files;
 use crate::gpus::ElementKind;
 use crate::help;
+use crate::host::Host;
 use crate::interrupt;
-use crate::outcome::{Outcome, title};
 use crate::progress;
-use crate::timelines::{self, Recorded, Source};
+use answer::outcome::{Outcome, title};
+use answer::timelines;
+use answer::timelines::{Recorded, Source};
+use draw::gantt;
+use draw::trace;
+use draw::trace::Trace;
 use gpus::Gpus;
 use kinds::{Against, DeviceKind, Links};
 use model::Trained;
@@ -195,9 +200,13 @@ impl Execute {
             DeviceKind::Cuda => Some(Gpus::find(&self)?),
             DeviceKind::Timed | DeviceKind::Cpu => None,
         };
-        let mut scenario = self.asked.read()?;
-        let mut notes = Notes::default();
-        let jobs = question::jobs(&mut scenario, (&self, gpus.as_ref()), &mut notes)?;
+        let host = Host::default();
+        let context = Context::new(&host);
+        let mut scenario = self.asked.read(&context)?;
+        let mut notes = Warnings::default();
+        let jobs = question::jobs(&context, &mut scenario, (&self, gpus.as_ref()), &mut notes);
+        note_all(&context);
+        let jobs = jobs?;
         let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
         if let Some((flag, _)) = asked.filter(|_| jobs.len() != 1) {
@@ -222,7 +231,7 @@ impl Execute {
         if !place.answers() {
             return Ok(Verdict::Done);
         }
-        notes.print();
+        notes.lines().iter().for_each(|text| note(text));
         self.write_files(&ran)?;
         match self.json {
             true => {
@@ -240,7 +249,7 @@ impl Execute {
         &self,
         jobs: Vec<Job>,
         (place, gpus): (&Place, Option<&Gpus>),
-        notes: &mut Notes,
+        notes: &mut Warnings,
     ) -> Result<Vec<Ran>, Error> {
         // What cannot be run is said before anything is.
         jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
@@ -249,7 +258,7 @@ impl Execute {
             interrupt::listen();
         }
         let bar = match place.answers() {
-            true => progress::bar(jobs.len(), "runs"),
+            true => progress::bar(jobs.len() as u64, "runs"),
             false => progress::hidden(),
         };
         let mut ran = Vec::new();
@@ -288,7 +297,7 @@ impl Execute {
         (job, device): (Job, String),
         measured: executor::Measured,
         (check, gpus): (Option<report::Check>, Option<&Gpus>),
-        notes: &mut Notes,
+        notes: &mut Warnings,
     ) -> Result<Ran, Error> {
         let Job { mut case, has_times, neighbours, .. } = job;
         if !has_times {
@@ -396,7 +405,7 @@ impl Execute {
             files::write(path, passes::csv(ran)?)?;
         }
         if let (Some(path), [one]) = (&self.timeline, ran) {
-            timelines::write(path, &one.measured)?;
+            files::write(path, timelines::bytes(&one.measured)?)?;
         }
         if let (Some(path), [one]) = (&self.trace, ran) {
             write_trace(path, one)?;
@@ -406,7 +415,7 @@ impl Execute {
         for one in ran {
             let name = title(&one.outcome);
             let (step, _) = one.median();
-            let simulated = crate::outcome::timeline(&one.outcome)?;
+            let simulated = answer::outcome::timeline(&one.outcome)?;
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }

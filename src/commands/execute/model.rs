@@ -16,7 +16,7 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use crate::outcome::named;
+use answer::outcome::named;
 
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
@@ -45,12 +45,12 @@ impl Trained {
     pub fn of(job: &Job, execute: &Execute) -> Result<Option<Self>, Error> {
         let Some(model) = job.model else { return Ok(None) };
         if job.case.schedule.placement() == Placement::Mirrored {
-            return Err(named(&job.case, &BuildError::Mirrored));
+            return Err(named(&job.case, &BuildError::Mirrored).into());
         }
         if job.case.problem.segments() > 1 {
             let message = "attention looks from one segment of a microbatch into those before it, \
                            which the model that is run cannot: use --device timed";
-            return Err(named(&job.case, &message));
+            return Err(named(&job.case, &message).into());
         }
         let seed = job.seed;
         let mut fingerprint = DefaultHasher::new();
@@ -62,7 +62,7 @@ impl Trained {
                 let text = Text::new(model, bytes, seed);
                 let cause = |error: executor::DataError| error.to_string();
                 Arc::new(
-                    text.map_err(|error| Error::Read { path: path.clone(), cause: cause(error) })?,
+                    text.map_err(|error| ::question::Diagnostic::unreadable(path, &cause(error)))?,
                 )
             }
         };

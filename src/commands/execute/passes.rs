@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use executor::Step;
-use pipeline::{Kind, Nanos};
+use pipeline::{Kind, Measurement, Nanos, Step};
 use serde::Serialize;
 
 use super::report::Ran;
@@ -34,7 +33,7 @@ impl Group {
 
 /// How many stages of `step` are at work at `moment`.
 fn busy(step: &Step, moment: Nanos) -> usize {
-    let at_work = |slots: &&Vec<executor::Measurement>| {
+    let at_work = |slots: &&Vec<Measurement>| {
         // Slots of a stage follow one another.
         let begun = slots.partition_point(|slot| slot.start <= moment);
         begun.checked_sub(1).is_some_and(|last| moment < slots[last].end)
@@ -105,7 +104,6 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use executor::Measurement;
     use pipeline::{Pass, Slot};
 
     use super::*;

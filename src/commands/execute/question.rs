@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use calibrate::Profile;
 use calibrate::machine;
-use calibrate::profile::Element;
-use executor::{Model, ModelError, Step};
-use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule};
+use executor::{Model, ModelError};
+use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
+use profile::{Element, Profile};
 use sim::Replay;
 
 use super::Execute;
 use super::gpus::Gpus;
 use super::kinds::{DeviceKind, Links};
 use super::sizes::Sizes;
-use crate::commands::Notes;
 use crate::error::Error;
 use crate::gpus::ElementKind;
-use crate::hardware::keys::{BoundaryKey, HardwareKeys};
-use crate::keys::Keys;
-use crate::outcome::named;
-use crate::profiles;
-use crate::question::{self, Case, Rule};
-use crate::scenario::{Scenario, Setting};
+use answer::outcome::named;
+use question::case;
+use question::case::{Case, Rule};
+use question::hardware::keys::{BoundaryKey, HardwareKeys};
+use question::keys::Keys;
+use question::profiles;
+use question::scenario::{Scenario, Setting};
+use question::{Context, Warnings};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
 pub struct Job {
@@ -60,19 +60,20 @@ struct Common {
 
 /// The jobs of `scenario`, in order.
 pub fn jobs(
+    context: &Context<'_>,
     scenario: &mut Scenario,
     (execute, gpus): (&Execute, Option<&Gpus>),
-    notes: &mut Notes,
+    notes: &mut Warnings,
 ) -> Result<Vec<Job>, Error> {
     let mut settings = Vec::new();
     for at in 0..scenario.settings.len() {
-        settings.push(common(scenario, at, (execute, gpus))?);
+        settings.push(common(context, scenario, at, (execute, gpus))?);
     }
     // Without a word about layers, all models of a command are the same.
     let mut most_chunks = 1;
     for (setting, common) in scenario.settings.iter().zip(&settings) {
         for rule in &common.rules {
-            let (shape, _) = question::shape(scenario, setting, rule)?;
+            let (shape, _) = case::shape(scenario, setting, rule)?;
             most_chunks = most_chunks.max(usize::from(shape.chunks()));
         }
     }
@@ -81,7 +82,7 @@ pub fn jobs(
         let mut of_setting = Vec::new();
         for rule in &common.rules {
             notes.add_ignored(setting, rule);
-            of_setting.push(job(scenario, setting, &common, rule, most_chunks)?);
+            of_setting.push(job(context, scenario, setting, &common, rule, most_chunks)?);
         }
         if execute.device == DeviceKind::Timed {
             execute.scale(&mut of_setting)?;
@@ -93,6 +94,7 @@ pub fn jobs(
 
 /// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
 fn common(
+    context: &Context<'_>,
     scenario: &mut Scenario,
     at: usize,
     (execute, gpus): (&Execute, Option<&Gpus>),
@@ -100,11 +102,11 @@ fn common(
     let trains = execute.device != DeviceKind::Timed;
     let taken = take(&mut scenario.settings[at])?;
     let setting = &scenario.settings[at];
-    let rules = question::rules(scenario, setting)?;
+    let rules = case::rules(context, scenario, setting)?;
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
     let (mut sizes, mut neighbours) = (None, None);
     if trains {
-        let profile = profiles::of(&setting.keys)?;
+        let profile = profiles::of(context, &setting.keys)?;
         if let Some(profile) = &profile {
             let mut own = setting.clone();
             own.keys.hardware.vocabulary = taken.vocabulary;
@@ -130,19 +132,37 @@ fn element(execute: &Execute) -> Element {
     }
 }
 
-/// Checks that `profile` is of what computes here: a core, or GPUs or parts of them.
+/// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
+/// parts of them. What another one takes says nothing of a run here.
 fn check_machine(profile: &Profile, execute: &Execute, gpus: Option<&Gpus>) -> Result<(), Error> {
-    let there = &profile.machine.device;
+    let there = &profile.machine;
     let device = match gpus {
         None => machine::ONE_CORE,
         // What part of it was measured stands behind its name.
-        Some(gpus) if there.split(',').next() == Some(gpus.name()) => there,
+        Some(gpus) if there.device.split(',').next() == Some(gpus.name()) => &there.device,
         Some(gpus) => gpus.name(),
     };
-    profiles::check_machine(profile, device, element(execute))
+    let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
+    let element = element(execute).name().to_owned();
+    let pairs = [
+        ("processor", there.cpu.clone(), cpu),
+        ("number of cores", there.cores.to_string(), cores),
+        ("device", there.device.clone(), device.to_owned()),
+        ("element", profile.model.element().name().to_owned(), element),
+    ];
+    let Some((what, there, here)) = pairs.into_iter().find(|(_, there, here)| there != here) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the profile is of another machine: its {what} is {there}, that of this run {here}"
+    );
+    let cure =
+        "measure this machine with `debubble calibrate --pin --out FILE`, and name that file";
+    Err(Error::question(message).with_help(cure))
 }
 
 fn job(
+    context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     common: &Common,
@@ -152,7 +172,7 @@ fn job(
     let mut own = setting.clone();
     let mut model = None;
     if let Some(sizes) = common.sizes {
-        let (shape, _) = question::shape(scenario, setting, rule)?;
+        let (shape, _) = case::shape(scenario, setting, rule)?;
         let fail = |error: ModelError| {
             let message = format!("{}: {error}", rule.name());
             scenario.error(setting, None, message)
@@ -169,7 +189,7 @@ fn job(
         }
         model = Some(trained);
     }
-    let mut case = question::case(scenario, &own, rule)?;
+    let mut case = case::case(context, scenario, &own, rule)?;
     if case.schedule.copies().is_some() {
         let message = format!(
             "{} keeps activations on the host, which the executor cannot: it runs orders without \
@@ -181,7 +201,7 @@ fn job(
     if case.steady.is_some() {
         let message = format!("{}: steps that are run end with a flush", rule.name());
         let cure = "run 1f1b: it is the same order, with a flush after every step";
-        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure));
+        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure).into());
     }
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
@@ -299,7 +319,7 @@ impl Execute {
         if !cfg!(feature = "nccl") {
             let cure = "build it with `cargo build --release --features nccl`, or use --links tcp";
             let message = "--links nccl: this debubble was built without NCCL";
-            return Err(Error::question(message).with_help(cure));
+            return Err(Error::question(message).with_help(cure).into());
         }
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
-use executor::Step;
-use pipeline::Metrics;
+use pipeline::{Metrics, Step};
 use serde::Serialize;
 
-use crate::accuracy;
 use crate::error::Error;
 use crate::format;
-use crate::outcome::{self, Outcome};
-use crate::timelines::{Recorded, median};
+use answer::outcome;
+use answer::outcome::Outcome;
+use answer::timelines::{Recorded, median};
+use papers::accuracy;
 
 /// A schedule, simulated and run.
 pub struct Ran {

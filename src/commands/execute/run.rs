@@ -15,8 +15,8 @@ use super::question::Job;
 use super::report::Check;
 use crate::error::Error;
 use crate::files;
-use crate::hardware::keys::BoundaryKey;
-use crate::outcome::named;
+use answer::outcome::named;
+use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
 const MAX_TOKEN: u64 = 4096;
@@ -107,7 +107,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
-        .map_err(|error| named(&job.case, &error))
+        .map_err(|error| named(&job.case, &error).into())
 }
 
 /// What came of a run.
@@ -201,7 +201,7 @@ impl Task<'_> {
 
     /// An error of the device before anything is run.
     pub fn refuse(&self, error: &DeviceError) -> Error {
-        named(&self.job.case, error)
+        named(&self.job.case, error).into()
     }
 
     /// Trains with the kernels that `make` has for each stage. A check against the same device gets
@@ -252,14 +252,14 @@ impl Task<'_> {
         if measured.is_some_and(|measured| measured.skipped > 0) {
             let message =
                 "updates were left out for a NaN or an infinity: there is nothing to check";
-            return Err(named(case, &message));
+            return Err(named(case, &message).into());
         }
         let check = self.trained.check(reference, &self.plan, measured, seen);
         let check = check.map_err(|error| named(case, &error))?;
         if measured.is_none() && !check.holds() {
             let message =
                 format!("gradients differ from the reference by {:e}", check.gradient_error);
-            return Err(named(case, &message));
+            return Err(named(case, &message).into());
         }
         Ok(check)
     }
@@ -280,10 +280,11 @@ fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 /// A failure as an error, with its cure.
 fn failed(job: &Job, failure: &Failure) -> Error {
     let error = named(&job.case, failure);
-    match failure {
+    let error = match failure {
         Failure::Stuck { .. } => error.with_help(
             "a stage that waits gives up after --patience: raise it if passes take that long",
         ),
         _ => error,
-    }
+    };
+    error.into()
 }

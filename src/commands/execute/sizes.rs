@@ -1,17 +1,17 @@
 //! The sizes of the model that a run trains, and whether it fits the machine.
 
-use calibrate::Profile;
 use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
+use profile::Profile;
 
 use super::Execute;
 use super::kinds::{Against, DeviceKind};
 use super::question::Job;
 use crate::error::Error;
 use crate::format;
-use crate::keys::Keys;
 use crate::memory;
-use crate::outcome::named;
+use answer::outcome::named;
+use question::keys::Keys;
 
 /// Bytes of an element of a core.
 const F32_BYTES: usize = 4;
@@ -115,5 +115,5 @@ pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Resul
     );
     let cure = "give fewer --layers, a smaller --hidden, --seq, --vocabulary or --microbatch-size, \
                 or fewer microbatches in flight (--schedule); or run the stages on several machines";
-    Err(named(&job.case, &message).with_help(cure))
+    Err(named(&job.case, &message).with_help(cure).into())
 }

@@ -1,36 +1,24 @@
 //! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it
 //! costs.
 
-mod answer;
-mod assumptions;
-mod config;
-mod export;
-mod levers;
-pub(crate) mod machines;
-pub(crate) mod question;
-mod report;
 mod sheet;
-mod tables;
 mod text;
-mod torch;
 mod validate;
 
 use std::io::Write;
 use std::path::PathBuf;
 
+use answer::plan::{Planned, TorchOrder, export, plan, tables};
 use clap::Args;
-use plan::Orders;
-use serde::Serialize;
+use draw::pictures::plan as pictures;
+use papers::measured::memory_error;
+use question::Context;
 
-use self::answer::{Answer, Part};
-use self::levers::Lever;
-use self::question::Question;
-use self::torch::TorchOrder;
 use self::validate::Options;
-use self::validate::error_bar::ErrorBar;
-use super::{OUTPUT, Verdict, note, print_json};
+use super::{OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
-use crate::{files, help, interrupt};
+use crate::host::Host;
+use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,46 +81,6 @@ pub struct Plan {
     export: Option<PathBuf>,
 }
 
-/// The answer for machines.
-#[derive(Serialize)]
-struct Json<'a> {
-    /// All parameters of the model, and those that a token meets.
-    parameters_total: u64,
-    parameters_active: u64,
-    /// What was assumed where the model was read.
-    model_assumed: &'a [String],
-    plans: Vec<tables::Row>,
-    /// The plan to take, by its place among the plans.
-    winner: Option<usize>,
-    /// Where a step of the plan to take goes, on the stage that works longest.
-    time_breakdown: Vec<Part>,
-    levers: Vec<LeverJson<'a>>,
-    searched: Vec<SearchedJson<'a>>,
-    /// How far steps of each kind among the plans may be off.
-    errors: &'a [ErrorBar],
-    /// What the plans leave out, a sentence each.
-    assumptions: Vec<&'static str>,
-    /// Absent unless a Ctrl-C cut the answer short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct LeverJson<'a> {
-    name: &'a str,
-    step_ns: u64,
-    dollars_saved: f64,
-}
-
-#[derive(Serialize)]
-struct SearchedJson<'a> {
-    machine: String,
-    devices: u64,
-    setups: usize,
-    simulated: u64,
-    left_out: &'a std::collections::BTreeMap<String, u64>,
-}
-
 impl Plan {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
@@ -146,37 +94,36 @@ impl Plan {
             let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
             return Err(Error::question(message).with_help(cure));
         };
-        let question = question::read(path)?;
-        interrupt::listen();
-        let orders = Orders::default();
-        let answer = question.answer(&orders)?;
-        let levers = question
-            .winner(&answer.plans)
-            .map_or_else(Vec::new, |winner| levers::levers(&question, winner, &orders));
-        if interrupt::cut_short() {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let question = question::plan::read(&context, path, memory_error()?);
+        let planned = question.and_then(|question| plan(&context, question));
+        note_all(&context);
+        let planned = planned?;
+        if planned.interrupted {
             note("interrupted: the best of the set-ups and levers that had been looked at");
         }
-        self.write(&question, &answer, &levers)?;
-        if self.json {
-            print_json(out, &json(&question, &answer, &levers))?;
-        } else {
-            text::print(out, &question, &answer, &levers, self.details)?;
+        self.write(&planned)?;
+        match self.json {
+            true => print_json(out, &planned)?,
+            false => text::print(out, &planned, self.details)?,
         }
         Ok(Verdict::Done)
     }
 
     /// The files that were asked for.
-    fn write(&self, question: &Question, answer: &Answer, levers: &[Lever]) -> Result<(), Error> {
+    fn write(&self, planned: &Planned) -> Result<(), Error> {
+        let Planned { question, answer, .. } = planned;
         if let Some(path) = &self.csv {
             files::write(path, tables::csv(question, answer)?)?;
         }
         if let Some(path) = &self.svg {
-            files::write(path, report::svg(question, answer)?)?;
+            files::write(path, pictures::svg(question, answer)?)?;
         }
         if let Some(path) = &self.html {
-            files::write(path, report::html(question, answer, levers)?)?;
+            files::write(path, pictures::html(planned)?)?;
         }
-        if let (Some(folder), Some(winner)) = (&self.export, question.winner(&answer.plans)) {
+        if let (Some(folder), Some(winner)) = (&self.export, planned.winner()) {
             files::make_folder(folder)?;
             files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
             files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
@@ -190,39 +137,5 @@ impl Plan {
             }
         }
         Ok(())
-    }
-}
-
-fn json<'a>(question: &'a Question, answer: &'a Answer, levers: &'a [Lever]) -> Json<'a> {
-    let winner = question.winner(&answer.plans);
-    let searched = question.clusters.iter().zip(&answer.searched);
-    Json {
-        parameters_total: question.model.parameters(),
-        parameters_active: question.model.active_parameters(),
-        model_assumed: &question.model_assumed,
-        plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
-        errors: &answer.bars,
-        assumptions: assumptions::of(question, answer),
-        interrupted: interrupt::cut_short().then_some(true),
-        winner: winner
-            .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
-        time_breakdown: winner.map_or_else(Vec::new, answer::Plan::parts),
-        levers: levers
-            .iter()
-            .map(|lever| LeverJson {
-                name: lever.name,
-                step_ns: lever.step.0,
-                dollars_saved: lever.saved,
-            })
-            .collect(),
-        searched: searched
-            .map(|(cluster, one)| SearchedJson {
-                machine: cluster.name(),
-                devices: cluster.devices(),
-                setups: one.setups,
-                simulated: one.found.simulated,
-                left_out: &one.found.left_out,
-            })
-            .collect(),
     }
 }

@@ -5,13 +5,11 @@ use std::io::Write;
 
 use pipeline::{Bytes, Nanos};
 
-use super::answer::{Answer, Plan, seconds};
-use super::assumptions;
-use super::levers::Lever;
-use super::question::Question;
+use answer::plan::{Answer, Plan, Planned, assumptions, seconds, tables, winner};
+use papers::measured::ErrorBar;
+use question::plan::Question;
+
 use super::sheet::{Line, Sheet, cut};
-use super::tables;
-use super::validate::error_bar::ErrorBar;
 use crate::error::Error;
 use crate::format;
 
@@ -21,20 +19,15 @@ const COLUMNS: usize = 100;
 const NAME: usize = 40;
 
 /// Prints the answer; with `details` everything that is known of each plan.
-pub fn print(
-    out: &mut dyn Write,
-    question: &Question,
-    answer: &Answer,
-    levers: &[Lever],
-    details: bool,
-) -> Result<(), Error> {
+pub fn print(out: &mut dyn Write, planned: &Planned, details: bool) -> Result<(), Error> {
+    let Planned { question, answer, levers, .. } = planned;
     writeln!(out, "{}", cut(&question.title, COLUMNS))?;
     for line in tables::model(question) {
         paragraph(out, &line)?;
     }
     writeln!(out)?;
     writeln!(out, "{}", plans(question, answer))?;
-    if let Some(winner) = question.winner(&answer.plans) {
+    if let Some(winner) = winner(question, &answer.plans) {
         let [which, what] = tables::taken(question, answer, winner);
         paragraph(out, &format!("the plan to take: {which}"))?;
         paragraph(out, &format!("  {what}"))?;
@@ -100,7 +93,7 @@ fn name(question: &Question, cluster: usize) -> String {
 
 /// The plans, under a heading for each cluster.
 fn plans(question: &Question, answer: &Answer) -> String {
-    let winner = question.winner(&answer.plans);
+    let winner = winner(question, &answer.plans);
     let mut lines = Vec::new();
     let mut known = None;
     for (number, plan) in (1..).zip(&answer.plans) {
@@ -179,7 +172,7 @@ fn largest(plan: &Plan) -> String {
     let step = seconds(plan.finalist.step);
     let large = parts.iter().filter(|part| part.seconds >= 0.01 * step).take(5);
     let one =
-        |part: &super::answer::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
+        |part: &answer::plan::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
     large.map(one).collect::<Vec<_>>().join(", ")
 }
 

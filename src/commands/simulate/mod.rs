@@ -1,30 +1,25 @@
 //! `debubble simulate`: schedules side by side.
 
-mod ask;
-mod front;
 mod room;
 mod tables;
 
 use std::io::Write;
 use std::path::PathBuf;
 
+use answer::outcome::{self, Outcome, title};
+use answer::simulate::{Answers, Wants, simulate};
+use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
+use draw::pictures::{explain as pictures, simulate as front};
+use draw::{gantt, terminal};
 use pipeline::Timeline;
-use serde::Serialize;
+use question::simulate::Sort;
+use question::{Context, Diagnostic};
 
-use self::ask::{Answers, Refused};
-use self::front::Sort;
-use super::{Asked, OUTPUT, note, print_json};
-use crate::draw::{gantt, terminal};
+use super::{Asked, OUTPUT, note, note_all, print_json};
 use crate::error::Error;
-use crate::explain::{Explanation, pictures};
-use crate::files;
-use crate::help;
-use crate::interrupt;
-use crate::messages;
-use crate::outcome::{self, Json, Outcome, title};
-use crate::progress;
-use crate::timelines::{self, Recorded};
+use crate::host::Host;
+use crate::{files, help, messages};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,46 +142,31 @@ enum Draw {
 /// Width of a drawing in the terminal, in columns.
 const COLUMNS: usize = 120;
 
-#[derive(Serialize)]
-struct Results<'a> {
-    results: Vec<Json<'a>>,
-    /// Absent unless `all` was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<&'a [Refused]>,
-    /// Absent unless a Ctrl-C cut the answer short.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupted: Option<bool>,
-}
-
 impl Simulate {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
-        let scenario = self.asked.read()?;
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let answers = self.answers(&context);
+        note_all(&context);
+        let (title, answers) = answers?;
+        if answers.interrupted {
+            note("interrupted: the answer lacks what had not been simulated or explained");
+        }
+        self.write(out, title.as_deref(), &answers)
+    }
+
+    fn answers(&self, context: &Context<'_>) -> Result<(Option<String>, Answers), Diagnostic> {
+        let scenario = self.asked.read(context)?;
         if self.pareto.is_some() {
             front::check(scenario.settings.len())?;
         }
-        let mut answers = ask::answers(&scenario)?;
-        if answers.all || self.pareto.is_some() {
-            answers.each_setting(front::mark);
-        }
-        if let Some(by) = self.sort {
-            answers.each_setting(|setting| front::sort(setting, by));
-        }
-        let outcomes = &mut answers.outcomes;
-        if self.explain || self.explain_svg.is_some() {
-            // A run that never flushes has no step to explain.
-            let bar = progress::bar(0, "runs for explanations");
-            for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
-                if interrupt::asked() {
-                    break;
-                }
-                outcome.explanation = Some(Explanation::of(outcome, &bar)?);
-            }
-        }
-        if interrupt::cut_short() {
-            note("interrupted: the answer lacks what had not been simulated or explained");
-        }
-        self.write(out, scenario.title.as_deref(), &answers)
+        let wants = Wants {
+            explanation: self.explain || self.explain_svg.is_some(),
+            front: self.pareto.is_some(),
+            sort: self.sort,
+        };
+        Ok((scenario.title.clone(), simulate(context, &scenario, wants)?))
     }
 
     /// Writes all that was asked for.
@@ -223,10 +203,7 @@ impl Simulate {
             files::write(path, front::svg(title, answers)?)?;
         }
         if self.json {
-            let results = outcomes.iter().map(Outcome::json).collect();
-            let refused = answers.all.then_some(&answers.refused[..]);
-            let interrupted = interrupt::cut_short().then_some(true);
-            print_json(out, &Results { results, refused, interrupted })?;
+            print_json(out, answers)?;
         } else {
             tables::print(out, answers)?;
         }
@@ -265,11 +242,12 @@ impl Simulate {
             files::write(path, page.html)?;
         }
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
-            timelines::write(path, &Recorded::predicted(outcome)?)?;
+            files::write(path, timelines::bytes(&Recorded::predicted(outcome)?)?)?;
         }
         if let (Some(path), [Some(timeline)]) = (&self.trace, drawn) {
             let mut json = Vec::new();
-            outcome::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline)?;
+            let run = outcome::recorded(&outcomes[0])?;
+            front::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline, &run)?;
             files::write(path, json)?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::Simulate;
 use crate::error::Error;
 use crate::memory;
-use crate::outcome::Outcome;
+use answer::outcome::Outcome;
 
 /// Bytes for each pass of a timeline, and of what is written of it. Measured, and rounded up.
 const SVG: u64 = 64;

@@ -2,18 +2,18 @@
 
 use std::io::Write;
 
+use answer::explain::report as why;
+use answer::front::Standing;
+use answer::hardware::{HEADER, Report};
+use answer::noise as report;
+use answer::outcome::{Outcome, title};
+use answer::simulate::{Answers, Refused};
 use pipeline::{Choice, Limits, Metrics, Placement};
+use question::hardware::Hardware;
 use sim::monte_carlo::MonteCarlo;
 
-use super::ask::{Answers, Refused};
 use crate::error::Error;
-use crate::explain::report as why;
 use crate::format;
-use crate::front::Standing;
-use crate::hardware::Hardware;
-use crate::hardware::report::{HEADER, Report};
-use crate::noise::report;
-use crate::outcome::{Outcome, title};
 
 /// Columns of a table under noise.
 const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
@@ -55,7 +55,7 @@ pub(super) fn print(out: &mut dyn Write, answers: &Answers) -> Result<(), Error>
     print_replicas(out, outcomes)?;
     for outcome in outcomes {
         if let Some(explanation) = &outcome.explanation {
-            write!(out, "\n{}", why::text(&title(outcome), explanation))?;
+            write!(out, "\n{}", format::sheet(&why::sheet(&title(outcome), explanation)))?;
         }
     }
     Ok(())

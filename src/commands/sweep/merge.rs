@@ -8,8 +8,10 @@ use std::slice;
 use super::run::write_csv;
 use crate::error::Error;
 use crate::sweep::journal::Journal;
-use crate::sweep::shard::{self, Identity};
-use crate::sweep::{Checksum, parquet};
+use crate::sweep::parquet;
+use question::Diagnostic;
+use question::sweep::Checksum;
+use question::sweep::shard::{self, Identity};
 
 /// One shard, checked whole.
 struct Part {
@@ -59,7 +61,7 @@ pub(crate) fn merge(shards: &[PathBuf], out: &Path) -> Result<usize, Error> {
 
 /// Reads the whole shard in `path`, and checks that it is one.
 fn check(path: &Path) -> Result<Part, Error> {
-    let fail = |cause: String| Error::Read { path: path.to_owned(), cause };
+    let fail = |cause: String| Error::from(Diagnostic::unreadable(path, &cause));
     let mut lines = Lines::open(path).map_err(|cause| fail(cause.to_string()))?;
     let (mut header, mut identity, mut rows) = (Vec::new(), None::<Identity>, 0u64);
     let mut checksum = Checksum::default();

@@ -1,31 +1,25 @@
 //! `debubble sweep`: a grid of questions, in parallel, resumable, in parts.
 
-mod lines;
-mod maps;
 pub(crate) mod merge;
-mod pareto;
-mod pictures;
 mod run;
 mod slurm;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use answer::sweep as answers;
 use clap::Args;
+use draw::pictures::sweep::{self as pictures, Kind};
+use question::keys::Keys;
+use question::sweep::grid::Grid;
+use question::sweep::shard::Shard;
+use question::{Context, Diagnostic, echo};
 
-use self::pictures::{Kind, Picture};
-use super::{Notes, OUTPUT, note};
-use crate::echo;
+use super::{OUTPUT, note, note_all};
 use crate::error::Error;
-use crate::files;
-use crate::help;
-use crate::interrupt;
-use crate::keys::Keys;
-use crate::progress;
-use crate::question::{self, Rule};
-use crate::sweep::grid::{Grid, Question};
-use crate::sweep::shard::Shard;
-use crate::sweep::{parquet, preflight};
+use crate::host::Host;
+use crate::sweep::parquet;
+use crate::{files, help, interrupt};
 
 const EXAMPLES: &str = "\
 A scenario for a sweep has a table of axes. Each is a key of a question with a list of what it may
@@ -119,7 +113,11 @@ impl Sweep {
             note(&format!("{shards} shards are in {}", self.out.display()));
             return Ok(());
         };
-        let grid = Grid::read(scenario, &self.keys)?;
+        let host = Host::default();
+        let context = Context::new(&host);
+        let grid = Grid::read(&context, scenario, &self.keys);
+        note_all(&context);
+        let grid = grid?;
         if let Some(count) = self.slurm {
             let program = std::env::current_exe()?;
             let script = slurm::script(&program, &words(), &self.out, count);
@@ -131,11 +129,12 @@ impl Sweep {
             return Err(Error::question(message).with_help(cure));
         }
         let pictures = self.pictures();
-        pictures::check(&grid, &pictures)?;
-        notes(&grid)?.print();
-        preflight::check_answers(&grid)?;
-        foretell(&grid)?;
-        let answered = run::answer(&grid, self.shard, &self.out)?;
+        pictures::check(&grid, pictures.iter().map(|picture| &picture.kind))?;
+        answers::warn(&context, &grid)?;
+        note_all(&context);
+        answers::check_answers(&context, &grid)?;
+        answers::announce(&context, &grid)?;
+        let answered = run::answer(&context, &grid, self.shard, &self.out)?;
         if interrupt::cut_short() {
             let (done, all) = (answered.journal.rows, answered.range.end - answered.range.start);
             let out = echo::path(&self.out);
@@ -146,7 +145,7 @@ impl Sweep {
             return Ok(());
         }
         answered.publish(&self.out)?;
-        let drawn = pictures::draw(&grid, &pictures, &answered);
+        let drawn = pictures.iter().try_for_each(|one| draw(&context, &grid, one, &answered));
         let (count, all) = (answered.range.end - answered.range.start, grid.questions);
         answered.journal.end()?;
         drawn?;
@@ -165,38 +164,24 @@ impl Sweep {
     }
 }
 
-/// What has no influence on the answers, as far as the first question and each value in its place
-/// tell.
-fn notes(grid: &Grid) -> Result<Notes, Error> {
-    let mut notes = Notes::default();
-    for question in grid.samples()? {
-        notes.add_assumed(&question.setting);
-        notes.add_ignored(&question.setting, question.rule);
-        if question.setting.keys.slowdown.is_some() {
-            let case = question::case(&grid.scenario, &question.setting, question.rule);
-            case.iter().for_each(|case| notes.add_idle_links(&question.setting, case));
-        }
-    }
-    Ok(notes)
+/// A picture that is asked for.
+struct Picture<'a> {
+    path: &'a Path,
+    kind: Kind<'a>,
 }
 
-/// Says before the questions are answered if that takes minutes, as far as samples tell.
-fn foretell(grid: &Grid) -> Result<(), Error> {
-    const PASSES_PER_SECOND: u64 = 10_000_000;
-    let samples = grid.samples()?;
-    let passes = |question: &Question<'_>| {
-        let passes = 3 * u128::from(question::forwards(&question.setting, question.rule));
-        let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
-        // A search takes its time for every pass.
-        let weight = if matches!(question.rule, Rule::Searched(_)) { 300 } else { 1 };
-        passes * replicas * weight
+/// Draws `picture` of the rows that are `answered`.
+fn draw(
+    context: &Context<'_>,
+    grid: &Grid,
+    picture: &Picture<'_>,
+    answered: &run::Answered,
+) -> Result<(), Error> {
+    let unreadable = |cause: std::io::Error| {
+        Diagnostic::unreadable(picture.path, &format!("the rows for it are lost: {cause}"))
     };
-    let all: u128 = samples.iter().map(passes).sum();
-    let all = all.saturating_mul(u128::from(grid.questions)) / (samples.len().max(1) as u128);
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let what = format!("{} questions", grid.questions);
-    progress::foretell(all, PASSES_PER_SECOND * cores, &what);
-    Ok(())
+    let rows = answered.csv().map_err(unreadable)?;
+    files::write(picture.path, pictures::draw(context, grid, &picture.kind, rows)?)
 }
 
 /// The words behind `debubble sweep`, but for --out and --slurm with their values.

@@ -7,18 +7,19 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
-use sim::Replay;
+use answer::sweep::{rows, rows_in_turn};
+use question::Context;
+use question::sweep::Checksum;
+use question::sweep::columns::Columns;
+use question::sweep::grid::Grid;
+use question::sweep::shard::{self, Identity, Shard};
 
 use crate::commands::note;
 use crate::error::Error;
 use crate::interrupt;
 use crate::progress::{self, Progress};
-use crate::sweep::columns::Columns;
-use crate::sweep::grid::Grid;
 use crate::sweep::journal::Journal;
-use crate::sweep::shard::{self, Identity, Shard};
-use crate::sweep::{Checksum, parquet, preflight, row};
+use crate::sweep::{parquet, preflight};
 
 /// How long a round shall last, if its questions are quick: what is lost at most when the process is
 /// killed, twice.
@@ -42,7 +43,12 @@ pub(super) struct Answered {
 }
 
 /// Answers the questions of `shard`, or all, into the journal of `out`; after a Ctrl-C no more.
-pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<Answered, Error> {
+pub(super) fn answer(
+    context: &Context<'_>,
+    grid: &Grid,
+    shard: Option<Shard>,
+    out: &Path,
+) -> Result<Answered, Error> {
     let range = shard.unwrap_or(WHOLE).range(grid.questions);
     let identity = Identity::of(grid, shard.unwrap_or(WHOLE)).to_string();
     let columns = Columns::of(grid);
@@ -67,7 +73,7 @@ pub(super) fn answer(grid: &Grid, shard: Option<Shard>, out: &Path) -> Result<An
         let (sender, blocks) = mpsc::sync_channel::<Block>(1);
         let (journal, bar) = (&mut journal, &bar);
         let writer = scope.spawn(move || write_blocks(journal, &blocks, bar));
-        rounds(grid, &columns, rest, &sender);
+        rounds(context, grid, &columns, rest, &sender);
         drop(sender);
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
@@ -91,7 +97,13 @@ fn write_blocks(
 }
 
 /// Answers `questions` in rounds, until nobody takes them or wants more.
-fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::SyncSender<Block>) {
+fn rounds(
+    context: &Context<'_>,
+    grid: &Grid,
+    columns: &Columns,
+    questions: Range<u64>,
+    blocks: &mpsc::SyncSender<Block>,
+) {
     let in_parallel = grid.most_replicas() < MANY_REPLICAS;
     // Slow questions keep all threads busy all the same.
     let least = if in_parallel { 4 * rayon::current_num_threads() as u64 } else { 1 };
@@ -99,11 +111,11 @@ fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::
     while next < questions.end && !interrupt::asked() {
         let begun = Instant::now();
         let end = questions.end.min(next + round);
-        let rows = match in_parallel {
-            true => answers(grid, columns, next..end),
-            false => vec![answers_in_turn(grid, columns, next..end)],
+        let made = match in_parallel {
+            true => rows(context, grid, columns, next..end),
+            false => vec![rows_in_turn(context, grid, columns, next..end)],
         };
-        if blocks.send((end - next, rows)).is_err() {
+        if blocks.send((end - next, made)).is_err() {
             return;
         }
         next = end;
@@ -113,24 +125,6 @@ fn rounds(grid: &Grid, columns: &Columns, questions: Range<u64>, blocks: &mpsc::
             _ => round,
         };
     }
-}
-
-/// The rows of `questions`, in pieces one after the other.
-fn answers(grid: &Grid, columns: &Columns, questions: Range<u64>) -> Vec<Vec<u8>> {
-    let begin = || (Replay::new(), Vec::new());
-    let add = |(mut replay, mut rows): (Replay, Vec<u8>), index| {
-        row::answer(grid, columns, index, &mut replay, &mut rows);
-        (replay, rows)
-    };
-    questions.into_par_iter().fold(begin, add).map(|(_, rows)| rows).collect()
-}
-
-fn answers_in_turn(grid: &Grid, columns: &Columns, questions: Range<u64>) -> Vec<u8> {
-    let (mut replay, mut rows) = (Replay::new(), Vec::new());
-    for index in questions {
-        row::answer(grid, columns, index, &mut replay, &mut rows);
-    }
-    rows
 }
 
 impl Answered {

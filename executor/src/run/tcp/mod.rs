@@ -35,7 +35,7 @@ use super::stage::Stage;
 use super::threads::message;
 use super::transfers::Transfers;
 use crate::error::DeviceError;
-use crate::record::Measured;
+use crate::measured::Measured;
 use crate::worker::{Direct, Norm, Trainer, Wire};
 
 /// How long a process may take to say what its stage is doing.

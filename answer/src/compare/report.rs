@@ -1,0 +1,317 @@
+//! A comparison as tables and as JSON.
+
+use std::fmt::Write;
+
+use pipeline::{Metrics, Nanos, Value};
+use serde::{Serialize, Serializer};
+
+use super::passes::{Passes, Spread};
+use super::split::Share;
+use super::waits::Wait;
+use super::{Comparison, seconds};
+use crate::timelines::Recorded;
+use papers::accuracy;
+use question::format;
+use question::sheet::Sheet;
+
+/// More rows than this are left out of a table for people, with a word about it.
+const ROWS: usize = 64;
+
+/// The comparison for people: the difference by part, by pass and by stage.
+#[must_use]
+pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
+    let mut sheet = Sheet::default();
+    // Writing to a sheet cannot fail.
+    let _ = writeln!(sheet, "predicted: {}", source(comparison.predicted));
+    let _ = writeln!(sheet, "measured:  {}\n", source(comparison.measured));
+    sheet.push(summary(comparison));
+    sheet.push(split(comparison).under_a_gap());
+    sheet.push(passes(&comparison.passes).under_a_gap());
+    sheet.push(stages(comparison).under_a_gap());
+    if !comparison.waits.is_empty() {
+        sheet.push(waits(&comparison.waits).under_a_gap());
+    }
+    if comparison.steps.len() > 1 {
+        sheet.push(steps(comparison).under_a_gap());
+    }
+    sheet
+}
+
+fn source(one: &Recorded) -> String {
+    let s = if one.steps.len() == 1 { "" } else { "s" };
+    let steps = one.steps.len();
+    format!("{}, {} on {}, {steps} step{s}", one.name, one.source.name(), one.device)
+}
+
+fn summary(comparison: &Comparison<'_>) -> Sheet {
+    let [predicted, measured] = &comparison.metrics;
+    let ends = comparison.chosen_steps().map(|step| step.ends.iter().copied().max());
+    let [first, second] = ends.map(Option::unwrap_or_default);
+    let time = |what: &str, [one, other]: [Nanos; 2]| {
+        let error = accuracy::error(seconds(one), seconds(other));
+        let cells = [format::time(one), format::time(other), signed(one, other)];
+        row(what, cells, format::signed_percent(error))
+    };
+    let rate = |what: &str, [one, other]: [f64; 2]| {
+        let cells = [format::percent(one), format::percent(other), points(other - one)];
+        row(what, cells, String::new())
+    };
+    let rows = [
+        time("step", [first, second]),
+        time("makespan", [predicted.makespan(), measured.makespan()]),
+        time("span", [predicted.span(), measured.span()]),
+        rate("bubble", [predicted.bubble_rate(), measured.bubble_rate()]),
+        rate(
+            "bubble/makespan",
+            [predicted.bubble_rate_makespan(), measured.bubble_rate_makespan()],
+        ),
+    ];
+    Sheet::table(&["", "predicted", "measured", "difference", "error"], rows)
+}
+
+fn row(what: &str, cells: [String; 3], last: String) -> Vec<String> {
+    [what.to_owned()].into_iter().chain(cells).chain([last]).collect()
+}
+
+fn split(comparison: &Comparison<'_>) -> Sheet {
+    let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
+    let rows = parts.chain([("all", &comparison.total)]).map(|(name, share)| {
+        vec![
+            name.to_owned(),
+            format::signed_time(share.span),
+            format::signed_time(share.makespan),
+            format::signed_time(share.idle),
+            points(share.bubble_rate),
+        ]
+    });
+    Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "bubble"], rows)
+}
+
+fn passes(all: &[Passes]) -> Sheet {
+    let spread = |one: Spread| format!("{}..{}", format::time(one.p5), format::time(one.p95));
+    let row = |one: &Passes| {
+        let medians = [one.predicted.median, one.measured.median];
+        let error = accuracy::error(seconds(medians[0]), seconds(medians[1]));
+        vec![
+            one.what.clone(),
+            one.stage.to_string(),
+            one.count.to_string(),
+            format::time(medians[0]),
+            format::time(medians[1]),
+            spread(one.predicted),
+            spread(one.measured),
+            format::signed_percent(error),
+        ]
+    };
+    let header = [
+        "pass",
+        "stage",
+        "count",
+        "predicted",
+        "measured",
+        "predicted P5..P95",
+        "measured P5..P95",
+        "error",
+    ];
+    let mut sheet = Sheet::table(&header, all.iter().take(ROWS).map(row));
+    if let Some(more) = all.len().checked_sub(ROWS + 1) {
+        let _ = writeln!(sheet, "and {} more: see --json", more + 1);
+    }
+    sheet
+}
+
+fn stages(comparison: &Comparison<'_>) -> Sheet {
+    let [predicted, measured] = &comparison.metrics;
+    let pairs = predicted.stages.iter().zip(&measured.stages).enumerate();
+    let rows = pairs.take(ROWS).map(|(stage, (one, other))| {
+        let waits = [predicted, measured].map(|metrics| {
+            let busy = metrics.stages[stage].busy;
+            Nanos(metrics.span().0.saturating_sub(busy.0))
+        });
+        vec![
+            stage.to_string(),
+            format::time(one.busy),
+            format::time(other.busy),
+            signed(one.busy, other.busy),
+            format::time(waits[0]),
+            format::time(waits[1]),
+            signed(waits[0], waits[1]),
+        ]
+    });
+    let header = ["stage", "busy, predicted", "measured", "difference"];
+    let header: Vec<&str> =
+        header.into_iter().chain(["idle, predicted", "measured", "difference"]).collect();
+    Sheet::table(&header, rows)
+}
+
+fn waits(all: &[Wait]) -> Sheet {
+    let rows = all.iter().map(|wait| {
+        vec![
+            wait.slot.to_string(),
+            wait.stage.to_string(),
+            wait.value.map_or_else(|| "-".to_owned(), value),
+            format::time(wait.predicted),
+            format::time(wait.measured),
+            format::signed_time(wait.difference()),
+        ]
+    });
+    let header = ["waits that differ", "stage", "last need", "predicted", "measured", "difference"];
+    Sheet::table(&header, rows)
+}
+
+fn steps(comparison: &Comparison<'_>) -> Sheet {
+    let rows = comparison.steps.iter().enumerate().take(ROWS).map(|(step, metrics)| {
+        let chosen = if step == comparison.chosen[1] { "compared" } else { "" };
+        vec![
+            step.to_string(),
+            format::time(metrics.makespan()),
+            format::time(metrics.span()),
+            format::percent(metrics.bubble_rate()),
+            chosen.to_owned(),
+        ]
+    });
+    Sheet::table(&["measured step", "makespan", "span", "bubble", "median"], rows)
+}
+
+/// The pass that makes `value`, in words.
+fn value(value: Value) -> String {
+    match value {
+        Value::Output { chunk, microbatch } => format!("output {chunk}.{microbatch}"),
+        Value::Gradient { chunk, microbatch } => format!("gradient {chunk}.{microbatch}"),
+        Value::Statistics { microbatch } => format!("statistics {microbatch}"),
+        Value::HiddenGradient { microbatch } => format!("hidden gradient {microbatch}"),
+    }
+}
+
+fn signed(before: Nanos, after: Nanos) -> String {
+    format::signed_time(after.0.cast_signed().saturating_sub(before.0.cast_signed()))
+}
+
+fn points(difference: f64) -> String {
+    format!("{:+.2} pp", 100.0 * difference)
+}
+
+/// The comparison, with the keys that machines rely on.
+#[derive(Serialize)]
+struct Json<'a> {
+    schedule: &'a str,
+    predicted: Sum,
+    measured: Sum,
+    /// Which of `measured_steps` is compared: the one with the median makespan.
+    measured_step: usize,
+    measured_steps: Vec<Sum>,
+    /// Largest of the errors of span and makespan, as a share of the measured.
+    error: f64,
+    /// Measured less predicted; the parts add up to `all`.
+    difference: Vec<JsonShare>,
+    passes: Vec<JsonPasses<'a>>,
+    waits: Vec<JsonWait>,
+}
+
+#[derive(Serialize)]
+struct Sum {
+    span_ns: u64,
+    makespan_ns: u64,
+    bubble_rate: f64,
+    bubble_rate_makespan: f64,
+    busy_ns: Vec<u64>,
+}
+
+impl From<&Metrics> for Sum {
+    fn from(metrics: &Metrics) -> Self {
+        Self {
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+            busy_ns: metrics.stages.iter().map(|stage| stage.busy.0).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonShare {
+    part: &'static str,
+    span_ns: i64,
+    makespan_ns: i64,
+    idle_ns: i64,
+    bubble_rate: f64,
+}
+
+impl JsonShare {
+    const fn of(part: &'static str, share: &Share) -> Self {
+        let Share { span, makespan, idle, bubble_rate } = *share;
+        Self { part, span_ns: span, makespan_ns: makespan, idle_ns: idle, bubble_rate }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonPasses<'a> {
+    pass: &'a str,
+    stage: usize,
+    count: usize,
+    predicted: JsonSpread,
+    measured: JsonSpread,
+    error: f64,
+}
+
+#[derive(Serialize)]
+struct JsonSpread {
+    p5_ns: u64,
+    median_ns: u64,
+    p95_ns: u64,
+}
+
+impl From<Spread> for JsonSpread {
+    fn from(Spread { p5, median, p95 }: Spread) -> Self {
+        Self { p5_ns: p5.0, median_ns: median.0, p95_ns: p95.0 }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonWait {
+    slot: String,
+    stage: usize,
+    last_need: Option<String>,
+    predicted_ns: u64,
+    measured_ns: u64,
+}
+
+impl Serialize for Comparison<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Json::from(self).serialize(serializer)
+    }
+}
+
+impl<'a> From<&'a Comparison<'a>> for Json<'a> {
+    fn from(comparison: &'a Comparison<'a>) -> Self {
+        let passes = comparison.passes.iter().map(|one| JsonPasses {
+            pass: &one.what,
+            stage: one.stage,
+            count: one.count,
+            predicted: one.predicted.into(),
+            measured: one.measured.into(),
+            error: accuracy::error(seconds(one.predicted.median), seconds(one.measured.median)),
+        });
+        let waits = comparison.waits.iter().map(|wait| JsonWait {
+            slot: wait.slot.to_string(),
+            stage: wait.stage,
+            last_need: wait.value.map(value),
+            predicted_ns: wait.predicted.0,
+            measured_ns: wait.measured.0,
+        });
+        let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
+        let parts = parts.chain([("all", &comparison.total)]);
+        Self {
+            schedule: &comparison.measured.name,
+            predicted: Sum::from(&comparison.metrics[0]),
+            measured: Sum::from(&comparison.metrics[1]),
+            measured_step: comparison.chosen[1],
+            measured_steps: comparison.steps.iter().map(Sum::from).collect(),
+            error: comparison.error(),
+            difference: parts.map(|(part, share)| JsonShare::of(part, share)).collect(),
+            passes: passes.collect(),
+            waits: waits.collect(),
+        }
+    }
+}

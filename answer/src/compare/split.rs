@@ -1,0 +1,249 @@
+//! What the difference between two timelines of the same passes is made of.
+//!
+//! A timeline is its order and, of every slot, how long it took, how long what it waited for was on
+//! its way, and how much later it began than it could. [`sim::timed`] rebuilds it from those to the
+//! nanosecond. Replacing the predicted ones by the measured ones, one after the other, leads from
+//! one timeline to the other in steps that add up exactly.
+
+use pipeline::{
+    Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
+};
+use sim::timed::{self, Timing};
+
+use crate::timelines::remote_needs;
+
+/// What is replaced, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The order of the slots of each stage.
+    Order,
+    /// How long slots take: kernel time.
+    Kernels,
+    /// How long values are on their way.
+    Transfers,
+    /// How much later slots begin than their stage is free and their values are there: launches,
+    /// the host, whatever else a stage does.
+    Overhead,
+}
+
+impl Part {
+    /// All parts, in the order in which they are replaced.
+    pub const ALL: [Self; 4] = [Self::Order, Self::Kernels, Self::Transfers, Self::Overhead];
+
+    /// What people and machines call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Kernels => "kernels",
+            Self::Transfers => "transfers",
+            Self::Overhead => "overhead",
+        }
+    }
+}
+
+/// What a timeline is made of beside its order.
+#[derive(Clone, Debug)]
+struct Makeup {
+    shape: Shape,
+    /// By the first pass of a slot, how long it took.
+    durations: Vec<u64>,
+    /// By the first pass of a slot, how much later it began than it could; less than 0 where the
+    /// clocks of two stages disagree.
+    delays: Vec<i64>,
+    /// By value, the time from the end of the pass that made it to its arrival.
+    hops: Vec<u64>,
+}
+
+fn pass_cell(shape: Shape, pass: Pass) -> usize {
+    pass.kind as usize * shape.cells() + shape.cell(pass.chunk, pass.microbatch)
+}
+
+fn value_cell(shape: Shape, value: Value) -> usize {
+    shape.value_cell(value)
+}
+
+fn first(slot: Slot) -> Pass {
+    match slot {
+        Slot::One(pass) | Slot::Pair(pass, _) => pass,
+    }
+}
+
+impl Makeup {
+    /// What `step`, slots in the order of `schedule`, is made of. A value that is not the last one
+    /// a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that it is
+    /// there before the last one.
+    ///
+    /// # Errors
+    /// The stage and slot that ended before what it needs was made.
+    fn of(schedule: &Schedule, step: &Step, hop: Nanos) -> Result<Self, (usize, Slot)> {
+        let shape = schedule.shape();
+        let values = shape.value_cells();
+        let mut made = vec![0u64; values];
+        for measured in step.stages.iter().flatten() {
+            for value in measured.slot.passes().filter_map(Pass::makes) {
+                let made = &mut made[value_cell(shape, value)];
+                *made = measured.end.0.max(*made);
+            }
+        }
+        let passes = Kind::ALL.len() * shape.cells();
+        let (durations, delays) = (vec![0; passes], vec![0; passes]);
+        let mut makeup = Self { shape, durations, delays, hops: vec![0; values] };
+        for (stage, slots) in step.stages.iter().enumerate() {
+            let mut ready = 0;
+            for one in slots {
+                for value in remote_needs((shape, schedule.placement()), stage, one.slot) {
+                    let cell = value_cell(shape, value);
+                    let (last, at) = one.arrived.unwrap_or((value, one.start));
+                    let longest = at.0.saturating_sub(made[cell]);
+                    let hop = if value == last { longest } else { longest.min(hop.0) };
+                    makeup.hops[cell] = hop;
+                    ready = ready.max(made[cell] + hop);
+                }
+                let cell = pass_cell(shape, first(one.slot));
+                makeup.durations[cell] = (one.end - one.start).0;
+                makeup.delays[cell] = one.start.0.cast_signed() - ready.cast_signed();
+                if one.end.0 < ready {
+                    return Err((stage, one.slot));
+                }
+                ready = one.end.0;
+            }
+        }
+        Ok(makeup)
+    }
+
+    /// The timeline that `schedule` has with this makeup.
+    fn timeline(&self, schedule: &Schedule) -> Timeline {
+        let mut timeline = timed::timeline(schedule, self);
+        for span in timeline.stages.iter_mut().flatten() {
+            span.start = Nanos(span.end.0.saturating_sub(self.duration_of(span.slot)));
+        }
+        timeline
+    }
+
+    fn duration_of(&self, slot: Slot) -> u64 {
+        self.durations[pass_cell(self.shape, first(slot))]
+    }
+}
+
+impl Timing for Makeup {
+    /// The delay before a slot and the slot itself; all of a pair at its first pass.
+    fn duration(&self, _: usize, pass: Pass, _: u64) -> u64 {
+        let cell = pass_cell(self.shape, pass);
+        self.durations[cell].saturating_add_signed(self.delays[cell])
+    }
+
+    fn hop(&self, value: Value, _: usize, _: usize, _: u64) -> u64 {
+        self.hops[value_cell(self.shape, value)]
+    }
+
+    fn collective(&self, value: Value, _: u64) -> u64 {
+        self.hops[value_cell(self.shape, value)]
+    }
+}
+
+/// A schedule, a step of it, and the hop that may be assumed where a value has no arrival.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The order.
+    pub schedule: &'a Schedule,
+    /// When its slots ran.
+    pub step: &'a Step,
+    /// The hop that the prediction assumed.
+    pub hop: Nanos,
+}
+
+/// Which of two timelines cannot be taken apart, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Torn {
+    /// Whether it is the measured one.
+    pub measured: bool,
+    /// The stage.
+    pub stage: usize,
+    /// The slot that ended before what it needs was made.
+    pub slot: Slot,
+}
+
+/// The timelines from the predicted to the measured one, each with one [`Part`] more replaced: one
+/// more than there are parts. Both sides must have the same slots on every stage.
+///
+/// # Errors
+/// A slot that ended before what it needs was made.
+pub fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
+    let torn = |measured: bool| move |(stage, slot)| Torn { measured, stage, slot };
+    let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hop);
+    let from = makeup(predicted).map_err(torn(false))?;
+    let to = makeup(measured).map_err(torn(true))?;
+    let order = measured.schedule;
+    let durations = Makeup { durations: to.durations.clone(), ..from.clone() };
+    let hops = Makeup { hops: to.hops.clone(), ..durations.clone() };
+    Ok([
+        from.timeline(predicted.schedule),
+        from.timeline(order),
+        durations.timeline(order),
+        hops.timeline(order),
+        to.timeline(order),
+    ])
+}
+
+/// One part of the difference: measured less predicted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Share {
+    /// Nanoseconds of the longest span of a stage.
+    pub span: i64,
+    /// Nanoseconds of the makespan.
+    pub makespan: i64,
+    /// Nanoseconds of idle time over all stages, within the longest span.
+    pub idle: i64,
+    /// Of the bubble rate.
+    pub bubble_rate: f64,
+}
+
+impl Share {
+    /// What lies between two timelines.
+    pub fn between(before: &Metrics, after: &Metrics) -> Self {
+        let difference = |of: fn(&Metrics) -> Nanos| {
+            of(after).0.cast_signed().saturating_sub(of(before).0.cast_signed())
+        };
+        Self {
+            span: difference(Metrics::span),
+            makespan: difference(Metrics::makespan),
+            idle: idle(after).saturating_sub(idle(before)),
+            bubble_rate: after.bubble_rate() - before.bubble_rate(),
+        }
+    }
+}
+
+/// Idle time over all stages, within the longest span of one.
+fn idle(metrics: &Metrics) -> i64 {
+    let span = i128::from(metrics.span().0);
+    let idle = metrics.stages.iter().map(|stage| span - i128::from(stage.busy.0)).sum::<i128>();
+    i64::try_from(idle).unwrap_or(i64::MAX)
+}
+
+/// Whether two orders have the same slots on every stage, in whatever sequence; else the stage and
+/// a slot that only the first (`true`) or the second has.
+pub fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
+    for (stage, (one, other)) in one.orders().iter().zip(other.orders()).enumerate() {
+        let sorted = |order: &pipeline::Order| {
+            let mut slots: Vec<Slot> = order.slots().collect();
+            slots.sort_unstable();
+            slots
+        };
+        let (one, other) = (sorted(one), sorted(other));
+        let lacks = |all: &[Slot], slot: &Slot| all.binary_search(slot).is_err();
+        if let Some(&slot) = one.iter().find(|slot| lacks(&other, slot)) {
+            return Err((stage, slot, true));
+        }
+        if let Some(&slot) = other.iter().find(|slot| lacks(&one, slot)) {
+            return Err((stage, slot, false));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two schedules are of the same pipeline.
+pub fn same_place(one: &Schedule, other: &Schedule) -> bool {
+    let place =
+        |schedule: &Schedule| -> (Shape, Placement) { (schedule.shape(), schedule.placement()) };
+    place(one) == place(other)
+}

@@ -1,0 +1,181 @@
+//! What came of a run on hardware, for tables and machines.
+
+use pipeline::{Bytes, Nanos, Timeline};
+use serde::Serialize;
+use sim::engine::Run;
+use sim::occupancy::{Occupancy, Peak};
+
+use question::format;
+use question::hardware::Hardware;
+
+/// A run, and what it did to the hardware.
+pub struct Report {
+    /// When each slot ran, over all steps.
+    pub timeline: Timeline,
+    /// The time per step, with everything between two steps.
+    pub step_time: Nanos,
+    /// The memory of each device.
+    pub occupancy: Occupancy,
+    /// By wire, bytes carried.
+    carried: Vec<u64>,
+    /// The end of the last pass.
+    end: Nanos,
+}
+
+impl Report {
+    /// What `run` came to on `hardware`.
+    pub fn of(hardware: &Hardware, run: Run, occupancy: Occupancy) -> Self {
+        let mut carried = vec![0u64; hardware.cluster.wires().len()];
+        for transfer in &run.transfers {
+            let [from, to] = [transfer.from, transfer.to].map(|stage| hardware.seats.device(stage));
+            for wire in hardware.cluster.route(from, to).wires {
+                carried[wire] = carried[wire].saturating_add(hardware.message().0);
+            }
+        }
+        for copy in &run.copies {
+            let wires = hardware.cluster.host_wires(hardware.seats.device(copy.stage));
+            for wire in wires.into_iter().flatten() {
+                carried[wire] = carried[wire].saturating_add(copy.bytes.0);
+            }
+        }
+        let spans = run.timeline.stages.iter().flatten();
+        let end = spans.map(|span| span.end).max().unwrap_or_default();
+        let step_time = run.step_time();
+        Self { timeline: run.timeline, step_time, occupancy, carried, end }
+    }
+
+    /// The device that overflows first, if any does.
+    pub fn out_of_memory(&self) -> Option<&Peak> {
+        let full = self.occupancy.peaks.iter().filter(|peak| peak.overflow.is_some());
+        full.min_by_key(|peak| (peak.overflow.map(|overflow| overflow.at), peak.device))
+    }
+
+    /// The device that holds most.
+    pub fn fullest(&self) -> Option<&Peak> {
+        self.occupancy.peaks.iter().rev().max_by_key(|peak| peak.bytes)
+    }
+
+    /// The wire that is used most, and the share of its bandwidth that is.
+    pub fn busiest(&self, hardware: &Hardware) -> Option<(usize, f64)> {
+        let wires = 0..self.carried.len();
+        let used = wires.map(|wire| (wire, self.used(hardware, wire)));
+        used.filter(|(_, used)| *used > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn used(&self, hardware: &Hardware, wire: usize) -> f64 {
+        let end = self.end.0.max(1) as f64 / 1e9;
+        let bandwidth = hardware.cluster.wires()[wire].bandwidth.bytes_per_second() as f64;
+        self.carried[wire] as f64 / (bandwidth * end)
+    }
+
+    /// A line of the table of [`HEADER`], without the name of the schedule.
+    pub fn row(&self, hardware: &Hardware) -> [String; 5] {
+        let name = |wire: usize| hardware.cluster.wires()[wire].name.clone();
+        let wire = self.busiest(hardware).map_or("-".to_owned(), |(wire, used)| {
+            format!("{}: {}", name(wire), format::percent(used))
+        });
+        let [memory, at] = self.fullest().map_or(["-".to_owned(), "-".to_owned()], |peak| {
+            let place = format!("device {}, {}", peak.device, format::time(peak.at));
+            [format::size(peak.bytes), place]
+        });
+        let full = self.out_of_memory().and_then(|peak| peak.overflow.map(|over| (peak, over)));
+        let full = full.map_or("-".to_owned(), |(peak, over)| {
+            let (at, by) = (format::time(over.at), format::size(over.by));
+            format!("device {} at {at}, by {by}", peak.device)
+        });
+        [format::time(self.step_time), wire, memory, at, full]
+    }
+
+    /// The same for machines.
+    pub fn json(&self, hardware: &Hardware) -> Json {
+        let wires = (0..self.carried.len()).filter(|&wire| self.carried[wire] > 0);
+        let wire = |wire: usize| WireJson {
+            name: hardware.cluster.wires()[wire].name.clone(),
+            bytes: self.carried[wire],
+            used: self.used(hardware, wire),
+        };
+        Json {
+            step_ns: self.step_time.0,
+            steps: hardware.steps,
+            devices: hardware.seats.devices().to_vec(),
+            wires: wires.map(wire).collect(),
+            memory: self.occupancy.peaks.iter().map(MemoryJson::from).collect(),
+            out_of_memory: self.out_of_memory().map(MemoryJson::from),
+        }
+    }
+}
+
+/// The columns of [`Report::row`].
+pub const HEADER: [&str; 5] = ["step", "busiest wire", "peak memory", "on, at", "out of memory"];
+
+/// A run on hardware.
+#[derive(Serialize)]
+pub struct Json {
+    /// The time per step, with everything between two steps.
+    step_ns: u64,
+    steps: u32,
+    /// The device of each stage.
+    devices: Vec<usize>,
+    wires: Vec<WireJson>,
+    memory: Vec<MemoryJson>,
+    out_of_memory: Option<MemoryJson>,
+}
+
+#[derive(Serialize)]
+struct WireJson {
+    name: String,
+    bytes: u64,
+    /// Share of its bandwidth.
+    used: f64,
+}
+
+#[derive(Serialize)]
+struct MemoryJson {
+    device: usize,
+    peak_bytes: u64,
+    at_ns: u64,
+    resident_bytes: u64,
+    buffer_bytes: u64,
+    activations: Vec<HeldJson>,
+    /// What of the activations is on the host.
+    on_host_bytes: u64,
+    overflow: Option<OverflowJson>,
+}
+
+#[derive(Serialize)]
+struct HeldJson {
+    stage: usize,
+    /// The last pass on the activation, as in the text form.
+    pass: String,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct OverflowJson {
+    at_ns: u64,
+    by_bytes: u64,
+}
+
+impl From<&Peak> for MemoryJson {
+    fn from(peak: &Peak) -> Self {
+        let held = peak.activations.iter().map(|held| HeldJson {
+            stage: held.stage,
+            pass: held.pass.to_string(),
+            bytes: held.bytes.0,
+        });
+        let (Nanos(at_ns), Bytes(peak_bytes)) = (peak.at, peak.bytes);
+        let overflow =
+            peak.overflow.map(|over| OverflowJson { at_ns: over.at.0, by_bytes: over.by.0 });
+        Self {
+            device: peak.device,
+            peak_bytes,
+            at_ns,
+            resident_bytes: peak.resident.0,
+            buffer_bytes: peak.buffers.0,
+            activations: held.collect(),
+            on_host_bytes: peak.on_host.0,
+            overflow,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What many replicas came to, for tables and machines.
+
+use pipeline::{Metrics, Nanos};
+use serde::Serialize;
+use sim::monte_carlo::{MonteCarlo, Percentile, Summary};
+
+use question::format;
+
+/// The figures of a step without noise.
+#[derive(Serialize)]
+pub struct NoiseFree {
+    bubble_rate: f64,
+    bubble_rate_makespan: f64,
+    span_ns: u64,
+    makespan_ns: u64,
+}
+
+impl From<&Metrics> for NoiseFree {
+    fn from(metrics: &Metrics) -> Self {
+        Self {
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+        }
+    }
+}
+
+/// The distributions over all replicas.
+#[derive(Serialize)]
+pub struct Distributions {
+    replicas: u64,
+    span_ns: Distribution<u64>,
+    makespan_ns: Distribution<u64>,
+    bubble_rate: Distribution<f64>,
+    bubble_rate_makespan: Distribution<f64>,
+}
+
+impl From<&MonteCarlo> for Distributions {
+    fn from(all: &MonteCarlo) -> Self {
+        Self {
+            replicas: all.replicas,
+            span_ns: all.span.into(),
+            makespan_ns: all.makespan.into(),
+            bubble_rate: all.bubble_rate.into(),
+            bubble_rate_makespan: all.bubble_rate_makespan.into(),
+        }
+    }
+}
+
+/// One distribution; intervals are null where there are too few replicas for one.
+#[derive(Serialize)]
+struct Distribution<T> {
+    mean: f64,
+    stddev: f64,
+    min: T,
+    p50: T,
+    p95: T,
+    p99: T,
+    max: T,
+    mean_ci95: Option<[f64; 2]>,
+    p50_ci95: Option<[T; 2]>,
+    p95_ci95: Option<[T; 2]>,
+    p99_ci95: Option<[T; 2]>,
+}
+
+impl<T> From<Summary<T>> for Distribution<T> {
+    fn from(summary: Summary<T>) -> Self {
+        let Summary { mean, mean_ci95, stddev, min, max, p50, p95, p99 } = summary;
+        Self {
+            mean,
+            stddev,
+            min,
+            p50: p50.value,
+            p95: p95.value,
+            p99: p99.value,
+            max,
+            mean_ci95,
+            p50_ci95: p50.ci95,
+            p95_ci95: p95.ci95,
+            p99_ci95: p99.ci95,
+        }
+    }
+}
+
+/// What the columns of [`spans`] and [`bubbles`] are.
+pub const COLUMNS: [&str; 5] = ["noise-free", "mean", "P50", "P95", "P99"];
+
+/// A row about the span.
+pub fn spans(noise_free: &Metrics, all: &MonteCarlo) -> [String; 5] {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let mean = |nanos: f64| format::time(Nanos(nanos.round() as u64));
+    let exact = |nanos: u64| format::time(Nanos(nanos));
+    row(exact(noise_free.span().0), &all.span, mean, exact)
+}
+
+/// A row about the bubble rate.
+pub fn bubbles(noise_free: &Metrics, all: &MonteCarlo) -> [String; 5] {
+    let rate = format::percent;
+    row(rate(noise_free.bubble_rate()), &all.bubble_rate, rate, rate)
+}
+
+fn row<T: Copy>(
+    noise_free: String,
+    summary: &Summary<T>,
+    of_mean: impl Fn(f64) -> String,
+    of_value: impl Fn(T) -> String,
+) -> [String; 5] {
+    let percentile = |one: Percentile<T>| with_interval(one.value, one.ci95, &of_value);
+    [
+        noise_free,
+        with_interval(summary.mean, summary.mean_ci95, &of_mean),
+        percentile(summary.p50),
+        percentile(summary.p95),
+        percentile(summary.p99),
+    ]
+}
+
+/// A figure and what it is 95 % sure to lie between, the unit written once.
+fn with_interval<T: Copy>(value: T, ends: Option<[T; 2]>, text: impl Fn(T) -> String) -> String {
+    let value = text(value);
+    let unit = value.find(' ').map_or("", |at| &value[at..]);
+    match ends.map(|ends| ends.map(&text)) {
+        Some([low, high]) => {
+            format!("{value} [{}, {}]", low.strip_suffix(unit).unwrap_or(&low), high)
+        }
+        None => value,
+    }
+}

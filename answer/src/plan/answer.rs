@@ -1,0 +1,503 @@
+//! What a question comes to: plans with their time, money and error bars.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Bytes, Nanos};
+use plan::{
+    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup, Watch,
+    number, percentiles_with,
+};
+use serde::Serialize;
+
+use papers::measured::ErrorBar;
+use question::host::foretell;
+use question::plan::{Framework, Paid, Question};
+use question::{Context, Diagnostic};
+
+use crate::front::{Candidate, standings};
+
+/// The most devices of a cluster that is proposed.
+const LARGEST: u64 = 1 << 16;
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+/// The least share of time that failures must leave: below, days and dollars say nothing.
+const LEAST_GOODPUT: f64 = 1e-6;
+/// Why a set-up is left out that leaves less.
+const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
+
+/// A set-up with all that a planner asks of it.
+pub struct Plan {
+    /// Its cluster, by number.
+    pub cluster: usize,
+    /// What the event engine ran.
+    pub finalist: Finalist,
+    /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
+    /// before enough were drawn.
+    pub percentiles: Option<[Nanos; 2]>,
+    /// Tokens a second, by the nominal step.
+    pub tokens_per_second: f64,
+    /// Model FLOPs utilisation.
+    pub mfu: f64,
+    /// Hardware FLOPs utilisation.
+    pub hfu: f64,
+    /// Share of time that failures leave.
+    pub goodput: f64,
+    /// Seconds between two checkpoints.
+    pub checkpoint_interval: f64,
+    /// Days for all tokens, with failures.
+    pub days: f64,
+    /// Hours of all devices together for all tokens, with failures.
+    pub gpu_hours: f64,
+    /// Dollars for all tokens.
+    pub dollars: f64,
+    /// Of what kind its step is.
+    pub kind: Kind,
+    /// How far its step may be off, as a share; nothing if nothing of its kind was measured.
+    pub error: Option<f64>,
+    /// Whether no other plan is both faster and cheaper.
+    pub on_front: bool,
+}
+
+/// What one cluster came to.
+pub struct Searched {
+    /// How many set-ups there were.
+    pub setups: usize,
+    /// What became of them.
+    pub found: Found,
+}
+
+impl Searched {
+    /// Leaves out, for `reason`, a set-up that was simulated.
+    fn leave_out(&mut self, reason: &str) {
+        *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
+        self.found.simulated -= 1;
+    }
+}
+
+/// Why set-ups of `searched` were left out, and how many for each reason.
+fn reasons(searched: &[Searched]) -> String {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (reason, count) in searched.iter().flat_map(|one| &one.found.left_out) {
+        *all.entry(reason).or_default() += count;
+    }
+    let all: Vec<String> =
+        all.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
+    all.join("; ")
+}
+
+/// The answer to a question.
+pub struct Answer {
+    /// By cluster.
+    pub searched: Vec<Searched>,
+    /// All plans: by cluster, the fastest first.
+    pub plans: Vec<Plan>,
+    /// How far steps of each kind among the plans may be off.
+    pub bars: Vec<ErrorBar>,
+}
+
+/// Every machine of `clusters`, by name, once.
+fn machines<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Vec<&'a Machine> {
+    let mut machines: Vec<&Machine> = Vec::new();
+    for (machine, _) in clusters.into_iter().flat_map(|cluster| &cluster.parts) {
+        if machines.iter().all(|known| known.name != machine.name) {
+            machines.push(machine);
+        }
+    }
+    machines
+}
+
+/// A question that is being answered.
+pub(super) struct Planner<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) question: &'a Question,
+}
+
+impl Planner<'_> {
+    /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
+    fn price(&self, machine: &Machine) -> (f64, f64) {
+        let price = &machine.price;
+        match self.question.paid {
+            Paid::OnDemand => (price.on_demand, 0.0),
+            Paid::Reserved => (price.reserved.unwrap_or(price.on_demand), 0.0),
+            Paid::Spot => price.spot.unwrap_or((price.on_demand, 0.0)),
+        }
+    }
+
+    /// Searches every cluster and makes plans of the best; after a Ctrl-C of those found so far.
+    ///
+    /// # Errors
+    /// If no cluster has a plan, or none meets the deadline.
+    pub(super) fn answer(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+        let setups = self.question.clusters.iter().map(|cluster| {
+            self.question.setups(cluster).ok_or_else(|| {
+                let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
+                Diagnostic::new(message).with_help("name fewer values in [search]")
+            })
+        });
+        let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
+        let all: usize = setups.iter().map(Vec::len).sum();
+        foretell(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
+        let bar = self.context.host().begin(all as u64, "set-ups");
+        let (mut searched, mut finalists) = (Vec::new(), Vec::new());
+        for (cluster, setups) in self.question.clusters.iter().zip(&setups) {
+            let ground = ground(self.question, cluster);
+            let done = |count| bar.inc(count);
+            let stop = || self.context.stopped();
+            let watch = Watch { done: &done, stop: &stop, orders };
+            let (found, best) = plan::run_with(&ground, setups, self.question.plans, watch);
+            searched.push(Searched { setups: setups.len(), found });
+            finalists.push(best);
+        }
+        drop(bar);
+        if finalists.iter().all(Vec::is_empty) {
+            return Err(self.no_plan(&searched));
+        }
+        let bars = self.bars(&finalists)?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
+        if plans.is_empty() {
+            return Err(self.no_plan(&searched));
+        }
+        mark_front(&mut plans);
+        if !self.context.cut_short() {
+            self.check_deadline(&plans)?;
+        }
+        Ok(Answer { searched, plans, bars })
+    }
+
+    /// All that is asked of the finalists of each cluster.
+    fn plans(
+        &self,
+        finalists: Vec<Vec<Finalist>>,
+        searched: &mut [Searched],
+        bars: &[ErrorBar],
+    ) -> Result<Vec<Plan>, Diagnostic> {
+        let steps: u64 =
+            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
+        let bar = self.context.host().begin(steps, "steps under noise");
+        let mut plans = Vec::new();
+        for (at, finalists) in finalists.into_iter().enumerate() {
+            for finalist in finalists {
+                let percentiles = percentiles_with(
+                    &finalist,
+                    &self.question.unrest,
+                    &|more| bar.inc(more),
+                    &|| self.context.stopped(),
+                );
+                let percentiles =
+                    percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
+                let plan = self.plan(at, finalist, percentiles, bars);
+                if plan.goodput < LEAST_GOODPUT {
+                    searched[at].leave_out(ALWAYS_FAILING);
+                } else {
+                    plans.push(plan);
+                }
+            }
+        }
+        Ok(plans)
+    }
+
+    /// The error bar of each kind among `finalists`, which stand by cluster.
+    fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Diagnostic> {
+        let clusters = self.question.clusters.iter().zip(finalists);
+        let steps = clusters.flat_map(|(cluster, found)| {
+            found.iter().map(move |finalist| (cluster, self.kind(cluster, finalist)))
+        });
+        ErrorBar::of_all(&steps.collect::<Vec<_>>())
+    }
+
+    /// The kind of the step of `finalist` on `cluster`.
+    fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
+        Kind::of(&ground(self.question, cluster), &finalist.costed().setup)
+    }
+
+    /// All that is asked of one set-up.
+    fn plan(
+        &self,
+        at: usize,
+        finalist: Finalist,
+        percentiles: Option<[Nanos; 2]>,
+        bars: &[ErrorBar],
+    ) -> Plan {
+        let cluster = &self.question.clusters[at];
+        let step = seconds(finalist.step);
+        let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
+        let peak: f64 =
+            cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
+        let used = |flops: f64| flops * tokens / (step * peak);
+        let failures = self.failures(cluster);
+        // What the budget takes: the median step, and what failures leave.
+        let goodput = failures.goodput();
+        let steps = (self.question.tokens / tokens).ceil();
+        let median = percentiles.map_or(finalist.step, |[median, _]| median);
+        let wall = steps * seconds(median) / goodput;
+        let hourly = cluster.hourly(|machine| self.price(machine).0);
+        let kind = self.kind(cluster, &finalist);
+        let (machine, words) = (cluster.name(), kind.to_string());
+        let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
+        Plan {
+            cluster: at,
+            percentiles,
+            tokens_per_second: tokens / step,
+            mfu: used(self.question.model.model_flops()),
+            hfu: used(self.question.model.hardware_flops(finalist.costed().setup.recompute)),
+            goodput,
+            checkpoint_interval: failures.interval(),
+            days: wall / DAY,
+            gpu_hours: wall / 3600.0 * number(cluster.devices()),
+            dollars: wall / 3600.0 * hourly,
+            error: bars.iter().find(own).and_then(|bar| bar.error),
+            kind,
+            on_front: false,
+            finalist,
+        }
+    }
+
+    /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
+    /// weights and optimizer.
+    fn failures(&self, cluster: &Cluster) -> Failures {
+        let state = number(self.question.model.parameters())
+            * (2.0 + number(self.question.recipe.optimizer_bytes));
+        let share = state / number(cluster.devices());
+        let slowest = |of: fn(&Machine) -> f64| {
+            cluster.parts.iter().map(|(kind, _)| of(kind)).fold(f64::MAX, f64::min)
+        };
+        let rate: f64 = cluster
+            .parts
+            .iter()
+            .map(|(kind, devices)| {
+                let own = 1.0 / kind.reliability.hours_between_failures;
+                number(*devices) * (own + self.price(kind).1)
+            })
+            .sum();
+        let restarts = cluster.parts.iter().map(|(kind, _)| kind.reliability.restart);
+        Failures {
+            between: 3600.0 / rate,
+            checkpoint: share / slowest(|kind| kind.reliability.checkpoint),
+            restart: restarts.fold(0.0, f64::max),
+        }
+    }
+
+    /// Why there is no plan.
+    fn no_plan(&self, searched: &[Searched]) -> Diagnostic {
+        match self.context.cut_short() {
+            true => Diagnostic::new("interrupted before any plan was found".to_owned()),
+            false => self.fits_nowhere(searched),
+        }
+    }
+
+    /// That the model fits on none of the clusters, and the smallest that would do.
+    fn fits_nowhere(&self, searched: &[Searched]) -> Diagnostic {
+        let nearest: Option<&(Setup, Overflow)> = searched
+            .iter()
+            .filter_map(|one| one.found.nearest.as_ref())
+            .min_by_key(|(_, lacks)| lacks.needs.0 - lacks.has.0);
+        let reasons = reasons(searched);
+        let Some((setup, lacks)) = nearest else {
+            let all = match (reasons.is_empty(), self.question.framework) {
+                (false, _) => reasons,
+                (true, Framework::Any) => {
+                    "no product of tensor, pipeline and context divides the devices".to_owned()
+                }
+                (true, framework) => format!(
+                    "no product of tensor, pipeline and context divides the devices, or {} does not \
+                     run those that do",
+                    framework.title()
+                ),
+            };
+            let message = format!("no set-up can be run on these clusters: {all}");
+            return Diagnostic::new(message).with_help("name more values in [search]");
+        };
+        let message = format!(
+            "the model fits on none of these clusters: the nearest set-up ({}, {}) needs {} on stage \
+             {}, of {}",
+            setup.family.name(),
+            super::tables::setup(setup),
+            question::format::size(lacks.needs),
+            lacks.stage,
+            question::format::size(lacks.has),
+        );
+        let cure = match self.smallest() {
+            Some(cluster) => {
+                let (devices, name) = (cluster.devices(), cluster.name());
+                let is_smaller = |one: &Cluster| one.devices() >= devices && one.name() == name;
+                let others = match self.question.clusters.iter().any(is_smaller) {
+                    true => format!("; what became of the set-ups on more devices: {reasons}"),
+                    false => String::new(),
+                };
+                format!(
+                    "the smallest cluster that would hold it: {devices} devices of {name} (doubled \
+                     from one, under the same [search]){others}"
+                )
+            }
+            None => format!(
+                "under this [search], no cluster of these machines up to {LARGEST} devices would hold \
+                 it: name more values of tensor, pipeline or recompute there"
+            ),
+        };
+        Diagnostic::new(message).with_help(cure)
+    }
+
+    /// The fewest devices, doubled from one, of any of the machines on which this question has a plan.
+    fn smallest(&self) -> Option<Cluster> {
+        let machines = machines(&self.question.clusters);
+        let orders = Orders::default();
+        let doubled = std::iter::successors(Some(1), |devices| Some(2 * devices));
+        doubled
+            .take_while(|&devices| devices <= LARGEST)
+            .flat_map(|devices| machines.iter().map(move |machine| (devices, *machine)))
+            .map(|(devices, machine)| Cluster { parts: vec![(machine.clone(), devices)] })
+            .find(|cluster| self.holds(cluster, &orders))
+    }
+
+    /// Whether some set-up runs on `cluster`.
+    fn holds(&self, cluster: &Cluster, orders: &Orders) -> bool {
+        let Some(setups) = self.question.setups(cluster) else { return false };
+        let stop = || self.context.stopped();
+        let watch = Watch { done: &|_| {}, stop: &stop, orders };
+        let ground = ground(self.question, cluster);
+        let (_, best) = plan::run_with(&ground, &setups, 1, watch);
+        !best.is_empty()
+    }
+
+    fn check_deadline(&self, plans: &[Plan]) -> Result<(), Diagnostic> {
+        let Some(deadline) = self.question.deadline_days else { return Ok(()) };
+        let fastest = plans.iter().min_by(|a, b| a.days.total_cmp(&b.days));
+        let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
+        let cluster = &self.question.clusters[fastest.cluster];
+        let message = format!(
+            "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
+             dollars",
+            super::tables::days(fastest.days),
+            cluster.devices(),
+            cluster.name(),
+            fastest.dollars,
+        );
+        Err(Diagnostic::new(message).with_help("give more devices, or a later deadline-days"))
+    }
+}
+
+/// The model, recipe and machines that the set-ups of `question` on `cluster` share.
+#[must_use]
+pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Inputs<'a> {
+    Inputs { model: &question.model, recipe: &question.recipe, cluster }
+}
+
+/// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
+/// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
+/// of another kind are off by something else, so that nothing is known of the difference.
+#[must_use]
+pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
+    let cheapest = cheapest(question, plans)?;
+    let alike = |plan: &&Plan| {
+        let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+        let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
+        is_comparable && apart.abs() <= told_apart(cheapest)
+    };
+    // Of those that leave as much, the faster.
+    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
+    plans.iter().filter(|plan| is_in_time(question, plan)).filter(alike).max_by_key(room)
+}
+
+/// The cheapest plan of those that meet the deadline.
+#[must_use]
+pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
+    let in_time = plans.iter().filter(|plan| is_in_time(question, plan));
+    in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
+}
+
+fn is_in_time(question: &Question, plan: &Plan) -> bool {
+    question.deadline_days.is_none_or(|days| plan.days <= days)
+}
+
+/// By how much two steps must differ to be told apart where nothing was measured of their kind: an
+/// assumption, about the mean error on measured steps of other kinds.
+const UNMEASURED: f64 = 0.05;
+
+/// By how much the step of another plan of the kind of `plan` must differ from its to be told apart,
+/// as a share: the error bar of the kind.
+pub fn told_apart(plan: &Plan) -> f64 {
+    plan.error.unwrap_or(UNMEASURED)
+}
+
+fn mark_front(plans: &mut [Plan]) {
+    let candidate = |plan: &Plan| Candidate::new((plan.days, plan.dollars), None);
+    let all: Vec<Candidate> = plans.iter().map(candidate).collect();
+    for (plan, standing) in plans.iter_mut().zip(standings(&all)) {
+        plan.on_front = standing.is_on_front();
+    }
+}
+
+/// A time in seconds.
+pub fn seconds(time: Nanos) -> f64 {
+    number(time.0) / 1e9
+}
+
+/// Where the time of a step goes, on the stage that works longest.
+#[derive(Serialize)]
+pub struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// Seconds of a step.
+    pub seconds: f64,
+}
+
+impl Plan {
+    /// What may be held of the fullest device, the sum of what is.
+    pub fn memory(&self) -> [Bytes; 2] {
+        let (stage, held) = self.finalist.evaluation.fullest();
+        [self.finalist.costed().capacities[stage], held.sum()]
+    }
+
+    /// What is left of the device that has least left.
+    pub fn room(&self) -> Bytes {
+        let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
+        let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
+        left.min().unwrap_or_default()
+    }
+
+    /// Whether `framework` runs it.
+    pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
+        framework.runs(&self.finalist.costed().setup, question.recipe.batch)
+    }
+
+    /// The parts of the step; they add up to it.
+    pub fn parts(&self) -> Vec<Part> {
+        let costed = self.finalist.costed();
+        let microbatches = f64::from(costed.shape.microbatches());
+        let placement = costed.setup.family.about().placement;
+        let busiest = (0..).zip(&self.finalist.metrics.stages).max_by_key(|(_, times)| times.busy);
+        let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
+        let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
+        let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
+        let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
+        let times = layers * microbatches * halves;
+        let layer = &costed.layer;
+        let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
+        let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
+        let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
+        let sending = seconds(self.finalist.sending[stage]);
+        let passes =
+            seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);
+        let mut parts = vec![
+            Part { name: "matrix products of layers", seconds: layer.products * times },
+            Part { name: "attention", seconds: layer.attention * times },
+            Part { name: "elementwise kernels", seconds: layer.elementwise * times },
+            Part {
+                name: "collectives of tensor, context and expert parallelism",
+                seconds: layer.collectives * times,
+            },
+            Part { name: "head and loss", seconds: head },
+        ];
+        let known: f64 = parts.iter().map(|part| part.seconds).sum();
+        let launches = seconds(busy) - known;
+        parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
+        parts.push(Part { name: "transfers between stages", seconds: sending });
+        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
+        parts.push(Part {
+            name: "gradient exchange and tied embedding",
+            seconds: seconds(costed.exchange),
+        });
+        parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
+        parts
+    }
+}

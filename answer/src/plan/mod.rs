@@ -1,0 +1,136 @@
+//! Which set-up trains a model on which machines, how long it takes and what it costs.
+
+mod answer;
+pub mod assumptions;
+pub mod export;
+mod levers;
+pub mod tables;
+mod torch;
+
+use papers::measured::ErrorBar;
+use plan::Orders;
+use question::plan::Question;
+use question::{Context, Diagnostic};
+use serde::{Serialize, Serializer};
+
+use self::answer::Planner;
+pub use self::answer::{
+    Answer, Part, Plan, Searched, cheapest, ground, seconds, told_apart, winner,
+};
+pub use self::levers::Lever;
+pub use self::torch::TorchOrder;
+
+/// A question with all that a planner says to it.
+pub struct Planned {
+    /// The question, whole and checked.
+    pub question: Question,
+    /// The plans, and what became of all set-ups.
+    pub answer: Answer,
+    /// Changes of the machines, and what each would be worth to the plan to take.
+    pub levers: Vec<Lever>,
+    /// Whether somebody asked to end: the best of the set-ups and levers that had been looked at.
+    pub interrupted: bool,
+}
+
+impl Planned {
+    /// The plan to take.
+    #[must_use]
+    pub fn winner(&self) -> Option<&Plan> {
+        winner(&self.question, &self.answer.plans)
+    }
+}
+
+/// Searches the set-ups of `question`, runs the best by the event engine, and tries changes of the
+/// machines of the plan to take.
+///
+/// # Errors
+/// If there are too many set-ups, none of them fits, or none meets the deadline.
+pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagnostic> {
+    let orders = Orders::default();
+    let answer = Planner { context, question: &question }.answer(&orders)?;
+    let levers = winner(&question, &answer.plans)
+        .map_or_else(Vec::new, |winner| levers::levers(context, &question, winner, &orders));
+    let interrupted = context.cut_short();
+    Ok(Planned { question, answer, levers, interrupted })
+}
+
+impl Serialize for Planned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json(self).serialize(serializer)
+    }
+}
+
+/// The answer for machines.
+#[derive(Serialize)]
+struct Json<'a> {
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
+    /// What was assumed where the model was read.
+    model_assumed: &'a [String],
+    plans: Vec<tables::Row>,
+    /// The plan to take, by its place among the plans.
+    winner: Option<usize>,
+    /// Where a step of the plan to take goes, on the stage that works longest.
+    time_breakdown: Vec<Part>,
+    levers: Vec<LeverJson<'a>>,
+    searched: Vec<SearchedJson<'a>>,
+    /// How far steps of each kind among the plans may be off.
+    errors: &'a [ErrorBar],
+    /// What the plans leave out, a sentence each.
+    assumptions: Vec<&'static str>,
+    /// Absent unless a Ctrl-C cut the answer short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct LeverJson<'a> {
+    name: &'a str,
+    step_ns: u64,
+    dollars_saved: f64,
+}
+
+#[derive(Serialize)]
+struct SearchedJson<'a> {
+    machine: String,
+    devices: u64,
+    setups: usize,
+    simulated: u64,
+    left_out: &'a std::collections::BTreeMap<String, u64>,
+}
+
+fn json(planned: &Planned) -> Json<'_> {
+    let Planned { question, answer, levers, interrupted } = planned;
+    let winner = planned.winner();
+    let searched = question.clusters.iter().zip(&answer.searched);
+    Json {
+        parameters_total: question.model.parameters(),
+        parameters_active: question.model.active_parameters(),
+        model_assumed: &question.model_assumed,
+        plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        errors: &answer.bars,
+        assumptions: assumptions::of(question, answer),
+        interrupted: interrupted.then_some(true),
+        winner: winner
+            .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
+        time_breakdown: winner.map_or_else(Vec::new, Plan::parts),
+        levers: levers
+            .iter()
+            .map(|lever| LeverJson {
+                name: lever.name,
+                step_ns: lever.step.0,
+                dollars_saved: lever.saved,
+            })
+            .collect(),
+        searched: searched
+            .map(|(cluster, one)| SearchedJson {
+                machine: cluster.name(),
+                devices: cluster.devices(),
+                setups: one.setups,
+                simulated: one.found.simulated,
+                left_out: &one.found.left_out,
+            })
+            .collect(),
+    }
+}

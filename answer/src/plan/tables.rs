@@ -1,0 +1,447 @@
+//! The answer in words and numbers.
+
+use pipeline::{Nanos, Vocabulary};
+use plan::{Recompute, Room, Setup, Split, StageMemory};
+use serde::Serialize;
+
+use super::answer::{Answer, Plan, cheapest, seconds, told_apart};
+use super::levers::Lever;
+use question::Diagnostic;
+use question::format;
+use question::plan::{Framework, Question};
+
+/// A set-up in a few letters, which [`legend`] explains.
+pub fn setup(setup: &Setup) -> String {
+    let mut text = format!("d{} t{} p{}", setup.data, setup.tensor, setup.pipeline);
+    for (letter, size) in [("c", setup.context), ("e", setup.expert), ("v", setup.chunks)] {
+        if size > 1 {
+            text += &format!(" {letter}{size}");
+        }
+    }
+    text += &format!(" b{} z{}", setup.microbatch, setup.zero.stage());
+    if setup.recompute != Recompute::None {
+        text += &format!(" {}", setup.recompute.name());
+    }
+    if setup.split == Split::Even && setup.pipeline > 1 {
+        text += " even";
+    }
+    if shares_vocabulary(setup) {
+        text += " vocabulary";
+    }
+    text
+}
+
+/// Whether all stages share the vocabulary without the name of the schedule saying so.
+fn shares_vocabulary(setup: &Setup) -> bool {
+    setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole
+}
+
+/// Which set-ups have a letter or word, and what it stands for.
+type Word = (fn(&Setup) -> bool, &'static str);
+
+/// What the letters and words of [`setup`] stand for, as far as plans have them.
+pub fn legend(answer: &Answer) -> String {
+    let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
+    let words: [Word; 12] = [
+        (|_| true, "d data-parallel replicas"),
+        (|_| true, "t tensor-parallel devices"),
+        (|_| true, "p pipeline stages"),
+        (|one| one.context > 1, "c context-parallel devices"),
+        (|one| one.expert > 1, "e expert-parallel devices"),
+        (|one| one.chunks > 1, "v chunks per stage"),
+        (|_| true, "b sequences per microbatch"),
+        (|_| true, "z stage of ZeRO"),
+        (|one| one.recompute == Recompute::Selective, "selective: attention is recomputed"),
+        (|one| one.recompute == Recompute::Full, "full: all activations are recomputed"),
+        (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
+        (shares_vocabulary, "vocabulary: embedding and head on all stages"),
+    ];
+    let any = |has: fn(&Setup) -> bool| setups().any(has);
+    let own = words.into_iter().filter(|(has, _)| any(*has)).map(|(_, word)| word);
+    format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
+}
+
+/// One plan for machines, and a line of the CSV.
+#[derive(Serialize)]
+pub struct Row {
+    machine: String,
+    devices: u64,
+    schedule: &'static str,
+    data: u64,
+    tensor: u64,
+    pipeline: u64,
+    context: u64,
+    expert: u64,
+    chunks: u64,
+    microbatch: u64,
+    microbatches: u32,
+    zero: u8,
+    recompute: &'static str,
+    vocabulary_parallel: bool,
+    /// How stages meet between steps.
+    boundary: &'static str,
+    step_ns: u64,
+    /// What replay says, by which set-ups are searched.
+    replay_step_ns: u64,
+    step_p50_ns: Option<u64>,
+    step_p95_ns: Option<u64>,
+    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    error: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
+    tokens_per_second: f64,
+    mfu: f64,
+    hfu: f64,
+    bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
+    peak_bytes: u64,
+    /// What a plan may use of that device.
+    device_bytes: u64,
+    parameter_bytes: u64,
+    gradient_bytes: u64,
+    optimizer_bytes: u64,
+    activation_bytes: u64,
+    buffer_bytes: u64,
+    goodput: f64,
+    checkpoint_interval_s: f64,
+    days: f64,
+    dollars: f64,
+    dollars_per_million_tokens: f64,
+    on_front: bool,
+    /// The limit that the order was made under, where the schedule takes one.
+    memory_limit: Option<String>,
+    /// Hours of all devices together.
+    gpu_hours: f64,
+    /// How layers are dealt to chunks: balanced or even.
+    split: &'static str,
+    /// Whether Megatron-LM runs the set-up.
+    runs_in_megatron: bool,
+    /// Whether torchtitan does.
+    runs_in_torchtitan: bool,
+}
+
+impl Row {
+    pub fn of(question: &Question, plan: &Plan) -> Self {
+        let cluster = &question.clusters[plan.cluster];
+        let costed = plan.finalist.costed();
+        let own = &costed.setup;
+        let (_, held) = plan.finalist.evaluation.fullest();
+        let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
+        Self {
+            machine: cluster.name(),
+            devices: cluster.devices(),
+            schedule: own.family.name(),
+            data: own.data,
+            tensor: own.tensor,
+            pipeline: own.pipeline,
+            context: own.context,
+            expert: own.expert,
+            chunks: own.chunks,
+            microbatch: own.microbatch,
+            microbatches: costed.shape.microbatches(),
+            zero: own.zero.stage(),
+            recompute: own.recompute.name(),
+            vocabulary_parallel: own.vocabulary_parallel,
+            boundary: question.recipe.boundary.name(),
+            step_ns: plan.finalist.step.0,
+            replay_step_ns: plan.finalist.evaluation.step.0,
+            step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
+            step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
+            error: plan.error,
+            kind: plan.kind.to_string(),
+            tokens_per_second: plan.tokens_per_second,
+            mfu: plan.mfu,
+            hfu: plan.hfu,
+            bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
+            peak_bytes: held.sum().0,
+            device_bytes: plan.memory()[0].0,
+            memory_limit: costed.limit.map(|limit| limit.to_string()),
+            parameter_bytes: parameters.0,
+            gradient_bytes: gradients.0,
+            optimizer_bytes: optimizer.0,
+            activation_bytes: activations.0,
+            buffer_bytes: buffers.0,
+            goodput: plan.goodput,
+            checkpoint_interval_s: plan.checkpoint_interval,
+            days: plan.days,
+            dollars: plan.dollars,
+            dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
+            on_front: plan.on_front,
+            gpu_hours: plan.gpu_hours,
+            split: match own.split {
+                Split::Even => "even",
+                Split::Balanced => "balanced",
+            },
+            runs_in_megatron: plan.runs_in(Framework::Megatron, question),
+            runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
+        }
+    }
+}
+
+/// A time, or that there is none.
+fn time_or_none(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "-".to_owned(), format::time)
+}
+
+/// The parameters that the model is believed to have, and what was assumed where it was read: a
+/// line each.
+pub fn model(question: &Question) -> Vec<String> {
+    let billions = |count: u64| {
+        let digits = if count < 1_000_000_000 { 6 } else { 3 };
+        format!("{:.digits$} B", plan::number(count) / 1e9)
+    };
+    let model = &question.model;
+    let [total, active] = [model.parameters(), model.active_parameters()].map(billions);
+    let experts = match model.experts {
+        Some(experts) => format!(" ({} of {} experts a layer)", experts.top_k, experts.count),
+        None => String::new(),
+    };
+    let count = format!("parameters: {total} total, {active} active for a token{experts}");
+    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
+}
+
+/// What the columns of the whole table of plans are.
+pub const HEADER: [&str; 17] = [
+    "plan",
+    "machines",
+    "set-up",
+    "schedule",
+    "step",
+    "error",
+    "over replay",
+    "P50",
+    "P95",
+    "tokens/s",
+    "MFU",
+    "HFU",
+    "bubble",
+    "days",
+    "GPU-hours",
+    "dollars",
+    "$/M tokens",
+];
+
+/// A line of the whole table of plans.
+pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
+    let cluster = &question.clusters[plan.cluster];
+    let costed = plan.finalist.costed();
+    let front = if plan.on_front { " *" } else { "" };
+    vec![
+        format!("{number}{front}"),
+        format!("{} {}", cluster.devices(), cluster.name()),
+        setup(&costed.setup),
+        schedule(question, plan),
+        format::time(plan.finalist.step),
+        error(plan),
+        format::signed_percent(plan.finalist.over_replay()),
+        time_or_none(plan.percentiles.map(|[median, _]| median)),
+        time_or_none(plan.percentiles.map(|[_, p95]| p95)),
+        format::grouped(plan.tokens_per_second),
+        format::percent(plan.mfu),
+        format::percent(plan.hfu),
+        format::percent(plan.finalist.bubble_rate()),
+        days(plan.days),
+        amount(plan.gpu_hours),
+        amount(plan.dollars),
+        format!("{:.4}", plan.dollars / question.tokens * 1e6),
+    ]
+}
+
+/// The schedule of `plan`, in brackets if no framework runs it.
+pub fn schedule(question: &Question, plan: &Plan) -> String {
+    let name = plan.finalist.costed().setup.family.name();
+    let runs = Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question));
+    if runs { name.to_owned() } else { format!("[{name}]") }
+}
+
+/// How far the step of `plan` may be off, or that nothing of its kind was measured.
+pub fn error(plan: &Plan) -> String {
+    plan.error.map_or_else(|| "unknown".to_owned(), |error| format!("{:.0} %", 100.0 * error))
+}
+
+/// A number of days, with more digits where it is less than ten.
+pub fn days(days: f64) -> String {
+    match days {
+        ..1.0 => format!("{days:.4}"),
+        ..10.0 => format!("{days:.2}"),
+        ..1e5 => format!("{days:.1}"),
+        _ => amount(days),
+    }
+}
+
+/// A number without decimals, as a power of ten where it is very large.
+pub fn amount(value: f64) -> String {
+    if value < 1e10 { format::grouped(value) } else { format!("{value:.2e}") }
+}
+
+/// What the columns of the table of memory are.
+pub const MEMORY: [&str; 8] =
+    ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "may use"];
+
+/// A line of the table of memory: the fullest device.
+pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
+    let (_, held) = plan.finalist.evaluation.fullest();
+    let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
+    let [may, _] = plan.memory();
+    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
+    std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
+}
+
+/// The plan to take, in words: which it is, and what comes of it.
+pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2] {
+    let cluster = &question.clusters[winner.cluster];
+    let own = &winner.finalist.costed().setup;
+    let number = answer.plans.iter().position(|plan| std::ptr::eq(plan, winner));
+    [
+        format!(
+            "plan {}, {} {}, {} {}",
+            number.map_or(0, |number| number + 1),
+            cluster.devices(),
+            cluster.name(),
+            own.family.name(),
+            setup(own),
+        ),
+        format!(
+            "{} days, {} GPU-hours, {} dollars; {:.2} % of the time is useful, with a checkpoint \
+             every {:.0} s",
+            days(winner.days),
+            amount(winner.gpu_hours),
+            amount(winner.dollars),
+            100.0 * winner.goodput,
+            winner.checkpoint_interval,
+        ),
+    ]
+}
+
+/// Why the plan to take is not the cheapest, if it is not.
+pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
+    let own = &cheapest.finalist.costed().setup;
+    let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+    Some(format!(
+        "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
+         do not tell steps less than {} apart",
+        format::size(winner.room()),
+        own.family.name(),
+        setup(own),
+        format::size(cheapest.room()),
+        format::percent(slower),
+        format::percent(told_apart(cheapest)),
+    ))
+}
+
+/// What may be used of a device, in words.
+pub fn room(question: &Question) -> String {
+    let Room { error, cap } = question.recipe.room;
+    let cap = cap.map_or_else(String::new, |cap| {
+        format!("; no more than the memory-cap of {}", format::size(cap))
+    });
+    format!(
+        "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
+         predicted memory is off at most on published peaks{cap}",
+        format::percent(error)
+    )
+}
+
+/// Where the winner's time goes, largest first: name, seconds and share.
+pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
+    let mut parts = plan.parts();
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let step = seconds(plan.finalist.step);
+    let line = |part: super::answer::Part| {
+        let share = format::percent(part.seconds / step);
+        vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
+    };
+    parts.into_iter().map(line).collect()
+}
+
+/// What the columns of [`parts`] are.
+pub const PARTS: [&str; 3] =
+    ["time breakdown of the recommended plan, busiest stage", "a step", "share"];
+
+/// What each change would save of the winner: name, step and dollars.
+pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
+    let line =
+        |lever: &Lever| vec![lever.name.to_owned(), format::time(lever.step), amount(lever.saved)];
+    levers.iter().map(line).collect()
+}
+
+/// What the columns of [`worth`] are.
+pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars saved"];
+
+/// Why set-ups are not among the plans: a line for each reason of each cluster.
+pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (cluster, searched) in question.clusters.iter().zip(&answer.searched) {
+        let name = format!("{} {}", cluster.devices(), cluster.name());
+        let found = &searched.found;
+        rows.push(vec![name.clone(), "set-ups".to_owned(), searched.setups.to_string()]);
+        rows.push(vec![name.clone(), "simulated".to_owned(), found.simulated.to_string()]);
+        for (reason, count) in &found.left_out {
+            rows.push(vec![name.clone(), reason.clone(), count.to_string()]);
+        }
+    }
+    rows
+}
+
+/// In which frameworks the plans run: a line for each answer that some have, with their numbers.
+pub fn frameworks(question: &Question, answer: &Answer) -> Vec<String> {
+    let runs = |plan: &Plan| Framework::REAL.map(|framework| plan.runs_in(framework, question));
+    let said = [
+        ([true, true], "run in Megatron-LM and in torchtitan"),
+        ([true, false], "run in Megatron-LM, not in torchtitan"),
+        ([false, true], "run in torchtitan, not in Megatron-LM"),
+        ([false, false], "run in neither Megatron-LM nor torchtitan: in brackets"),
+    ];
+    let line = |(which, words): ([bool; 2], &str)| {
+        let own = (1..).zip(&answer.plans).filter(|(_, plan)| runs(plan) == which);
+        let numbers: Vec<usize> = own.map(|(number, _)| number).collect();
+        match numbers.len() {
+            0 => None,
+            all if all == answer.plans.len() => Some(format!("all plans {words}")),
+            1 => Some(format!("plan {} {}", numbers[0], words.replacen("run", "runs", 1))),
+            _ => Some(format!("plans {} {words}", ranges(&numbers))),
+        }
+    };
+    said.into_iter().filter_map(line).collect()
+}
+
+/// Ascending numbers in words: `1, 4-6`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| *next == one + 1);
+    let one = |run: &[usize]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(usize::to_string).collect(),
+    };
+    runs.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What the words of the tables mean.
+pub const DEFINITIONS: [&str; 6] = [
+    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
+     deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \
+     the machines' files",
+    "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
+     of its kind, unknown where nothing is measured of this kind",
+    "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
+     at the best interval and failures",
+    "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; \
+     HFU: with what is recomputed",
+    "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
+     transfers with the passes",
+    "P50, P95: of the step under the question's noise, of the slowest data-parallel replica",
+];
+
+/// All plans as CSV.
+pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Diagnostic> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for plan in &answer.plans {
+        let row = Row::of(question, plan);
+        writer.serialize(row).map_err(|error| Diagnostic::new(error.to_string()))?;
+    }
+    writer.into_inner().map_err(|error| Diagnostic::new(error.to_string()))
+}

@@ -1,0 +1,129 @@
+//! The schedules: what each is, needs and comes to.
+
+use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
+use question::case::SEARCHED;
+use serde::Serialize;
+
+/// All schedules that have a name.
+#[derive(Serialize, Clone, Debug)]
+pub struct Answer {
+    /// Every family, and the order that is searched.
+    pub schedules: Vec<Entry>,
+    /// Published schedules that are not offered.
+    pub not_offered: Vec<NotOffered>,
+}
+
+/// A published schedule that is not offered.
+#[derive(Serialize, Clone, Debug)]
+pub struct NotOffered {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Why it is not offered.
+    pub why: &'static str,
+}
+
+/// A schedule, in words.
+#[derive(Serialize, Clone, Debug)]
+pub struct Entry {
+    /// The name that questions use.
+    pub name: &'static str,
+    /// The paper or program that describes it.
+    pub source: &'static str,
+    /// The numbers of stages, microbatches and chunks that it takes.
+    pub needs: &'static str,
+    /// Chunks per stage.
+    pub chunks: String,
+    /// What a memory limit does to its order.
+    pub memory_limit: String,
+    /// Its bubble per step, without communication.
+    pub bubble: &'static str,
+    /// Its peak memory.
+    pub memory: &'static str,
+    /// What else may be chosen, by which key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
+    /// The training frameworks that run its order.
+    pub runs_in: String,
+    /// What should be known of these figures.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub note: &'static str,
+}
+
+impl From<Family> for Entry {
+    fn from(family: Family) -> Self {
+        let about = family.about();
+        let chunks = match about.chunks {
+            Chunks::Exactly(chunks) => format!("{chunks}"),
+            Chunks::Any { default } => format!("any, {default} unless told"),
+        };
+        let memory_limit = match about.limit {
+            LimitUse::Checked => "only checked".to_owned(),
+            LimitUse::Own(limit) => format!("made for {limit}, another is only checked"),
+            LimitUse::Shapes { default: None } => "shapes the order, none unless told".to_owned(),
+            LimitUse::Shapes { default: Some(limit) } => {
+                format!("shapes the order, {limit} unless told")
+            }
+        };
+        let choice = match about.choice {
+            Choice::Nothing => None,
+            Choice::Group => Some("--group, p unless told".to_owned()),
+            Choice::Offload => {
+                Some("--group, 1 unless told; --offload-chunks, --offload".to_owned())
+            }
+            Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
+        };
+        Self {
+            name: about.name,
+            source: about.source,
+            needs: about.needs,
+            chunks,
+            memory_limit,
+            bubble: about.bubble,
+            memory: about.memory,
+            choice,
+            runs_in: runs_in(family),
+            note: about.note,
+        }
+    }
+}
+
+/// The frameworks that run `family`, and how.
+fn runs_in(family: Family) -> String {
+    let torch = match family.in_torch() {
+        InTorch::Class(name) => format!("torchtitan ({name})"),
+        InTorch::Order => "torchtitan (as a CSV file)".to_owned(),
+        InTorch::No(lacks) => {
+            return format!("neither Megatron-LM nor torchtitan, whose orders have no {lacks}");
+        }
+    };
+    if family.in_megatron() { format!("Megatron-LM, {torch}") } else { torch }
+}
+
+/// The order that is searched, which is no family.
+fn searched() -> Entry {
+    Entry {
+        name: SEARCHED,
+        source: "`debubble search` at its default effort",
+        needs: "any p, any m",
+        chunks: "any, 1 unless told; 2 lie in a V".to_owned(),
+        memory_limit: "shapes the order, none unless told".to_owned(),
+        bubble: "no more than that of any schedule above with its chunks that fits the limit",
+        memory: "up to the limit",
+        choice: Some("--seed, 0 unless told".to_owned()),
+        runs_in: "torchtitan (as a CSV file)".to_owned(),
+        note: "how far any order can be from it: `debubble search`",
+    }
+}
+
+/// All schedules that have a name, and published ones that are not offered.
+#[must_use]
+pub fn schedules() -> Answer {
+    let families = Family::ALL.into_iter().map(Entry::from);
+    let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
+    Answer {
+        schedules: families.chain([searched()]).collect(),
+        not_offered: LeftOut::ALL.into_iter().map(one).collect(),
+    }
+}

@@ -1,0 +1,209 @@
+//! The best order of passes that is found, and how far any order can be from it.
+
+mod front;
+mod report;
+#[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
+mod solver;
+
+use pipeline::Nanos;
+use question::case::{self, Rule, SEARCHED, Searched};
+use question::host::foretell;
+use question::scenario::{Scenario, Setting};
+use question::search::Keys;
+use question::sheet::Sheet;
+use question::{Context, Diagnostic, Warnings, format};
+use search::Effort;
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+pub use self::report::Row;
+
+/// What searches came to.
+pub struct Answer {
+    /// A row for each setting under each limit.
+    pub rows: Vec<Row>,
+    /// Whether somebody asked to end: the best by then, where a search had begun, else the best published.
+    pub interrupted: bool,
+}
+
+impl Answer {
+    /// The rows for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        report::sheet(&self.rows)
+    }
+
+    /// The rows as CSV, with the keys of the JSON as columns.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        crate::csv(self.rows.iter().map(report::Entry::from))
+    }
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entries: Vec<report::Entry> = self.rows.iter().map(report::Entry::from).collect();
+        let mut object =
+            serializer.serialize_struct("Answer", 1 + usize::from(self.interrupted))?;
+        object.serialize_field("results", &entries)?;
+        if self.interrupted {
+            object.serialize_field("interrupted", &true)?;
+        }
+        object.end()
+    }
+}
+
+/// The certificate of what was searched: what proves order and bound to a third party.
+///
+/// # Errors
+/// If the argument for the bound cannot be written down.
+pub fn certificate(searched: &Searched) -> Result<String, Diagnostic> {
+    Ok(report::certificate(searched)?.to_string())
+}
+
+/// The settings that `keys` ask for: each of `scenario` under every limit, the smaller ones first.
+#[must_use]
+pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
+    if keys.memory_limits.is_empty() {
+        return scenario.settings.clone();
+    }
+    let under = |setting: &Setting| {
+        let one = |limit| {
+            let mut setting = setting.clone();
+            let memory_limit = Some(vec![limit]);
+            setting.overrule(question::keys::Keys { memory_limit, ..Default::default() });
+            setting
+        };
+        keys.memory_limits.iter().copied().map(one).collect::<Vec<_>>()
+    };
+    scenario.settings.iter().flat_map(under).collect()
+}
+
+/// Checks that there is a constraint solver in this build.
+///
+/// # Errors
+/// If there is none.
+pub fn check_solver() -> Result<(), Diagnostic> {
+    solver::check()
+}
+
+/// Checks that `keys` ask for no solver where there is none, and `scenario` for nothing that a search
+/// does not know.
+///
+/// # Errors
+/// At the first key that does.
+pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
+    if keys.exact {
+        solver::check()?;
+    }
+    scenario.settings.iter().try_for_each(|setting| case::check_known(scenario, setting))
+}
+
+/// Searches the best order for every setting of `scenario` under every limit of `keys`.
+///
+/// # Errors
+/// If a question is wrong, has no order under its limit, or is one that the solver does not model.
+pub fn search(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    keys: &Keys,
+) -> Result<Answer, Diagnostic> {
+    check(scenario, keys)?;
+    warn(context, scenario, keys);
+    let settings = settings(scenario, keys);
+    announce(context, keys, &settings);
+    let mut rows = Vec::new();
+    for setting in &settings {
+        let mut searched = search_one(context, scenario, keys, setting)?;
+        let proved = prove(context, keys, &mut searched)?;
+        rows.push(Row::of(searched, proved, setting)?);
+    }
+    report::keep_smaller(&mut rows);
+    front::mark(&mut rows);
+    Ok(Answer { rows, interrupted: context.cut_short() })
+}
+
+fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
+    let mut warnings = Warnings::default();
+    for setting in &scenario.settings {
+        case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+        for text in case::ignored_by_search(setting, keys.placement()) {
+            warnings.add(&text, SEARCHED);
+        }
+    }
+    warnings.lines().into_iter().for_each(|line| context.warn(line));
+}
+
+/// Says before the search if it takes minutes.
+fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
+    // As measured on one core; where the passes are many, more.
+    const PASSES_PER_SECOND: u64 = 30_000;
+    let (effort, searched) = (keys.effort.unwrap_or(1), settings.len());
+    match keys.time_limit {
+        Some(limit) => {
+            let all = u128::from(limit.0) * searched as u128;
+            foretell(
+                context.host(),
+                all,
+                1_000_000_000,
+                &format!("{searched} searches of {limit}"),
+            );
+        }
+        None => {
+            let rule = Rule::Searched(keys.placement());
+            let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
+            let all: u128 = settings.iter().map(passes).sum();
+            let what = format!("{searched} searches of {effort} times the default effort");
+            foretell(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);
+        }
+    }
+}
+
+fn search_one(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    keys: &Keys,
+    setting: &Setting,
+) -> Result<Searched, Diagnostic> {
+    let begin = context.host().clock();
+    let late = || {
+        let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
+        keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
+    };
+    let stop = || context.stopped() || late();
+    let times = keys.times();
+    let search = case::Search {
+        placement: keys.placement(),
+        objective: keys.objective(),
+        effort: Effort { times, seed: setting.keys.seed.unwrap_or(0) },
+        stop: &stop,
+    };
+    let work = context.host().begin(1, "");
+    let searched = case::search(context, scenario, setting, &search, |now| {
+        if let Some(all) = now.of {
+            work.set_length(all);
+        }
+        work.set_position(now.steps);
+        let [best, bound] = [now.best, now.bound].map(format::time);
+        work.set_message(format!("passes, best {best}, bound {bound}"));
+    })?;
+    if searched.found.interrupted && times.is_some() && !context.cut_short() {
+        let text = "the clock cut the search short: another run may find another schedule";
+        context.warn(text.to_owned());
+    }
+    Ok(searched)
+}
+
+/// Asks the solver if that is wanted; gives its bound where that is better.
+fn prove(
+    context: &Context<'_>,
+    keys: &Keys,
+    searched: &mut Searched,
+) -> Result<Option<Nanos>, Diagnostic> {
+    if !keys.exact {
+        return Ok(None);
+    }
+    solver::prove(context, searched, keys.solver_time())
+}

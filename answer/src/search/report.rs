@@ -1,0 +1,344 @@
+//! What searches came to, for people and for machines.
+
+use certificate::{Argument, Certificate};
+use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
+use search::{Objective, Published};
+use serde::Serialize;
+use sim::Replay;
+
+use question::case::Searched;
+use question::scenario::Setting;
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+
+use crate::front::Standing;
+
+/// One search.
+pub struct Row {
+    /// The order that was found, with what it was searched for.
+    pub searched: Searched,
+    /// The limit as it was told, if there is one.
+    limit: Option<String>,
+    metrics: Metrics,
+    peak: Bytes,
+    /// What it costs: its own, or less where a smaller limit does it.
+    cost: Nanos,
+    /// What a solver has proved that no order undercuts, if that is more than the search knows.
+    proved: Option<Nanos>,
+    /// What becomes of the order found, and of the best published one, in the setting, once marked.
+    pub found_standing: Option<Standing>,
+    pub published_standing: Option<Standing>,
+}
+
+/// The name of what a solver has proved, beside those of the arguments of bounds.
+const SOLVER: &str = "solver";
+
+impl Row {
+    /// `proved` is what a solver adds to it.
+    pub(super) fn of(
+        searched: Searched,
+        proved: Option<Nanos>,
+        setting: &Setting,
+    ) -> Result<Self, Diagnostic> {
+        let case = &searched.case;
+        let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
+        let metrics = metrics.map_err(|fault| case.error(&fault))?;
+        let memory = Memory::of(&case.schedule, case.problem.footprints());
+        let memory = memory.map_err(|fault| case.error(&fault))?;
+        let peak = memory.peak.into_iter().max().unwrap_or_default();
+        let limits = setting.keys.memory_limit.as_ref();
+        let limit =
+            limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
+        let cost = searched.found.cost;
+        let (found_standing, published_standing) = (None, None);
+        Ok(Self {
+            searched,
+            limit,
+            metrics,
+            peak,
+            cost,
+            proved,
+            found_standing,
+            published_standing,
+        })
+    }
+
+    /// What to write over a drawing of it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let parts = [self.searched.case.setting.as_ref(), self.limit.as_ref()];
+        let parts = parts.into_iter().flatten().map(String::as_str);
+        [self.searched.case.name.as_str()].into_iter().chain(parts).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The part of `cost` in which the average stage waits.
+    #[must_use]
+    pub fn rate(&self, cost: Nanos) -> f64 {
+        self.metrics.bubble_rate_of(cost)
+    }
+
+    /// That of the order found.
+    #[must_use]
+    pub fn bubble(&self) -> f64 {
+        self.rate(self.cost)
+    }
+
+    /// The peak of the stage that holds most, in microbatches of the stage that holds most.
+    #[must_use]
+    pub fn peak(&self) -> f64 {
+        self.in_microbatches(self.peak)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn in_microbatches(&self, peak: Bytes) -> f64 {
+        peak.0 as f64 / self.searched.case.microbatch_bytes().0.max(1) as f64
+    }
+
+    /// `peak` in multiples of the microbatches that there are stages, and the bubble at `cost`.
+    #[allow(clippy::cast_precision_loss)]
+    fn at(&self, peak: Bytes, cost: Nanos) -> (f64, f64) {
+        let stages = self.searched.instance.shape.stages() as f64;
+        (self.in_microbatches(peak) / stages, self.rate(cost))
+    }
+
+    /// Peak memory and bubble of the order found.
+    #[must_use]
+    pub fn found_at(&self) -> (f64, f64) {
+        self.at(self.peak, self.cost)
+    }
+
+    /// The same of the best published one.
+    #[must_use]
+    pub fn published_at(&self) -> Option<(f64, f64)> {
+        self.published().map(|one| self.at(one.peak, one.cost))
+    }
+
+    /// The largest limit of a stage, or without one the peak of the order found, and the bubble that no
+    /// order under it undercuts.
+    #[must_use]
+    pub fn bound_at(&self) -> (f64, f64) {
+        let limits = self.searched.instance.limits.as_ref();
+        let limit = limits.and_then(|limits| limits.by_stage().iter().max().copied());
+        self.at(limit.unwrap_or(self.peak), self.bound())
+    }
+
+    /// The setting that is searched, whatever the limit.
+    #[must_use]
+    pub fn setting(&self) -> Option<&str> {
+        self.searched.case.setting.as_deref()
+    }
+
+    /// The published schedule that costs least of those that fit.
+    #[must_use]
+    pub fn published(&self) -> Option<Published> {
+        self.searched.found.best_published()
+    }
+
+    /// What no order undercuts.
+    #[must_use]
+    pub fn bound(&self) -> Nanos {
+        self.proved.unwrap_or(self.searched.found.bound.cost)
+    }
+
+    /// Whether a solver has proved more than the search.
+    #[must_use]
+    pub const fn is_proved(&self) -> bool {
+        self.proved.is_some()
+    }
+
+    /// Why.
+    fn argument(&self) -> String {
+        match self.proved {
+            Some(_) => SOLVER.to_owned(),
+            None => self.searched.found.bound.argument.to_string(),
+        }
+    }
+
+    fn gap(&self) -> Nanos {
+        self.cost - self.bound()
+    }
+}
+
+/// Lets every row be as good as one of the same setting whose limits are no larger: what fits
+/// those fits the larger ones too.
+pub(super) fn keep_smaller(rows: &mut [Row]) {
+    for at in 0..rows.len() {
+        for other in 0..rows.len() {
+            if other != at && rows[other].cost < rows[at].cost && fits(&rows[other], &rows[at]) {
+                let (cost, peak) = (rows[other].cost, rows[other].peak);
+                let schedule = rows[other].searched.found.schedule.clone();
+                let metrics = rows[other].metrics.clone();
+                let row = &mut rows[at];
+                (row.cost, row.peak, row.metrics) = (cost, peak, metrics);
+                row.searched.case.schedule = schedule.clone();
+                (row.searched.found.cost, row.searched.found.schedule) = (cost, schedule);
+            }
+        }
+    }
+}
+
+/// Whether what was found for `small` does for `large`.
+fn fits(small: &Row, large: &Row) -> bool {
+    let [a, b] = [&small.searched.instance, &large.searched.instance];
+    let alike = a.shape == b.shape && a.placement == b.placement && a.objective == b.objective;
+    if !alike || a.costs != b.costs || a.footprints != b.footprints {
+        return false;
+    }
+    match (&a.limits, &b.limits) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(a), Some(b)) => a.by_stage().iter().zip(b.by_stage()).all(|(a, b)| a <= b),
+    }
+}
+
+/// What proves the result to a third party.
+pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Diagnostic> {
+    let (instance, found) = (&searched.instance, &searched.found);
+    let argument = found.bound.argument;
+    let stages = instance.shape.stages();
+    let argument = Argument::new(argument.name(), &argument.stages(), stages);
+    Ok(Certificate {
+        schedule: found.schedule.clone(),
+        costs: instance.costs.clone(),
+        footprints: instance.footprints.clone(),
+        limits: instance.limits.clone(),
+        objective: match instance.objective {
+            Objective::Span => certificate::Objective::Span,
+            Objective::Makespan => certificate::Objective::Makespan,
+        },
+        cost: found.cost,
+        bound: found.bound.cost,
+        argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
+    })
+}
+
+/// The searches for people, a line each.
+pub(super) fn sheet(rows: &[Row]) -> Sheet {
+    let mut header = vec!["p", "m", "v", "limit"];
+    header.extend(["cost", "bubble", "bound", "gap", "argument"]);
+    header.extend(["published", "its bubble", "peak/M_B"]);
+    let settings = rows.iter().any(|row| row.setting().is_some());
+    if settings {
+        header.insert(0, "setting");
+    }
+    let several = |row: &Row| rows.iter().filter(|one| one.setting() == row.setting()).count() > 1;
+    let marked = rows.iter().any(several);
+    if marked {
+        header.push("front");
+    }
+    let lines = rows.iter().map(|row| {
+        let name = row.setting().unwrap_or_default().to_owned();
+        let front = marked.then(|| front(row).to_owned());
+        settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
+    });
+    let mut sheet = Sheet::table(&header, lines);
+    if rows.iter().any(|row| row.proved.is_some()) {
+        let what = "a constraint solver found no order below the bound; no certificate shows that";
+        sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
+    }
+    sheet.push_text(
+        "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
+         stages at which it looks\n\
+         published: the best of the published schedules that fit, each backward split where it stands\n",
+    );
+    if marked {
+        sheet.push_text(
+            "front: * where nothing of the setting, found or published, has less bubble or less peak \
+             memory, and no more of the other\n",
+        );
+    }
+    sheet
+}
+
+fn front(row: &Row) -> &'static str {
+    if row.found_standing.is_some_and(Standing::is_on_front) { "*" } else { "" }
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let instance = &row.searched.instance;
+    let shape = instance.shape;
+    let chunks = match (shape.chunks_per_stage(), instance.placement) {
+        (1, _) => "1".to_owned(),
+        (chunks, Placement::Vee) => format!("{chunks} in a V"),
+        (chunks, _) => format!("{chunks} looped"),
+    };
+    let gap = match row.gap() {
+        Nanos(0) => "0: optimal".to_owned(),
+        gap => format::percent(gap.0 as f64 / row.cost.0.max(1) as f64),
+    };
+    let published = row.published();
+    vec![
+        shape.stages().to_string(),
+        shape.microbatches().to_string(),
+        chunks,
+        row.limit.clone().unwrap_or_else(|| "-".to_owned()),
+        format::time(row.cost),
+        format::percent(row.bubble()),
+        format::percent(row.rate(row.bound())),
+        gap,
+        row.argument(),
+        published.map_or("-", |one| one.family.name()).to_owned(),
+        published.map_or("-".to_owned(), |one| format::percent(row.rate(one.cost))),
+        format!("{:.2}", row.peak()),
+    ]
+}
+
+/// What machines read of a search.
+#[derive(Serialize)]
+pub(super) struct Entry {
+    setting: Option<String>,
+    stages: usize,
+    microbatches: u32,
+    chunks: u16,
+    placement: &'static str,
+    objective: &'static str,
+    memory_limit: Option<String>,
+    cost_ns: u64,
+    bubble_rate: f64,
+    bound_ns: u64,
+    bound_rate: f64,
+    gap_ns: u64,
+    argument: String,
+    published: Option<&'static str>,
+    published_ns: Option<u64>,
+    published_rate: Option<f64>,
+    peak_microbatches: f64,
+    on_front: Option<bool>,
+    published_peak_microbatches: Option<f64>,
+    published_on_front: Option<bool>,
+}
+
+impl From<&Row> for Entry {
+    fn from(row: &Row) -> Self {
+        let instance = &row.searched.instance;
+        let (shape, published) = (instance.shape, row.published());
+        Self {
+            setting: row.setting().map(str::to_owned),
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            placement: match instance.placement {
+                Placement::Vee => "v",
+                _ => "looped",
+            },
+            objective: match instance.objective {
+                Objective::Span => "span",
+                Objective::Makespan => "makespan",
+            },
+            memory_limit: row.limit.clone(),
+            cost_ns: row.cost.0,
+            bubble_rate: row.bubble(),
+            bound_ns: row.bound().0,
+            bound_rate: row.rate(row.bound()),
+            gap_ns: row.gap().0,
+            argument: row.argument(),
+            published: published.map(|one| one.family.name()),
+            published_ns: published.map(|one| one.cost.0),
+            published_rate: published.map(|one| row.rate(one.cost)),
+            peak_microbatches: row.peak(),
+            on_front: row.found_standing.map(Standing::is_on_front),
+            published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
+            published_on_front: row.published_standing.map(Standing::is_on_front),
+        }
+    }
+}

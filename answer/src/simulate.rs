@@ -1,0 +1,314 @@
+//! Schedules side by side: what each answers to its question, or why it cannot.
+
+use question::case::{self, Selected};
+use question::diagnostic::Fault;
+use question::host::foretell;
+use question::scenario::{Scenario, Setting};
+use question::simulate::Sort;
+use question::{Context, Diagnostic, Warnings};
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+use sim::Replay;
+
+use crate::explain::Explanation;
+use crate::front::{Candidate, standings};
+use crate::outcome::Outcome;
+
+/// The most passes of all orders that `all` stands for: some gigabytes.
+const MOST_PASSES: u64 = 100_000_000;
+
+/// What a scenario came to.
+pub struct Answers {
+    /// The schedules that were simulated, setting by setting.
+    pub outcomes: Vec<Outcome>,
+    /// How many of them belong to each setting.
+    pub sizes: Vec<usize>,
+    /// Those that `all` stands for and that cannot do the question.
+    pub refused: Vec<Refused>,
+    /// Whether some setting asks for all families.
+    pub all: bool,
+    /// Whether somebody asked to end: the answer lacks what had not been simulated or explained.
+    pub interrupted: bool,
+}
+
+impl Serialize for Answers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 1 + usize::from(self.all) + usize::from(self.interrupted);
+        let mut object = serializer.serialize_struct("Answers", fields)?;
+        let results: Vec<_> = self.outcomes.iter().map(Outcome::json).collect();
+        object.serialize_field("results", &results)?;
+        if self.all {
+            object.serialize_field("refused", &self.refused)?;
+        }
+        if self.interrupted {
+            object.serialize_field("interrupted", &true)?;
+        }
+        object.end()
+    }
+}
+
+/// The details that are wanted of every schedule, besides its times and memory.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Wants {
+    /// Why stages wait, and what changes would be worth.
+    pub explanation: bool,
+    /// Which schedules of a setting nothing beats in bubble and memory; `all` always says it.
+    pub front: bool,
+    /// The order of the schedules of a setting; as asked, unless given.
+    pub sort: Option<Sort>,
+}
+
+impl Answers {
+    /// The outcomes of each setting.
+    #[must_use]
+    pub fn by_setting(&self) -> Vec<&[Outcome]> {
+        let mut rest = &self.outcomes[..];
+        let parts = self.sizes.iter().map(|&size| {
+            let (part, others) = rest.split_at(size);
+            rest = others;
+            part
+        });
+        parts.collect()
+    }
+
+    /// Calls `change` with the outcomes of each setting.
+    fn each_setting(&mut self, change: impl Fn(&mut [Outcome])) {
+        let mut rest = &mut self.outcomes[..];
+        for &size in &self.sizes {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(size);
+            change(part);
+            rest = others;
+        }
+    }
+}
+
+/// A family that cannot do a question.
+#[derive(Serialize)]
+pub struct Refused {
+    /// Name of the setting, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// Name of the family.
+    pub schedule: String,
+    /// Why it cannot.
+    pub reason: String,
+}
+
+impl Refused {
+    /// Why the family `name` cannot do `setting`. The error says where and for whom, which stand
+    /// beside the reason already.
+    fn of(setting: &Setting, name: &str, error: &Diagnostic) -> Self {
+        let text = error.to_string();
+        let mut reason = &text[..];
+        if let Some(setting) = &setting.name {
+            reason = strip(reason, setting, ": ");
+        }
+        if let Some((_, rest)) = reason.split_once(": ").filter(|(key, _)| is_flag(key)) {
+            reason = rest;
+        }
+        reason = strip(strip(reason, name, ": "), name, " ");
+        Self { setting: setting.name.clone(), schedule: name.to_owned(), reason: reason.to_owned() }
+    }
+}
+
+fn is_flag(word: &str) -> bool {
+    word.starts_with("--") && !word.contains(' ')
+}
+
+/// `text` without `name` and `end` in front.
+fn strip<'a>(text: &'a str, name: &str, end: &str) -> &'a str {
+    text.strip_prefix(name).and_then(|rest| rest.strip_prefix(end)).unwrap_or(text)
+}
+
+/// Simulates every schedule of every setting of `scenario`, with the details that `wants` names.
+///
+/// # Errors
+/// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
+pub fn simulate(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    wants: Wants,
+) -> Result<Answers, Diagnostic> {
+    let mut answers = answers(context, scenario)?;
+    if answers.all || wants.front {
+        answers.each_setting(mark);
+    }
+    if let Some(by) = wants.sort {
+        answers.each_setting(|setting| sort(setting, by));
+    }
+    if wants.explanation {
+        explain(context, &mut answers.outcomes)?;
+    }
+    answers.interrupted = context.cut_short();
+    Ok(answers)
+}
+
+/// Explains the outcomes that have a step to explain: a run that never flushes has none.
+fn explain(context: &Context<'_>, outcomes: &mut [Outcome]) -> Result<(), Diagnostic> {
+    let work = context.host().begin(0, "runs for explanations");
+    for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
+        if context.stopped() {
+            break;
+        }
+        outcome.explanation = Some(Explanation::of(context, outcome, &*work)?);
+    }
+    Ok(())
+}
+
+/// Simulates every schedule of every setting, and notes what had no influence.
+///
+/// # Errors
+/// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
+fn answers(context: &Context<'_>, scenario: &Scenario) -> Result<Answers, Diagnostic> {
+    let mut questions = Vec::new();
+    let mut warnings = Warnings::default();
+    for setting in &scenario.settings {
+        warnings.add_assumed(context, setting);
+        questions.push((setting, case::selected(context, scenario, setting)?));
+    }
+    check_size(&questions)?;
+    let count: usize = questions.iter().map(|(_, selected)| selected.len()).sum();
+    let work = context.host().begin(count as u64, "schedules");
+    let mut replay = Replay::new();
+    let mut answers = Answers {
+        outcomes: Vec::new(),
+        sizes: Vec::new(),
+        refused: Vec::new(),
+        all: false,
+        interrupted: false,
+    };
+    for (setting, selected) in &questions {
+        let (before, mut first) = (answers.outcomes.len(), None);
+        if before > 0 && context.stopped() {
+            break;
+        }
+        for one in selected {
+            if answers.outcomes.len() > before && context.stopped() {
+                break;
+            }
+            answers.all |= one.by_all;
+            match answer(context, scenario, setting, one, &mut replay, &mut warnings) {
+                Ok(outcome) => answers.outcomes.push(outcome),
+                Err(error) if one.by_all && is_refusal(&error) => {
+                    answers.refused.push(Refused::of(setting, one.rule.name(), &error));
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+            work.inc(1);
+        }
+        let size = answers.outcomes.len() - before;
+        if let (0, Some(error)) = (size, first) {
+            return Err(error);
+        }
+        answers.sizes.push(size);
+    }
+    drop(work);
+    warnings.lines().into_iter().for_each(|line| context.warn(line));
+    run_replicas(context, &mut answers.outcomes)?;
+    Ok(answers)
+}
+
+/// Refuses more orders for `all` than can be held at once.
+fn check_size(questions: &[(&Setting, Vec<Selected>)]) -> Result<(), Diagnostic> {
+    let of = |(setting, selected): &(&Setting, Vec<Selected>)| {
+        let all = selected.iter().filter(|one| one.by_all);
+        all.map(|one| 3 * case::forwards(setting, &one.rule)).sum::<u64>()
+    };
+    let passes = questions.iter().map(of).fold(0u64, u64::saturating_add);
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    let message = format!("`all` comes to {passes} passes: at most {MOST_PASSES} together");
+    Err(Diagnostic::new(message).with_help("name fewer schedules, or ask one setting at a time"))
+}
+
+/// Whether `error` is about the question, which another family may do, and not about a file.
+const fn is_refusal(error: &Diagnostic) -> bool {
+    matches!(error.fault, Fault::Question)
+}
+
+fn answer(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    one: &Selected,
+    replay: &mut Replay,
+    warnings: &mut Warnings,
+) -> Result<Outcome, Diagnostic> {
+    let case = case::case(context, scenario, setting, &one.rule)?;
+    warnings.add_ignored(setting, &one.rule);
+    warnings.add_idle_links(setting, &case);
+    Outcome::of(case, replay)
+}
+
+/// Passes a second that replicas time at least, on one core: what is foretold is too long rather than
+/// too short.
+const PASSES_PER_SECOND: u64 = 10_000_000;
+/// The same of the event engine.
+const ENGINE_PASSES_PER_SECOND: u64 = 2_000_000;
+
+/// Runs the replicas that were asked for; after a Ctrl-C those of the schedules that were begun, as
+/// far as they got.
+fn run_replicas(context: &Context<'_>, outcomes: &mut [Outcome]) -> Result<(), Diagnostic> {
+    let total = outcomes.iter().filter_map(Outcome::asked_replicas).sum::<u64>();
+    announce(context, outcomes, total);
+    let work = context.host().begin(total, "replicas");
+    for (at, outcome) in outcomes.iter_mut().enumerate() {
+        if at > 0 && outcome.asked_replicas().is_some() && context.stopped() {
+            break;
+        }
+        outcome.run_replicas(|| work.inc(1), || context.stopped())?;
+    }
+    Ok(())
+}
+
+/// Says before replicas are run if they take minutes.
+fn announce(context: &Context<'_>, outcomes: &[Outcome], total: u64) {
+    let passes = |outcome: &Outcome| {
+        let slow = PASSES_PER_SECOND / ENGINE_PASSES_PER_SECOND;
+        let weight = outcome.case.hardware.as_ref().map_or(1, |one| slow * u64::from(one.steps));
+        let replicas = outcome.asked_replicas().unwrap_or(0);
+        u128::from(replicas) * outcome.case.schedule.passes() as u128 * u128::from(weight)
+    };
+    let all = outcomes.iter().map(passes).sum();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    foretell(context.host(), all, PASSES_PER_SECOND * cores, &format!("{total} replicas"));
+}
+
+/// Peak memory and bubble: what is compared. Memory is bytes where sizes are known, and else
+/// multiples of M_B: units of different families are not alike.
+#[must_use]
+pub fn point(outcome: &Outcome) -> (f64, f64) {
+    (memory(outcome), outcome.metrics.bubble_rate())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn memory(outcome: &Outcome) -> f64 {
+    let (_, peak) = outcome.worst();
+    match outcome.case.has_footprints {
+        true => peak.0 as f64,
+        false => outcome.in_microbatches(peak),
+    }
+}
+
+/// Marks what becomes of the outcomes of one setting: table, JSON and picture say it alike.
+fn mark(setting: &mut [Outcome]) {
+    let candidate = |outcome: &Outcome| {
+        let (at, asynchronous) = (point(outcome), outcome.case.steady.is_some());
+        Candidate::of_schedule(at, outcome.fits_in_memory(), asynchronous)
+    };
+    let all: Vec<Candidate> = setting.iter().map(candidate).collect();
+    for (outcome, standing) in setting.iter_mut().zip(standings(&all)) {
+        outcome.standing = Some(standing);
+    }
+}
+
+/// Sorts the outcomes of one setting; those that are alike keep their order.
+fn sort(setting: &mut [Outcome], by: Sort) {
+    match by {
+        Sort::Bubble => setting.sort_by(|a, b| point(a).1.total_cmp(&point(b).1)),
+        Sort::Memory => setting.sort_by(|a, b| memory(a).total_cmp(&memory(b))),
+        Sort::Step => setting.sort_by_key(|outcome| outcome.metrics.span()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Sweeps: the answers to a grid of questions, row by row, in the order of their index.
+
+pub mod row;
+
+use std::ops::Range;
+
+use question::case::{self, Rule};
+use question::host::foretell;
+use question::sweep::columns::Columns;
+use question::sweep::grid::{Grid, Question};
+use question::{Context, Diagnostic, Warnings};
+use rayon::prelude::*;
+use sim::Replay;
+
+/// The most questions that are tried; with more, some may have an answer.
+const MOST_TRIED: u64 = 2_000;
+
+/// The questions that are answered between two looks at whether somebody has asked to end.
+const ROUND: u64 = 4_096;
+
+/// The rows of a whole sweep.
+pub struct Answer {
+    /// The rows as CSV, under the line of their names.
+    pub csv: Vec<u8>,
+    /// How many rows there are: all of them unless somebody asked to end.
+    pub rows: u64,
+    /// Whether somebody asked to end before the last row.
+    pub interrupted: bool,
+}
+
+/// Answers every question of `grid` in memory, on all threads. The bytes do not depend on how many
+/// there are.
+///
+/// # Errors
+/// If no question has an answer.
+pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<Answer, Diagnostic> {
+    warn(context, grid)?;
+    check_answers(context, grid)?;
+    announce(context, grid)?;
+    let columns = Columns::of(grid);
+    let work = context.host().begin(grid.questions, "questions");
+    let (mut csv, mut done) = (columns.header(), 0);
+    while done < grid.questions && !context.stopped() {
+        let end = grid.questions.min(done + ROUND);
+        csv.extend(rows(context, grid, &columns, done..end).concat());
+        work.inc(end - done);
+        done = end;
+    }
+    Ok(Answer { csv, rows: done, interrupted: context.cut_short() })
+}
+
+/// The rows of `questions` in pieces one after the other, made on all threads.
+pub fn rows(
+    context: &Context<'_>,
+    grid: &Grid,
+    columns: &Columns,
+    questions: Range<u64>,
+) -> Vec<Vec<u8>> {
+    let begin = || (Replay::new(), Vec::new());
+    let add = |(mut replay, mut rows): (Replay, Vec<u8>), index| {
+        row::answer(context, grid, columns, index, &mut replay, &mut rows);
+        (replay, rows)
+    };
+    questions.into_par_iter().fold(begin, add).map(|(_, rows)| rows).collect()
+}
+
+/// The rows of `questions`, made one after the other: for questions that keep all threads busy each.
+pub fn rows_in_turn(
+    context: &Context<'_>,
+    grid: &Grid,
+    columns: &Columns,
+    questions: Range<u64>,
+) -> Vec<u8> {
+    let (mut replay, mut rows) = (Replay::new(), Vec::new());
+    for index in questions {
+        row::answer(context, grid, columns, index, &mut replay, &mut rows);
+    }
+    rows
+}
+
+/// Warns of what has no influence on the answers, as far as the first question and each value in its
+/// place tell.
+///
+/// # Errors
+/// If a value of an axis is none of its key.
+pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
+    let mut warnings = Warnings::default();
+    for question in grid.samples(context)? {
+        warnings.add_assumed(context, &question.setting);
+        warnings.add_ignored(&question.setting, question.rule);
+        if question.setting.keys.slowdown.is_some() {
+            let case = case::case(context, &grid.scenario, &question.setting, question.rule);
+            case.iter().for_each(|case| warnings.add_idle_links(&question.setting, case));
+        }
+    }
+    warnings.lines().into_iter().for_each(|line| context.warn(line));
+    Ok(())
+}
+
+/// Refuses a sweep none of whose questions has an answer.
+///
+/// # Errors
+/// That of the first question.
+pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
+    let attempt = |index| {
+        let question = grid.question(context, index)?;
+        case::try_out(context, &grid.scenario, &question.setting, question.rule)
+    };
+    let Err(mut first) = attempt(0) else { return Ok(()) };
+    if grid.questions > MOST_TRIED || (1..grid.questions).any(|index| attempt(index).is_ok()) {
+        return Ok(());
+    }
+    if first.is_placeless() {
+        let message = &first.message;
+        first.message = format!("no question of the sweep has an answer. The first: {message}");
+    }
+    Err(first)
+}
+
+/// Says before the questions are answered if that takes minutes, as far as samples tell.
+///
+/// # Errors
+/// If a value of an axis is none of its key.
+pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
+    const PASSES_PER_SECOND: u64 = 10_000_000;
+    let samples = grid.samples(context)?;
+    let passes = |question: &Question<'_>| {
+        let passes = 3 * u128::from(case::forwards(&question.setting, question.rule));
+        let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
+        // A search takes its time for every pass.
+        let weight = if matches!(question.rule, Rule::Searched(_)) { 300 } else { 1 };
+        passes * replicas * weight
+    };
+    let all: u128 = samples.iter().map(passes).sum();
+    let all = all.saturating_mul(u128::from(grid.questions)) / (samples.len().max(1) as u128);
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let what = format!("{} questions", grid.questions);
+    foretell(context.host(), all, PASSES_PER_SECOND * cores, &what);
+    Ok(())
+}

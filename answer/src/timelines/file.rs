@@ -1,0 +1,361 @@
+//! The file: JSON, version 1.
+//!
+//! ```text
+//! {"version": 1, "source": "simulated" | "measured", "device": "...",
+//!  "schedule": {"name": "zb-h1", "order": ["F0.0 F0.1 B0.0 ...", ...]},
+//!  "costs": {"forward_ns": [...], "backward_input_ns": [...], "backward_weight_ns": [...],
+//!            "hop_ns": 0},
+//!  "steps": [{"loss": 1.5, "began_ns": 0, "stages": [{"end_ns": 9, "slots": [
+//!    {"slot": "F1.0", "start_ns": 3, "end_ns": 5,
+//!     "arrived": {"value": "output", "chunk": 0, "microbatch": 0, "at_ns": 3}}]}]}]}
+//! ```
+//!
+//! `order` has the text form of each stage; `slots` stand in that order. `arrived` is the last value
+//! that came from another stage or of which several stages made their part. Of a schedule with S and
+//! T the first line of `order` is `vocabulary 1` or `vocabulary 2`, and `costs` has `shards`:
+//! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
+//! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
+//! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use pipeline::{
+    Collectives, Costs, MAX_CHUNKS, Measurement, Nanos, PassTimes, ShardTimes, Step, Value,
+};
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::{Recorded, Source, check};
+use question::kinds;
+use question::kinds::Kind;
+use question::{Context, Diagnostic, memory};
+
+/// The largest file.
+const MAX_FILE: u64 = 512 << 20;
+
+/// Bytes that each byte of a file takes when it is read: a slot is fifty bytes or more.
+const OF_A_BYTE: u64 = 6;
+
+/// The version that is written.
+pub(super) const VERSION: u32 = 1;
+
+/// The whole file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    version: u32,
+    pub(super) source: Source,
+    pub(super) device: String,
+    pub(super) schedule: RawSchedule,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) costs: Option<RawCosts>,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) steps: Vec<RawStep>,
+}
+
+/// What only says which version it is.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSchedule {
+    pub(super) name: String,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) order: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCosts {
+    #[serde(deserialize_with = "bounded")]
+    pub(super) forward_ns: Vec<u64>,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) backward_input_ns: Vec<u64>,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) backward_weight_ns: Vec<u64>,
+    pub(super) hop_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shards: Option<RawShards>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawShards {
+    #[serde(deserialize_with = "bounded")]
+    pub(super) before_ns: Vec<u64>,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) after_ns: Vec<u64>,
+    pub(super) broadcast_ns: u64,
+    pub(super) statistics_ns: u64,
+    pub(super) hidden_gradient_ns: u64,
+}
+
+impl RawShards {
+    /// None where the costs say nothing of shards.
+    fn of(costs: &Costs) -> Option<Self> {
+        let Collectives { broadcast, statistics, hidden_gradient } = costs.collectives();
+        let by_stage = |of: fn(&ShardTimes) -> Nanos| -> Vec<u64> {
+            costs.shards().iter().map(|times| of(times).0).collect()
+        };
+        (!costs.shards().is_empty()).then(|| Self {
+            before_ns: by_stage(|times| times.before),
+            after_ns: by_stage(|times| times.after),
+            broadcast_ns: broadcast.0,
+            statistics_ns: statistics.0,
+            hidden_gradient_ns: hidden_gradient.0,
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStep {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) loss: Option<f64>,
+    #[serde(default)]
+    pub(super) began_ns: u64,
+    #[serde(deserialize_with = "bounded")]
+    pub(super) stages: Vec<RawStage>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStage {
+    pub(super) end_ns: u64,
+    pub(super) slots: Vec<RawSlot>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSlot {
+    pub(super) slot: String,
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) arrived: Option<RawArrival>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawArrival {
+    value: RawKind,
+    chunk: u16,
+    microbatch: u32,
+    pub(super) at_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawKind {
+    Output,
+    Gradient,
+    Statistics,
+    #[serde(rename = "hidden gradient")]
+    HiddenGradient,
+}
+
+impl RawArrival {
+    fn of((value, at): (Value, Nanos)) -> Self {
+        let (kind, chunk, microbatch) = match value {
+            Value::Output { chunk, microbatch } => (RawKind::Output, chunk, microbatch),
+            Value::Gradient { chunk, microbatch } => (RawKind::Gradient, chunk, microbatch),
+            Value::Statistics { microbatch } => (RawKind::Statistics, 0, microbatch),
+            Value::HiddenGradient { microbatch } => (RawKind::HiddenGradient, 0, microbatch),
+        };
+        Self { value: kind, chunk, microbatch, at_ns: at.0 }
+    }
+
+    pub(super) const fn value(&self) -> Value {
+        let Self { chunk, microbatch, .. } = *self;
+        match self.value {
+            RawKind::Output => Value::Output { chunk, microbatch },
+            RawKind::Gradient => Value::Gradient { chunk, microbatch },
+            RawKind::Statistics => Value::Statistics { microbatch },
+            RawKind::HiddenGradient => Value::HiddenGradient { microbatch },
+        }
+    }
+}
+
+impl Raw {
+    fn of(recorded: &Recorded) -> Self {
+        let text = recorded.schedule.to_string();
+        let costs = recorded.costs.as_ref().map(|costs| {
+            let by_chunk = |of: fn(&PassTimes) -> Nanos| {
+                costs.chunks().iter().map(|times| of(times).0).collect()
+            };
+            RawCosts {
+                forward_ns: by_chunk(|times| times.forward),
+                backward_input_ns: by_chunk(|times| times.backward_input),
+                backward_weight_ns: by_chunk(|times| times.backward_weight),
+                hop_ns: costs.hop().0,
+                shards: RawShards::of(costs),
+            }
+        });
+        Self {
+            version: VERSION,
+            source: recorded.source,
+            device: recorded.device.clone(),
+            schedule: RawSchedule {
+                name: recorded.name.clone(),
+                order: text.lines().map(str::to_owned).collect(),
+            },
+            costs,
+            steps: recorded.steps.iter().map(RawStep::of).collect(),
+        }
+    }
+}
+
+impl RawStep {
+    fn of(step: &Step) -> Self {
+        let slot = |one: &Measurement| RawSlot {
+            slot: one.slot.to_string(),
+            start_ns: one.start.0,
+            end_ns: one.end.0,
+            arrived: one.arrived.map(RawArrival::of),
+        };
+        let stages = step.stages.iter().zip(&step.ends).map(|(slots, end)| RawStage {
+            end_ns: end.0,
+            slots: slots.iter().map(slot).collect(),
+        });
+        // JSON has no word for NaN.
+        let loss = step.loss.filter(|loss| loss.is_finite());
+        Self { loss, began_ns: step.began.0, stages: stages.collect() }
+    }
+}
+
+/// `recorded` as the bytes of a file.
+///
+/// # Errors
+/// If memory runs out.
+pub fn bytes(recorded: &Recorded) -> Result<Vec<u8>, Diagnostic> {
+    text(recorded).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(&Raw::of(recorded))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Reads a file of [`bytes`].
+///
+/// # Errors
+/// If the file cannot be read, is too large, or is not the timeline of a schedule: stage and slot
+/// are named.
+pub fn read(context: &Context<'_>, path: &Path) -> Result<Recorded, Diagnostic> {
+    let bytes = context.read_bytes(path, MAX_FILE)?;
+    let what = format!("the timeline in {}", path.display());
+    let cure = "record fewer steps, or give the process more memory";
+    memory::demand(context.host(), &what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+    parse(&bytes).map_err(|cause| {
+        let error = Diagnostic::unreadable(path, &cause);
+        kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
+    })
+}
+
+/// Reads the bytes of a file.
+pub(super) fn parse(bytes: &[u8]) -> Result<Recorded, String> {
+    let not_one = |error: serde_json::Error| format!("it is not a timeline: {error}");
+    let Versioned { version } = serde_json::from_slice(bytes).map_err(not_one)?;
+    if version != VERSION {
+        return Err(format!("it has version {version} of the format, not {VERSION}"));
+    }
+    check::whole(serde_json::from_slice(bytes).map_err(not_one)?)
+}
+
+/// Reads a list with at most as many elements as a pipeline may have chunks: a short text must not
+/// take much memory.
+fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Bounded(PhantomData))
+}
+
+struct Bounded<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {MAX_CHUNKS}")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element()? {
+            if all.len() as u64 == MAX_CHUNKS {
+                return Err(A::Error::custom(format!("a list is longer than {MAX_CHUNKS}")));
+            }
+            all.push(item);
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::{Schedule, Timeline};
+    use sim::Replay;
+
+    use super::super::remote_needs;
+    use super::*;
+
+    /// Two steps of a schedule with a pair, as if they had been measured.
+    fn recorded() -> Recorded {
+        let text = "F0.0 F0.1&BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n";
+        let schedule: Schedule = text.parse().unwrap();
+        let ms = Nanos(1_000_000);
+        let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+        let costs = Costs::uniform(schedule.shape(), times, Nanos(7));
+        let Timeline { stages } = Replay::new().timeline(&schedule, &costs).unwrap();
+        let place = (schedule.shape(), schedule.placement());
+        let measure = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
+            let slot = |span: &pipeline::Span| Measurement {
+                slot: span.slot,
+                arrived: remote_needs(place, stage, span.slot).next().map(|one| (one, span.start)),
+                start: span.start,
+                end: span.end,
+            };
+            spans.iter().map(slot).collect::<Vec<_>>()
+        };
+        let stages: Vec<_> = stages.iter().enumerate().map(measure).collect();
+        let step =
+            |loss, began| Step { ends: vec![ms * 20; 2], stages: stages.clone(), loss, began };
+        Recorded {
+            source: Source::Measured,
+            name: "a \"name\"".to_owned(),
+            device: "a test".to_owned(),
+            costs: Some(costs.clone()),
+            steps: vec![step(Some(0.1), Nanos(0)), step(None, Nanos(5))],
+            schedule,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let recorded = recorded();
+        assert_eq!(parse(&text(&recorded).unwrap()), Ok(recorded.clone()));
+        let bare = Recorded { costs: None, ..recorded };
+        assert_eq!(parse(&text(&bare).unwrap()), Ok(bare.clone()));
+    }
+
+    #[test]
+    fn no_prefix_of_a_file_is_read() {
+        let whole = text(&recorded()).unwrap();
+        assert!((0..whole.len() - 1).all(|end| parse(&whole[..end]).is_err()));
+    }
+
+    proptest::proptest! {
+        /// Whatever byte is changed to what, the file is read or refused, and never breaks anything.
+        #[test]
+        fn a_damaged_file_breaks_nothing(at in 0..2_000usize, byte: u8) {
+            let mut bytes = text(&recorded()).unwrap();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Passes and copies as boxes: one by one, as combs of many, or pixel by pixel.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Kind, Pass, Slot, Timeline};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::Chart;
+use super::layout::Layout;
+use crate::canvas;
+use crate::canvas::{Area, Lettering, Point, colours, pixel};
+use crate::{DrawError, is_later_chunk};
+
+/// Font size of the numbers in boxes.
+const NUMBER: f64 = 11.0;
+/// The lowest box with a line along its lower edge if it is of a later chunk.
+pub(super) const BANDED: i32 = 10;
+
+/// A box: what it stands for, and its corners.
+pub(super) struct Patch {
+    pub(super) pass: Pass,
+    pub(super) later: bool,
+    pub(super) from: Point,
+    pub(super) to: Point,
+}
+
+/// Draws the copies of `stage` between `top` and `bottom`.
+pub(super) fn draw_copies(
+    area: &Area<'_>,
+    layout: &Layout,
+    chart: &Chart<'_>,
+    stage: usize,
+    [top, bottom]: [i32; 2],
+) -> Result<(), DrawError> {
+    for copy in chart.copies.iter().filter(|copy| copy.stage == stage) {
+        for ([start, end], colour) in [copy.out, copy.back].into_iter().zip(canvas::COPIES) {
+            let (from, to) = (layout.x(start), layout.x(end));
+            if to > from && bottom > top {
+                canvas::fill(area, (from, top), (to, bottom), colour)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The boxes of a stage between `top` and `bottom`; the two passes of a pair share the height.
+pub(super) fn patches(
+    layout: &Layout,
+    timeline: &Timeline,
+    stage: usize,
+    rows: [i32; 2],
+) -> Vec<Patch> {
+    let stages = timeline.stages.len();
+    let [top, bottom] = rows;
+    let middle = i32::midpoint(top, bottom);
+    let mut patches = Vec::with_capacity(timeline.stages[stage].len());
+    for span in &timeline.stages[stage] {
+        let (from, to) = (layout.x(span.start), layout.x(span.end));
+        let rows = match span.slot {
+            Slot::One(_) => [(top, bottom), (top, bottom)],
+            Slot::Pair(..) => [(top, middle), (middle, bottom)],
+        };
+        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
+            let later = is_later_chunk(stages, stage, pass);
+            patches.push(Patch { pass, later, from: (from, top), to: (to, bottom) });
+        }
+    }
+    patches
+}
+
+/// What runs in the middle of each pixel of a stage, between `top` and `bottom`: on average, every kind
+/// is as wide as it takes time. The upper half of pairs is that of their first passes.
+pub(super) fn samples(
+    layout: &Layout,
+    timeline: &Timeline,
+    stage: usize,
+    rows: [i32; 2],
+) -> Vec<Patch> {
+    let spans = &timeline.stages[stage];
+    let [top, bottom] = rows;
+    let middle = i32::midpoint(top, bottom);
+    let (mut patches, mut at) = (Vec::new(), 0);
+    for column in 0..pixel(layout.plot) {
+        let time = (f64::from(column) + 0.5) * layout.time / layout.plot;
+        while spans.get(at).is_some_and(|span| span.end.0 as f64 <= time) {
+            at += 1;
+        }
+        let Some(span) = spans.get(at).filter(|span| span.start.0 as f64 <= time) else { continue };
+        let rows = match span.slot {
+            Slot::One(_) => [(top, bottom), (top, bottom)],
+            Slot::Pair(..) => [(top, middle), (middle, bottom)],
+        };
+        let x = layout.left + column;
+        for (pass, (top, bottom)) in span.slot.passes().zip(rows) {
+            let later = is_later_chunk(timeline.stages.len(), stage, pass);
+            patches.push(Patch { pass, later, from: (x, top), to: (x + 1, bottom) });
+        }
+    }
+    patches
+}
+
+/// The lines along the lower edge of a box of a later chunk, from `top` to `bottom`.
+fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
+    (later && bottom - top >= BANDED).then_some([bottom - 3, bottom - 1])
+}
+
+/// Draws a box with an edge on its right, and its microbatch if that fits.
+pub(super) fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
+    let (width, height) = (patch.to.0 - patch.from.0, patch.to.1 - patch.from.1);
+    if width == 0 {
+        return Ok(());
+    }
+    let (fill, ink) = colours(patch.pass.kind, patch.later);
+    let right = patch.to.0 - i32::from(width >= 2);
+    canvas::fill(area, patch.from, (right, patch.to.1), fill)?;
+    if let Some([top, bottom]) = band(patch.later, [patch.from.1, patch.to.1]) {
+        canvas::fill(area, (patch.from.0, top), (right, bottom), ink)?;
+    }
+    let number = patch.pass.microbatch.to_string();
+    let size = NUMBER.min(f64::from(height - 2));
+    if size < 8.0 || canvas::width(&number, size) + 3.0 > f64::from(width) {
+        return Ok(());
+    }
+    let centre = (patch.from.0 + (width - 1) / 2, i32::midpoint(patch.from.1, patch.to.1));
+    let lettering = Lettering { colour: ink, ..Lettering::new(size, HPos::Center) };
+    lettering.write(area, &number, centre)
+}
+
+/// Draws all boxes of one kind, shade and height as one shape: a comb whose back has no height.
+pub(super) fn draw_merged(area: &Area<'_>, patches: &[Patch]) -> Result<(), DrawError> {
+    let mut combs: BTreeMap<(Kind, bool, i32, i32), Vec<Point>> = BTreeMap::new();
+    for Patch { pass, later, from, to } in patches.iter().filter(|patch| patch.to.0 > patch.from.0)
+    {
+        let comb = combs.entry((pass.kind, *later, from.1, to.1)).or_default();
+        // A box that begins where the last one ended makes that one wider.
+        let keep = if comb.last() == Some(&(from.0, to.1)) { comb.len() - 2 } else { comb.len() };
+        comb.truncate(keep);
+        if keep % 4 == 0 {
+            comb.extend([(from.0, to.1), *from]);
+        }
+        comb.extend([(to.0, from.1), *to]);
+    }
+    for ((kind, later, top, bottom), comb) in combs {
+        let (fill, ink) = colours(kind, later);
+        area.draw(&Polygon::new(comb.clone(), fill.filled()))?;
+        if let Some(rows) = band(later, [top, bottom]) {
+            let lower = |(x, y): Point| (x, if y == top { rows[0] } else { rows[1] });
+            let comb: Vec<Point> = comb.into_iter().map(lower).collect();
+            area.draw(&Polygon::new(comb, ink.filled()))?;
+        }
+    }
+    Ok(())
+}

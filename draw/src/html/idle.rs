@@ -1,0 +1,97 @@
+//! Idle time by cause, for the page: each gap of the last step, and a table of the totals.
+
+use pipeline::Nanos;
+use serde::Serialize;
+use sim::engine::Run;
+use sim::explain::{Cause, Gaps};
+
+use super::pack;
+
+/// Why stages wait in the last step.
+pub struct Idle {
+    /// Gap by gap.
+    pub gaps: Gaps,
+    /// In all: the lines of a table.
+    pub keys: Vec<Key>,
+}
+
+/// What a stage of average idleness does with its time.
+#[derive(Clone, Serialize)]
+pub struct Key {
+    /// What it does.
+    pub name: String,
+    /// Why, where it waits for one cause.
+    #[serde(serialize_with = "index")]
+    pub cause: Option<Cause>,
+    /// How long, in words.
+    pub time: String,
+    /// Which part of the step, in words.
+    pub share: String,
+}
+
+#[allow(clippy::ref_option)] // What serde asks for.
+fn index<S: serde::Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S::Error> {
+    cause.map(|cause| cause as usize).serialize(to)
+}
+
+impl Idle {
+    /// The end of the step on the stage that ends last.
+    pub(super) fn end(&self) -> u64 {
+        let begin = self.gaps.begins.iter().max().copied().unwrap_or_default();
+        begin.0.saturating_add(self.gaps.cost.0)
+    }
+}
+
+/// Name and colour of each cause, in the order of [`Cause::ALL`]: apart from those of passes.
+pub(super) fn keys() -> Vec<[&'static str; 2]> {
+    let colour = |cause| match cause {
+        Cause::Noise => "#d6246e",
+        Cause::Synchronisation => "#7a4fb8",
+        Cause::Memory => "#8c7a1e",
+        Cause::SharedLinks => "#e8d43c",
+        Cause::Communication => "#f4a6c8",
+        Cause::UnequalStages => "#b7a8e6",
+        Cause::Structure => "#d9d9d9",
+    };
+    Cause::ALL.map(|cause| [cause.name(), colour(cause)]).to_vec()
+}
+
+/// What the script needs.
+#[derive(Serialize)]
+pub(super) struct IdleData {
+    /// Why nothing can be said.
+    note: Option<String>,
+    cost: u64,
+    begins: Vec<u64>,
+    /// By stage, which slot of all steps is the first of the last step.
+    first: Vec<usize>,
+    /// By stage, the gaps that are owed to anything, packed.
+    gaps: Vec<String>,
+    keys: Vec<Key>,
+}
+
+impl IdleData {
+    pub(super) fn of(idle: &Result<Idle, String>, run: &Run) -> Self {
+        let idle = match idle {
+            Ok(idle) => idle,
+            Err(note) => return Self::none(note.clone()),
+        };
+        let gaps = &idle.gaps;
+        let spans = run.timeline.stages.iter().zip(&gaps.stages);
+        Self {
+            note: None,
+            cost: gaps.cost.0,
+            begins: gaps.begins.iter().map(|Nanos(begin)| *begin).collect(),
+            first: spans
+                .map(|(spans, gaps)| (spans.len() + 1).saturating_sub(gaps.len()))
+                .collect(),
+            gaps: gaps.stages.iter().map(|gaps| pack::gaps(gaps)).collect(),
+            keys: idle.keys.clone(),
+        }
+    }
+
+    fn none(note: String) -> Self {
+        let (begins, first, gaps, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { note: Some(note), cost: 0, begins, first, gaps, keys }
+    }
+}

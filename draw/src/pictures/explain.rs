@@ -1,0 +1,103 @@
+//! Outcomes as pictures that explain: levers as bars, timelines on a page.
+
+use pipeline::Nanos;
+use sim::engine::Run;
+use sim::explain::Gaps;
+
+use crate::DrawError;
+use crate::html;
+use crate::html::Page;
+use crate::plot::tornado;
+use crate::plot::tornado::Tornado;
+use answer::explain::levers::Lever;
+use answer::explain::report::{ratio, seen, signed, whole};
+use answer::outcome;
+use answer::outcome::{Outcome, title};
+use question::Diagnostic;
+use question::format;
+
+/// The levers of every schedule that was explained.
+pub fn tornado(outcomes: &[Outcome]) -> Result<String, Diagnostic> {
+    Ok(tornado::svg(&tornados(outcomes))?)
+}
+
+fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
+    let tornado = |outcome: &Outcome| {
+        let levers = &outcome.explanation.as_ref()?.levers;
+        let bar = |lever: &Lever| {
+            let order = if lever.rebuilt { ", new order" } else { "" };
+            tornado::Bar { name: format!("{}{order}", lever.name), change: lever.change }
+        };
+        let bars = levers.ranked.iter().map(bar).collect();
+        Some(Tornado { title: title(outcome), step: levers.base, bars })
+    };
+    outcomes.iter().filter_map(tornado).collect()
+}
+
+/// All timelines on a page for a browser.
+pub fn page(outcomes: &[Outcome]) -> Result<Page, Diagnostic> {
+    let passes = |outcome: &Outcome| {
+        let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+        (outcome.case.schedule.passes() as u64).saturating_mul(steps.into())
+    };
+    html::check(outcomes.iter().map(passes).fold(0, u64::saturating_add)).map_err(too_large)?;
+    let charts = outcomes.iter().map(chart).collect::<Result<Vec<_>, _>>()?;
+    html::page(&charts).map_err(too_large)
+}
+
+/// The error with its cure, if a page is too large.
+fn too_large(error: DrawError) -> Diagnostic {
+    match error {
+        DrawError::TooLarge { .. } => Diagnostic::new(format!("--html: {error}"))
+            .with_help("name fewer schedules, ask one setting at a time, or draw them with --svg"),
+        error => error.into(),
+    }
+}
+
+fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Diagnostic> {
+    let Outcome { case, report, .. } = outcome;
+    let run = outcome::recorded(outcome)?;
+    Ok(html::Chart {
+        title: title(outcome),
+        schedule: &case.schedule,
+        idle: idle(outcome, &run),
+        run,
+        devices: outcome.devices(),
+        memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
+        capacities: case.hardware.as_ref().and_then(|hardware| hardware.capacities.as_deref()),
+    })
+}
+
+/// Why stages wait in the last step of `run`, or what keeps it from being said.
+fn idle(outcome: &Outcome, run: &Run) -> Result<html::Idle, String> {
+    let case = &outcome.case;
+    let gaps = match &case.hardware {
+        Some(hardware) => {
+            Gaps::of_engine(&hardware.job(case), run).map_err(|error| error.to_string())
+        }
+        None => Gaps::of_replay(&case.schedule, case.problem.costs(), &run.timeline)
+            .map_err(|fault| fault.to_string()),
+    }?;
+    let keys = keys(&gaps, outcome.metrics.work());
+    Ok(html::Idle { gaps, keys })
+}
+
+/// The lines `average` and `of the step` of the table of causes, turned.
+fn keys(gaps: &Gaps, busy: Nanos) -> Vec<html::Key> {
+    let key = |name: &str, cause, time| html::Key {
+        name: name.to_owned(),
+        cause,
+        time: signed(time),
+        share: format::percent(ratio(time, gaps.cost)),
+    };
+    let average = gaps.average();
+    let stages: Vec<_> = (0..gaps.stages.len()).map(|stage| gaps.of_stage(stage)).collect();
+    let mut keys = vec![key("busy", None, whole(busy))];
+    if gaps.optimizer > Nanos(0) {
+        keys.push(key("optimizer", None, whole(gaps.optimizer)));
+    }
+    keys.push(key("idle", None, average.iter().sum()));
+    let causes = seen(&stages).into_iter();
+    keys.extend(causes.map(|cause| key(cause.name(), Some(cause), average[cause as usize])));
+    keys
+}

@@ -1,0 +1,57 @@
+//! Published tables as pictures.
+
+use papers::reproduce::{Bars, Lines, Panel, Picture, Point};
+use question::Diagnostic;
+
+use crate::plot::bars::{self, Bar, BarChart, BarGroup};
+use crate::plot::lines::{self, Dot, LineChart};
+
+/// `picture` as SVG.
+///
+/// # Errors
+/// If there is nothing to draw.
+pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
+    Ok(match picture {
+        Picture::Bars(bars) => bars::svg(&bar_chart(bars))?,
+        Picture::Lines(lines) => lines::svg(&line_chart(lines))?,
+    })
+}
+
+/// A group of bars per setting, the published rate as a tick over ours.
+fn bar_chart(picture: &Bars) -> BarChart {
+    let groups = picture.groups.iter().map(|group| {
+        let bars = group.bars.iter();
+        let bars =
+            bars.map(|pair| pair.map(|one| Bar { rate: one.ours, tick: Some(one.published) }));
+        BarGroup { bars: bars.collect(), label: group.label.clone() }
+    });
+    BarChart {
+        title: picture.title.clone(),
+        y_label: picture.y_label.clone(),
+        groups: groups.collect(),
+        series: picture.series.clone(),
+        tick: "published".to_owned(),
+    }
+}
+
+/// A panel per setting, the published rate as a dot at each point.
+fn line_chart(picture: &Lines) -> LineChart {
+    let dot = |point: &Point| Dot {
+        beside: Some(point.rates.published),
+        ..Dot::new(point.x, point.rates.ours)
+    };
+    let panel = |panel: &Panel| lines::Panel {
+        title: panel.title.clone(),
+        series: panel.series.iter().map(|points| points.iter().map(dot).collect()).collect(),
+    };
+    LineChart {
+        title: picture.title.clone(),
+        x_label: picture.x_label.clone(),
+        y_label: picture.y_label.clone(),
+        series: picture.series.clone(),
+        beside: "published".to_owned(),
+        columns: 3,
+        same_scale: true,
+        panels: picture.panels.iter().map(panel).collect(),
+    }
+}

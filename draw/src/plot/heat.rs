@@ -1,0 +1,246 @@
+//! Heat maps: rates over two axes, small multiples of the same grid of cells.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{FONT, LINE, check_finite, draw_title, letters, percent, rates_from_zero};
+use crate::DrawError;
+use crate::canvas;
+use crate::canvas::{About, Area, INK, Lettering, Spot, extent, pixel};
+
+/// Panels below each other.
+pub struct HeatMap {
+    /// What stands above all panels.
+    pub title: String,
+    /// What the columns are, and what each is.
+    pub x: (String, Vec<String>),
+    /// What the rows are, and what each is.
+    pub y: (String, Vec<String>),
+    /// A title each, and cells by row and column.
+    pub panels: Vec<(String, Vec<Vec<Cell>>)>,
+}
+
+/// What a cell shows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cell {
+    /// There is no answer.
+    None,
+    /// A rate (1 is 100 %).
+    Rate(f64),
+    /// The rate of an order that breaks its memory limit.
+    OverLimit(f64),
+}
+
+impl Cell {
+    const fn rate(self) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Rate(rate) | Self::OverLimit(rate) => Some(rate),
+        }
+    }
+}
+
+/// A cell without a colour of the scale.
+const NO_COLOUR: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
+/// The line through what does not fit.
+const STRUCK: RGBColor = RGBColor(0x99, 0x99, 0x99);
+/// What is said where a cell is struck through.
+const OVER_LIMIT: &str = "grey and struck through: does not fit in memory";
+
+/// Width and height of a cell.
+const CELL: (i32, i32) = (56, 24);
+/// From no bubble to the largest: lightness falls evenly, so that grey shows the same, and the hues
+/// are those that colour-blind readers keep apart.
+const SCALE: [(u8, u8, u8); 3] = [(0xFD, 0xF2, 0xC0), (0x4F, 0x9D, 0xA5), (0x1B, 0x1F, 0x5E)];
+
+/// Draws `map`.
+///
+/// # Errors
+/// If there is no rate in it, or one is not finite.
+pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
+    let cells = || map.panels.iter().flat_map(|panel| panel.1.iter().flatten().copied());
+    let all = || cells().filter_map(Cell::rate);
+    if all().next().is_none() {
+        return Err(DrawError::Empty { what: "no cell has a rate" });
+    }
+    check_finite(&map.title, all())?;
+    let range = rates_from_zero(all());
+    let over = cells().any(|cell| matches!(cell, Cell::OverLimit(_)));
+    let head = if over { 3 * LINE } else { 2 * LINE };
+    let count = |labels: &[String]| i32::try_from(labels.len()).unwrap_or(i32::MAX);
+    let names = map.y.1.iter().map(|name| canvas::width(name, FONT));
+    let left = pixel(names.fold(FONT, f64::max)) + LINE + 16;
+    let panel = CELL.1.saturating_mul(count(&map.y.1)).saturating_add(3 * LINE);
+    let width = extent(CELL.0.saturating_mul(count(&map.x.1)) + left + LINE).max(480);
+    let height =
+        extent(panel.saturating_mul(i32::try_from(map.panels.len()).unwrap_or(1)) + head + LINE);
+    canvas::picture((width, height), &map.about(), |area| {
+        draw_title(area, &map.title)?;
+        if over {
+            letters(HPos::Left).write(area, OVER_LIMIT, (left, 2 * LINE + LINE / 4))?;
+        }
+        let mut spots = Vec::new();
+        for (top, (title, rows)) in (0..).map(|n| head + n * panel).zip(&map.panels) {
+            let bold = Lettering { bold: true, ..letters(HPos::Left) };
+            bold.write(area, title, (left, top + LINE / 2))?;
+            let upright = Lettering { upright: true, ..letters(HPos::Center) };
+            upright.write(area, &map.y.0, (LINE / 2, top + panel / 2 - LINE / 2))?;
+            for ((row, cells), name) in (0..).zip(rows).zip(&map.y.1) {
+                let y = top + LINE + row * CELL.1;
+                for ((column, cell), across) in (0..).zip(cells).zip(&map.x.1) {
+                    let at = (left + column * CELL.0, y);
+                    draw_cell(area, at, *cell, &range)?;
+                    let middle = (at.0 + CELL.0 / 2, at.1 + CELL.1 / 2);
+                    spots.extend(spot((title, across, name), *cell, middle));
+                }
+            }
+            draw_names(area, map, (left, top + LINE))?;
+        }
+        let bottom = i32::try_from(height).unwrap_or(i32::MAX) - LINE / 2;
+        let middle = left + CELL.0 * count(&map.x.1) / 2;
+        letters(HPos::Center).write(area, &map.x.0, (middle, bottom))?;
+        Ok(spots)
+    })
+}
+
+impl HeatMap {
+    fn about(&self) -> About {
+        let panels: Vec<&str> = self.panels.iter().map(|panel| panel.0.as_str()).collect();
+        About::new(
+            self.title.clone(),
+            format!(
+                "Bubble rates, {} across and {} down, for {}.",
+                self.x.0,
+                self.y.0,
+                panels.join("; ")
+            ),
+        )
+    }
+}
+
+/// What is said of `cell`, the middle of which is `at`; nothing where it has no rate.
+fn spot((panel, x, y): (&str, &str, &str), cell: Cell, at: canvas::Point) -> Option<Spot> {
+    let rate = cell.rate()?;
+    let fits = !matches!(cell, Cell::OverLimit(_));
+    let over = if fits { "" } else { ", does not fit in memory" };
+    let data = [
+        ("panel", panel.to_owned()),
+        ("x", x.to_owned()),
+        ("row", y.to_owned()),
+        ("y", rate.to_string()),
+        ("fits", fits.to_string()),
+    ];
+    Some(Spot { at, text: format!("{x}, {y}: {:.2}%{over}", rate * 100.0), data: data.into() })
+}
+
+/// The names of rows and columns around a panel.
+fn draw_names(area: &Area<'_>, map: &HeatMap, (left, top): (i32, i32)) -> Result<(), DrawError> {
+    let mut y = top + CELL.1 / 2;
+    for name in &map.y.1 {
+        letters(HPos::Right).write(area, name, (left - 6, y))?;
+        y += CELL.1;
+    }
+    let mut x = left + CELL.0 / 2;
+    for name in &map.x.1 {
+        let name = canvas::fit(name, FONT, f64::from(CELL.0));
+        letters(HPos::Center).write(area, &name, (x, y))?;
+        x += CELL.0;
+    }
+    Ok(())
+}
+
+fn draw_cell(
+    area: &Area<'_>,
+    at: (i32, i32),
+    cell: Cell,
+    range: &std::ops::Range<f64>,
+) -> Result<(), DrawError> {
+    let part = match cell {
+        Cell::Rate(rate) => Some((rate - range.start) / (range.end - range.start)),
+        Cell::None | Cell::OverLimit(_) => None,
+    };
+    let end = (at.0 + CELL.0 - 1, at.1 + CELL.1 - 1);
+    canvas::fill(area, at, end, part.map_or(NO_COLOUR, colour))?;
+    if matches!(cell, Cell::OverLimit(_)) {
+        canvas::line(area, [(at.0, end.1 - 1), (end.0 - 1, at.1)], STRUCK, 1)?;
+    }
+    let text = cell.rate().map_or_else(|| "none".to_owned(), |rate| percent(rate, &(0.0..0.04)));
+    let ink = if part.is_some_and(|part| part > 0.55) { WHITE } else { INK };
+    let lettering = Lettering { colour: ink, ..letters(HPos::Center) };
+    lettering.write(area, &text, (at.0 + CELL.0 / 2, at.1 + CELL.1 / 2))
+}
+
+/// The colour of a rate at `part` of the scale, from 0 to 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn colour(part: f64) -> RGBColor {
+    let part = part.clamp(0.0, 1.0) * 2.0;
+    let (from, to) = if part < 1.0 { (SCALE[0], SCALE[1]) } else { (SCALE[1], SCALE[2]) };
+    let rest = if part < 1.0 { part } else { part - 1.0 };
+    let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * rest).round() as u8;
+    RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{check_svg, rectangles};
+
+    fn map(rates: [[Option<f64>; 3]; 2], panels: usize) -> HeatMap {
+        let cell = |rate: &Option<f64>| rate.map_or(Cell::None, Cell::Rate);
+        let labels = |of: &[&str]| of.iter().map(|label| (*label).to_owned()).collect();
+        let rates: Vec<Vec<_>> = rates.iter().map(|row| row.iter().map(cell).collect()).collect();
+        HeatMap {
+            title: "rates".to_owned(),
+            x: ("hop".to_owned(), labels(&["0us", "500us", "1000us"])),
+            y: ("stages".to_owned(), labels(&["4", "8"])),
+            panels: (0..panels).map(|n| (format!("m={n}"), rates.clone())).collect(),
+        }
+    }
+
+    #[test]
+    fn every_cell_has_its_colour_and_its_rate() {
+        let rates = [[Some(0.0), Some(0.1), Some(0.2)], [None, Some(0.2), Some(0.05)]];
+        let drawn = svg(&map(rates, 2)).unwrap();
+        check_svg(&drawn);
+        // A white ground, then a cell per rate.
+        let cells = rectangles(&drawn);
+        assert_eq!(cells.len(), 1 + 2 * 6);
+        let fills: Vec<&str> = cells[1..7].iter().map(|cell| &cell.fill[..]).collect();
+        assert_eq!((fills[0], fills[3]), ("#FDF2C0", "#ECECEC"));
+        assert_eq!(fills[2], fills[4]);
+        assert!(fills[2] != fills[1] && fills[1] != fills[5]);
+        for (text, count) in [("20.0%", 4), ("5.0%", 2), ("none", 2), ("500us", 2)] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_struck_through() {
+        let mut one = map([[Some(0.0), Some(0.1), Some(0.2)]; 2], 1);
+        assert!(!svg(&one).unwrap().contains(OVER_LIMIT));
+        one.panels[0].1[1][2] = Cell::OverLimit(0.2);
+        let drawn = svg(&one).unwrap();
+        check_svg(&drawn);
+        assert_eq!(drawn.matches(OVER_LIMIT).count(), 1);
+        assert_eq!(rectangles(&drawn)[6].fill, "#ECECEC");
+        assert_eq!(drawn.matches("data-fits=\"false\"").count(), 1);
+        assert_eq!(drawn.matches("class=\"spot\"").count(), 6);
+    }
+
+    #[test]
+    fn more_bubble_is_darker() {
+        let light = |part| {
+            let RGBColor(r, g, b) = colour(part);
+            2 * u32::from(r) + 7 * u32::from(g) + u32::from(b)
+        };
+        let lights: Vec<u32> = (0..=20).map(|part| light(f64::from(part) / 20.0)).collect();
+        assert!(lights.windows(2).all(|pair| pair[0] > pair[1] + 20), "{lights:?}");
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        assert!(matches!(svg(&map([[None; 3]; 2], 1)), Err(DrawError::Empty { .. })));
+        let infinite = svg(&map([[Some(f64::INFINITY); 3]; 2], 1));
+        assert!(matches!(infinite, Err(DrawError::NotFinite { .. })));
+    }
+}

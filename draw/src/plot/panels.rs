@@ -1,0 +1,144 @@
+//! Panels with axes of their own, and what stands around all of them.
+
+use std::ops::Range;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{Axes, FONT, LINE, Scale, axis_font, letters};
+use crate::DrawError;
+use crate::canvas;
+use crate::canvas::{Area, GRID, INK, Lettering, Point, extent};
+
+/// Width and height of a panel with its axes, in pixels.
+pub(super) const SMALL: (i32, i32) = (340, 240);
+/// The same where every point has a name.
+pub(super) const LARGE: (i32, i32) = (780, 500);
+
+/// Width of a picture of `columns` panels of the size `panel` side by side.
+pub(super) fn width(columns: usize, panel: (i32, i32)) -> u32 {
+    extent(panel.0.saturating_mul(cells(columns)) + LINE + 10)
+}
+
+/// Height of a picture of `rows` panels of the size `panel` below a head of `head` pixels.
+pub(super) fn height(rows: usize, head: i32, panel: (i32, i32)) -> u32 {
+    extent(panel.1.saturating_mul(cells(rows)) + head + LINE + 6)
+}
+
+fn cells(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The areas of the panels of a picture.
+pub(super) fn split<'a>(area: &Area<'a>, head: i32, shape: (usize, usize)) -> Vec<Area<'a>> {
+    area.margin(head, LINE + 6, LINE, 10).split_evenly(shape)
+}
+
+/// The range of `values`, with room at both ends.
+pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, DrawError> {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    let (low, high) = values.fold(ends, |(low, high), x| (low.min(x), high.max(x)));
+    if low > high {
+        return Err(DrawError::Empty { what: "no series has a point" });
+    }
+    let room = if high > low { (high - low) * 0.04 } else { 0.5 };
+    Ok(low - room..high + room)
+}
+
+/// What the axes show, once for all panels.
+pub(super) fn draw_labels(
+    area: &Area<'_>,
+    (x_label, y_label): (&str, &str),
+    head: i32,
+) -> Result<(), DrawError> {
+    let (width, height) = area.dim_in_pixel();
+    let middle = |from: i32, to: u32| i32::midpoint(from, i32::try_from(to).unwrap_or(from));
+    let bottom = i32::try_from(height).unwrap_or(i32::MAX) - LINE / 2 - 4;
+    letters(HPos::Center).write(area, x_label, (middle(LINE, width), bottom))?;
+    let upright = Lettering { upright: true, ..letters(HPos::Center) };
+    upright.write(area, y_label, (LINE / 2 + 2, middle(head, height)))
+}
+
+/// The horizontal axis of a panel.
+#[derive(Clone)]
+pub(super) struct Horizontal {
+    range: Range<f64>,
+    /// Whether all values are whole numbers, and so are its ticks.
+    whole: bool,
+}
+
+impl Horizontal {
+    /// One for `values`, with room at both ends.
+    pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Result<Self, DrawError> {
+        let whole = values.clone().all(|value| value.fract() == 0.0);
+        Ok(Self { range: fitted(values)?, whole })
+    }
+
+    /// Where it begins and ends.
+    pub(super) const fn ends(&self) -> [f64; 2] {
+        [self.range.start, self.range.end]
+    }
+
+    /// Ticks at most: whole numbers lie at least one apart.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
+    fn ticks(&self) -> usize {
+        let most = if self.whole { (self.range.end - self.range.start) as usize } else { 7 };
+        most.clamp(1, 7)
+    }
+}
+
+/// What stands at `value`: as many decimals as it has, six at most.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if matches!(text, "-0" | "") { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Draws the axes of a panel and its title.
+pub(super) fn draw_axes<'a, 'b>(
+    cell: &'a Area<'b>,
+    title: &str,
+    x: &Horizontal,
+    y: Range<f64>,
+    scale: Scale,
+) -> Result<Axes<'a, 'b>, DrawError> {
+    let mut axes = ChartBuilder::on(cell)
+        .margin_top(LINE + 4)
+        .margin_right(8)
+        .x_label_area_size(26)
+        .y_label_area_size(46)
+        .build_cartesian_2d(x.range.clone(), y.clone())?;
+    let mut mesh = axes.configure_mesh();
+    mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(INK);
+    mesh.label_style(axis_font()).x_labels(x.ticks()).y_labels(6);
+    mesh.x_label_formatter(&|value| number(*value));
+    mesh.y_label_formatter(&|value| scale.label(*value, &y)).draw()?;
+    let (width, _) = cell.dim_in_pixel();
+    let title = canvas::fit(title, FONT, f64::from(width) - 54.0);
+    let bold = Lettering { bold: true, ..letters(HPos::Left) };
+    bold.write(cell, &title, (46, LINE / 2 + 2))?;
+    Ok(axes)
+}
+
+/// Where `point` of `axes` lies in `cell`.
+pub(super) fn place(axes: &Axes<'_, '_>, cell: &Area<'_>, point: &(f64, f64)) -> Point {
+    let corner = cell.get_base_pixel();
+    let at = axes.plotting_area().map_coordinate(point);
+    (at.0 - corner.0, at.1 - corner.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_read_as_such() {
+        assert_eq!(
+            [100.0, -0.0, 0.5, 1.25, 0.1 + 0.2].map(number),
+            ["100", "0", "0.5", "1.25", "0.3"]
+        );
+        let ticks = |values: &[f64]| Horizontal::of(values.iter().copied()).unwrap().ticks();
+        assert_eq!([ticks(&[4.0, 6.0]), ticks(&[4.5, 6.0]), ticks(&[8.0])], [2, 7, 1]);
+        assert_eq!(ticks(&[8.0, 256.0]), 7);
+    }
+}

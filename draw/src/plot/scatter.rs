@@ -1,0 +1,478 @@
+//! Small multiples of points, the less the better along both axes, with the front of the best.
+
+use std::collections::BTreeSet;
+
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+
+use super::names::Named;
+use super::panels::Horizontal;
+use super::{
+    FONT, LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, names,
+    panels,
+};
+use crate::DrawError;
+use crate::canvas;
+use crate::canvas::{About, Area, INK, Point, Spot};
+use answer::front::{DOES_NOT_FIT, Standing};
+
+/// A grid of panels.
+pub struct Scatter {
+    /// What stands above all panels.
+    pub title: String,
+    /// What the horizontal axes show, with its unit.
+    pub x_label: String,
+    /// What the vertical axes show, with its unit.
+    pub y_label: String,
+    /// Whether that is a rate.
+    pub scale: Scale,
+    /// The names of the series, in the order in which every panel has them.
+    pub series: Vec<String>,
+    /// Panels per row, at least one.
+    pub columns: usize,
+    /// Whether the name of its series stands beside every point, in larger panels, rather than in a
+    /// legend.
+    pub named: bool,
+    /// What the legend says of points that are not compared, where there are some.
+    pub not_compared: String,
+    /// The panels, row by row; each has axes of its own.
+    pub panels: Vec<Panel>,
+}
+
+/// One point of a panel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mark {
+    /// Where it lies across.
+    pub x: f64,
+    /// Where it lies up (of rates, 1 is 100 %).
+    pub y: f64,
+    /// What becomes of it among the points of its panel.
+    pub standing: Standing,
+}
+
+/// One panel of a [`Scatter`].
+pub struct Panel {
+    /// What stands above it.
+    pub title: String,
+    /// The points of each series; a series may have none.
+    pub series: Vec<Vec<Mark>>,
+    /// The largest x that is allowed, if something is.
+    pub limit: Option<f64>,
+}
+
+/// What is drawn with single points of the one panel of a [`Scatter`]; by series and point.
+#[derive(Default)]
+pub struct Details {
+    /// What stands beside each point, in a larger panel.
+    pub labels: Vec<Vec<String>>,
+    /// By what share of its x and y at once a point may be off; `None` where nobody knows.
+    pub errors: Vec<Vec<Option<f64>>>,
+}
+
+impl Details {
+    /// The label of a point, if it has one.
+    fn label(&self, series: usize, point: usize) -> Option<&String> {
+        self.labels.get(series)?.get(point)
+    }
+
+    fn has_errors(&self) -> bool {
+        self.errors.iter().flatten().any(Option::is_some)
+    }
+
+    /// Whether some points have an error and others none.
+    fn lacks_errors(&self) -> bool {
+        self.has_errors() && self.errors.iter().flatten().any(Option::is_none)
+    }
+
+    /// The ends of the bars of `panel`: both coordinates grow and shrink together.
+    fn bars(&self, panel: &Panel) -> Vec<[(f64, f64); 2]> {
+        let points = panel.series.iter().zip(&self.errors).flat_map(|(own, errors)| {
+            own.iter().zip(errors).filter_map(|(mark, error)| Some((mark, (*error)?)))
+        });
+        let ends = |(mark, error): (&Mark, f64)| {
+            [1.0 - error, 1.0 + error].map(|factor| (mark.x * factor, mark.y * factor))
+        };
+        points.map(ends).collect()
+    }
+}
+
+/// What the legend calls the bar of a point, and its absence.
+const BAR: &str = "error bar: both change together";
+const NO_BAR: &str = "without a bar: nothing measured of this kind";
+/// What the legend calls the staircase.
+const FRONT: &str = "Pareto front: nothing is better in both";
+/// What the legend calls the largest x that is allowed.
+const LIMIT: &str = "memory limit";
+/// What the legend calls points that something beats.
+const BEATEN: &str = "off the front";
+const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
+const BAR_COLOUR: RGBColor = RGBColor(0x77, 0x77, 0x77);
+
+/// An entry of the legend.
+enum Key {
+    Series(usize),
+    Front,
+    Limit,
+    Standing(Standing),
+    Bar,
+    NoBar,
+}
+
+/// Draws `scatter`.
+///
+/// # Errors
+/// If there is no point in it, or one is not finite.
+pub fn svg(scatter: &Scatter) -> Result<String, DrawError> {
+    svg_with(scatter, &Details::default())
+}
+
+/// The same with `details` of the points.
+///
+/// # Errors
+/// The same.
+pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
+    for panel in &scatter.panels {
+        for (name, points) in scatter.series.iter().zip(&panel.series) {
+            check_finite(name, points.iter().flat_map(|mark| [mark.x, mark.y]))?;
+        }
+    }
+    let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
+    let columns = scatter.columns.clamp(1, drawn.len().max(1));
+    let rows = drawn.len().div_ceil(columns);
+    let (keys, legend): (Vec<Key>, Vec<String>) =
+        legend(scatter, &drawn, details).into_iter().unzip();
+    // Titles and the longest entry of the legend have room, also over a single panel.
+    let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
+    let is_large = scatter.named || !details.labels.is_empty();
+    let size = if is_large { panels::LARGE } else { panels::SMALL };
+    let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
+    let head = 2 * LINE + legend_height(&legend, width);
+    let axes: Vec<Horizontal> =
+        drawn.iter().map(|panel| panel.horizontal(details)).collect::<Result<_, _>>()?;
+    if axes.is_empty() {
+        return Err(DrawError::Empty { what: "no row has an answer" });
+    }
+    let about = scatter.about(&drawn);
+    canvas::picture((width, panels::height(rows, head, size)), &about, |area| {
+        draw_title(area, &scatter.title)?;
+        draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match keys[index] {
+            Key::Front => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
+            Key::Limit => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
+            Key::Series(series) => marks::draw_marker(area, series, (x + SAMPLE / 2, y)),
+            Key::Standing(standing) => marks::draw_sample(area, standing, (x + SAMPLE / 2, y)),
+            Key::Bar => draw_bar(area, [(x + 4, y + 6), (x + SAMPLE - 4, y - 6)]),
+            Key::NoBar => Ok(()),
+        })?;
+        let cells = panels::split(area, head, (rows, columns));
+        let mut spots = Vec::new();
+        for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
+            spots.extend(draw_panel(cell, (scatter, details), panel, x)?);
+        }
+        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)?;
+        Ok(spots)
+    })
+}
+
+/// The series, unless their names stand at the points, and what lines and other marks mean.
+fn legend(scatter: &Scatter, drawn: &[&Panel], details: &Details) -> Vec<(Key, String)> {
+    let has =
+        |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
+    let series = scatter.series.iter().enumerate().filter(|_| !scatter.named);
+    let series = series.map(|(index, name)| (Key::Series(index), name.clone()));
+    let limited = drawn.iter().any(|panel| panel.limit.is_some());
+    let others = [
+        (has(Standing::OnFront), Key::Front, FRONT),
+        (has(Standing::Beaten), Key::Standing(Standing::Beaten), BEATEN),
+        (limited, Key::Limit, LIMIT),
+        (has(Standing::OverLimit), Key::Standing(Standing::OverLimit), DOES_NOT_FIT),
+        (
+            has(Standing::NotCompared),
+            Key::Standing(Standing::NotCompared),
+            scatter.not_compared.as_str(),
+        ),
+        (details.has_errors(), Key::Bar, BAR),
+        (details.lacks_errors(), Key::NoBar, NO_BAR),
+    ];
+    let others = others.into_iter().filter(|(there, ..)| *there);
+    series.chain(others.map(|(_, key, text)| (key, text.to_owned()))).collect()
+}
+
+fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
+    Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
+}
+
+/// A line with a cap at each of its `ends`.
+fn draw_bar(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
+    canvas::line(area, ends, BAR_COLOUR, 1)?;
+    ends.into_iter()
+        .try_for_each(|(x, y)| canvas::line(area, [(x - 3, y), (x + 3, y)], BAR_COLOUR, 1))
+}
+
+impl Scatter {
+    fn about(&self, drawn: &[&Panel]) -> About {
+        let panels = drawn.iter().map(|panel| {
+            let mut front: Vec<&str> = Vec::new();
+            for (name, marks) in self.series.iter().zip(&panel.series) {
+                if marks.iter().any(|mark| mark.standing.is_on_front()) {
+                    front.push(name);
+                }
+            }
+            let named = Some(&panel.title).filter(|title| !title.is_empty());
+            let named = named.map_or(String::new(), |title| format!("{title}: "));
+            let all = panel.marks().count();
+            format!("{named}{all} points, on the front: {}.", front.join(", "))
+        });
+        let panels: Vec<String> = panels.collect();
+        About::new(
+            self.title.clone(),
+            format!("Across: {}. Up: {}. {}", self.x_label, self.y_label, panels.join(" ")),
+        )
+    }
+}
+
+impl Panel {
+    fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
+        self.series.iter().flatten()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.marks().next().is_none()
+    }
+
+    fn horizontal(&self, details: &Details) -> Result<Horizontal, DrawError> {
+        let bars = details.bars(self).into_iter().flatten().map(|end| end.0);
+        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit).chain(bars))
+    }
+
+    /// The points of the front by ascending x, each once.
+    fn front(&self) -> Vec<(f64, f64)> {
+        let on_front = self.marks().filter(|mark| mark.standing.is_on_front());
+        let mut front: Vec<(f64, f64)> = on_front.map(|mark| (mark.x, mark.y)).collect();
+        front.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        front.dedup();
+        front
+    }
+}
+
+/// Draws one panel, and says what its points are.
+fn draw_panel(
+    cell: &Area<'_>,
+    (scatter, details): (&Scatter, &Details),
+    panel: &Panel,
+    x: &Horizontal,
+) -> Result<Vec<Spot>, DrawError> {
+    let bars = details.bars(panel);
+    let heights = bars.iter().flatten().map(|end| end.1);
+    let y = scatter.scale.range(panel.marks().map(|mark| mark.y).chain(heights))?;
+    let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
+    let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
+    let [left, right] = x.ends();
+    let steps = staircase(&panel.front(), (right, y.end));
+    let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
+    let bounds = [(left, y.end), (right, y.start)];
+    let bounds = bounds.map(|corner| panels::place(&axes, cell, &corner));
+    if let Some(limit) = panel.limit {
+        let at = panels::place(&axes, cell, &(limit, y.start)).0;
+        draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
+    }
+    for bar in bars {
+        draw_bar(cell, bar.map(|end| panels::place(&axes, cell, &end)))?;
+    }
+    // Where many lie on the same pixels, one is drawn; the best above all others.
+    let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
+    for is_front in [false, true] {
+        if is_front && panel.marks().any(|mark| mark.standing.is_on_front()) {
+            cell.draw(&PathElement::new(steps.clone(), INK.stroke_width(1)))?;
+        }
+        for (index, marks) in panel.series.iter().enumerate() {
+            for mark in marks.iter().filter(|mark| mark.standing.is_on_front() == is_front) {
+                if drawn.insert((mark.standing, index, at(mark))) {
+                    marks::draw_standing(cell, index, mark.standing, at(mark))?;
+                    spots.push(spot(cell, scatter, panel, (index, mark), at(mark)));
+                }
+            }
+        }
+    }
+    let named = panel.series.iter().enumerate().flat_map(|(series, marks)| {
+        let name = scatter.series.get(series).filter(|_| scatter.named);
+        marks.iter().enumerate().filter_map(move |(point, mark)| {
+            let name = details.label(series, point).or(name)?;
+            Some(Named { at: at(mark), name: name.clone(), bold: mark.standing.is_on_front() })
+        })
+    });
+    names::draw(cell, named.collect(), bounds, &steps)?;
+    Ok(spots)
+}
+
+/// What is said of the point `mark` of series number `index`, which lies at `at` in `cell`.
+fn spot(
+    cell: &Area<'_>,
+    scatter: &Scatter,
+    panel: &Panel,
+    (index, mark): (usize, &Mark),
+    at: Point,
+) -> Spot {
+    let corner = cell.get_base_pixel();
+    let series = scatter.series.get(index).cloned().unwrap_or_default();
+    let standing = match mark.standing {
+        Standing::OnFront => "on the Pareto front",
+        Standing::Beaten => BEATEN,
+        Standing::OverLimit => DOES_NOT_FIT,
+        Standing::NotCompared => &scatter.not_compared,
+    };
+    let y = match scatter.scale {
+        Scale::Rates => format!("{:.2}%", mark.y * 100.0),
+        Scale::Amounts => panels::number(mark.y),
+    };
+    let x = format!("{:.3}", mark.x);
+    Spot {
+        at: (at.0 + corner.0, at.1 + corner.1),
+        text: format!("{series}: {} {x}, {} {y}, {standing}", scatter.x_label, scatter.y_label),
+        data: vec![
+            ("panel", panel.title.clone()),
+            ("series", series),
+            ("x", mark.x.to_string()),
+            ("y", mark.y.to_string()),
+            ("standing", mark.standing.name().to_owned()),
+        ],
+    }
+}
+
+/// The border of what `front` beats, up to the corner `end`.
+fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
+    let mut level = end.1;
+    let mut steps = Vec::with_capacity(2 * front.len() + 1);
+    for &(x, y) in front {
+        steps.extend([(x, level), (x, y)]);
+        level = y;
+    }
+    steps.push((end.0, level));
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::check_svg;
+    use answer::front::{Candidate, standings};
+
+    #[test]
+    fn stairs_go_down_to_each_point_and_then_across() {
+        let steps = staircase(&[(1.0, 5.0), (3.0, 2.0)], (4.0, 9.0));
+        assert_eq!(steps, [(1.0, 9.0), (1.0, 5.0), (3.0, 5.0), (3.0, 2.0), (4.0, 2.0)]);
+    }
+
+    /// The points of the series of a panel, as they stand to each other.
+    fn stood(series: &[Vec<(f64, f64)>]) -> Vec<Vec<Mark>> {
+        let all: Vec<Candidate> =
+            series.iter().flatten().map(|&at| Candidate::new(at, None)).collect();
+        let mut standings = standings(&all).into_iter();
+        let mut mark = |&(x, y): &(f64, f64)| Mark { x, y, standing: standings.next().unwrap() };
+        series.iter().map(|points| points.iter().map(&mut mark).collect()).collect()
+    }
+
+    fn scatter(panels: Vec<Vec<Vec<(f64, f64)>>>) -> Scatter {
+        let panel = |series: Vec<Vec<(f64, f64)>>| Panel {
+            title: "6.2B".to_owned(),
+            series: stood(&series),
+            limit: None,
+        };
+        Scatter {
+            title: "memory".to_owned(),
+            x_label: "peak memory".to_owned(),
+            y_label: "bubble rate".to_owned(),
+            scale: Scale::Rates,
+            series: vec!["1f1b".to_owned(), "zb-h1".to_owned(), "zb-2p".to_owned()],
+            columns: 3,
+            named: false,
+            not_compared: "asynchronous".to_owned(),
+            panels: panels.into_iter().map(panel).collect(),
+        }
+    }
+
+    #[test]
+    fn a_point_is_drawn_once_and_the_front_above() {
+        let points = vec![(1.0, 0.2), (1.0, 0.2), (2.0, 0.3), (2.0, 0.1)];
+        let drawn = svg(&scatter(vec![vec![points, vec![(2.0, 0.3)]]])).unwrap();
+        check_svg(&drawn);
+        // Two of the front, one beaten, and the legend.
+        assert_eq!(drawn.matches("<circle").count(), 4);
+        assert_eq!(drawn.matches("#0072B2").count(), 3);
+        let last = drawn.rfind("<circle").unwrap();
+        assert!(drawn[last..].contains("#0072B2"));
+        assert_eq!(drawn.matches("class=\"spot\"").count(), 4);
+        assert_eq!(drawn.matches("data-standing=\"front\"").count(), 2);
+        check_svg(&svg(&scatter(vec![vec![vec![(1.0, 0.0)]]; 7])).unwrap());
+    }
+
+    #[test]
+    fn the_front_goes_through_no_point_that_is_not_on_it() {
+        let mut one = scatter(vec![vec![vec![(1.0, 0.2)], vec![(2.0, 0.1)], vec![(3.0, 0.3)]]]);
+        let plain = svg(&one).unwrap();
+        let stairs = |svg: &str| {
+            let lines = svg.lines().filter(|line| line.starts_with("<polyline"));
+            lines.map(|line| line.matches(',').count()).max().unwrap()
+        };
+        assert_eq!(stairs(&plain), 5);
+        assert!(!plain.contains(DOES_NOT_FIT) && plain.contains(BEATEN));
+        one.panels[0].series[1][0].standing = Standing::OverLimit;
+        one.panels[0].series[2][0].standing = Standing::NotCompared;
+        let drawn = svg(&one).unwrap();
+        assert_eq!(stairs(&drawn), 3);
+        for text in [DOES_NOT_FIT, "asynchronous"] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        assert!(!drawn.contains(BEATEN) && drawn.contains("on the front: 1f1b."));
+    }
+
+    #[test]
+    fn every_point_is_named_and_the_limit_drawn() {
+        let mut one = scatter(vec![vec![vec![(1.0, 0.2)], vec![(2.0, 0.3)], vec![(3.0, 0.1)]]]);
+        assert!(!svg(&one).unwrap().contains(LIMIT));
+        (one.named, one.panels[0].limit) = (true, Some(5.0));
+        let drawn = svg(&one).unwrap();
+        check_svg(&drawn);
+        for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT, BEATEN] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        // One marker each, and none in the legend.
+        assert_eq!(drawn.matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn points_have_labels_and_bars_of_their_own() {
+        let one = scatter(vec![vec![vec![(1.0, 0.2), (2.0, 0.1)], vec![(3.0, 0.3)]]]);
+        let labels = vec![vec!["first".to_owned(), "second".to_owned()], vec!["third".to_owned()]];
+        let plain = svg(&one).unwrap();
+        assert!(!plain.contains(BAR));
+        let mut details = Details { labels, errors: vec![vec![Some(0.1), Some(0.2)], vec![None]] };
+        let drawn = svg_with(&one, &details).unwrap();
+        check_svg(&drawn);
+        for text in ["first", "second", "third", BAR, NO_BAR] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
+        }
+        // Two bars with their caps, and the sample of the legend.
+        assert_eq!(drawn.matches("#777777").count(), 3 * 3);
+        details.errors[1][0] = Some(0.5);
+        let drawn = svg_with(&one, &details).unwrap();
+        assert!(!drawn.contains(NO_BAR) && drawn.matches("#777777").count() == 3 * 4);
+    }
+
+    #[test]
+    fn amounts_stand_on_their_axis_as_they_are() {
+        let points = vec![(1.0, 510.0), (2.0, 1057.0)];
+        let amounts = Scatter { scale: Scale::Amounts, ..scatter(vec![vec![points]]) };
+        let drawn = svg(&amounts).unwrap();
+        check_svg(&drawn);
+        assert!(drawn.contains("\n1000\n") && !drawn.contains('%'), "{drawn}");
+        assert!(!drawn.contains("\n0\n"), "the axis begins where the points do");
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        assert!(matches!(svg(&scatter(Vec::new())), Err(DrawError::Empty { .. })));
+        assert!(matches!(svg(&scatter(vec![vec![Vec::new()]])), Err(DrawError::Empty { .. })));
+        let infinite = svg(&scatter(vec![vec![vec![(f64::NAN, 0.1)]]]));
+        assert!(matches!(infinite, Err(DrawError::NotFinite { name }) if name == "1f1b"));
+    }
+}

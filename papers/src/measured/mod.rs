@@ -1,0 +1,232 @@
+//! Published measurements beside the planner's predictions, run by run.
+//!
+//! [`validate`] predicts every run of the sets it is asked about, and holds the errors against the bars of
+//! each set. The same errors, by kind of step, are the [`ErrorBar`]s that stand beside the steps of plans;
+//! those of memory are [`memory_error`].
+
+mod error_bar;
+mod memory_error;
+mod papers;
+mod quantities;
+mod rows;
+mod sets;
+mod sheet;
+
+use std::path::{Path, PathBuf};
+
+use question::plan::machines;
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
+use serde::{Deserialize, Serialize};
+
+pub use self::error_bar::{ErrorBar, SetErrors};
+pub use self::memory_error::memory_error;
+
+use self::quantities::Limits;
+use self::sets::{SETS, Set};
+use crate::accuracy;
+
+/// The largest file of measurements, in bytes.
+const MAX_FILE: u64 = 16 << 20;
+
+/// The measurements to hold the planner against.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Question {
+    /// Whether to predict the sets that are built in.
+    pub built_in: bool,
+    /// The files of further sets, each known by its header.
+    pub files: Vec<PathBuf>,
+}
+
+impl Default for Question {
+    /// The sets that are built in.
+    fn default() -> Self {
+        Self { built_in: true, files: Vec::new() }
+    }
+}
+
+/// A predicted quantity of a run beside the measured one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The run.
+    pub run: String,
+    /// The kind of its steps, in words.
+    pub kind: String,
+    /// The quantity, with its unit.
+    pub quantity: &'static str,
+    /// The published measurement.
+    pub measured: f64,
+    /// The planner's prediction.
+    pub predicted: f64,
+    /// The relative error: (predicted - measured) / measured.
+    pub error: f64,
+    /// Whether constants of the planner were fitted to it.
+    pub fitted: bool,
+}
+
+/// A set of measurements with its predictions.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ValidatedSet {
+    /// The name of the set.
+    pub set: &'static str,
+    /// Every quantity of every run.
+    pub rows: Vec<Row>,
+    /// The errors of each quantity beside what is allowed.
+    pub bars: Vec<Bar>,
+    /// The errors on iterations, by kind.
+    pub kinds: Vec<SetErrors>,
+}
+
+/// The errors of the predictions of one quantity, and the largest that are allowed. They are relative, but
+/// for utilisations, whose errors are differences.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bar {
+    /// The quantity, with its unit.
+    pub quantity: &'static str,
+    /// The number of measurements.
+    pub rows: usize,
+    /// The mean absolute error.
+    pub mean: f64,
+    /// The largest absolute error.
+    pub max: f64,
+    /// The largest mean that is allowed.
+    pub allowed_mean: f64,
+    /// The largest error of a single measurement that is allowed, if that is limited.
+    pub allowed_max: Option<f64>,
+    /// Whether both are kept, and schedules come in the measured order where the set compares them.
+    pub holds: bool,
+}
+
+/// The answer to a [`Question`]. As JSON it is the list of its sets.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Validated {
+    /// The sets: first those built in, then the files in the order of the question.
+    pub sets: Vec<ValidatedSet>,
+    /// The errors of sets that are not part of the project and not among those above, as they were
+    /// recorded; none where only files were asked about.
+    #[serde(skip)]
+    pub recorded: Vec<SetErrors>,
+}
+
+impl Validated {
+    /// Whether every bar of every set holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.sets.iter().flat_map(|set| &set.bars).all(|bar| bar.holds)
+    }
+
+    /// The predictions, the bars and the errors by kind, as a person reads them.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        sheet::sheet(self)
+    }
+
+    /// All rows as CSV, one line each.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        csv(&self.sets).map_err(|error| Diagnostic::new(error.to_string()))
+    }
+}
+
+/// Predicts all measurements that `question` asks about.
+///
+/// # Errors
+/// If a file cannot be read, has an unknown header or device, or has a run that cannot be predicted.
+pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated, Diagnostic> {
+    let mut texts: Vec<(PathBuf, String)> = Vec::new();
+    if question.built_in {
+        let sources = SETS.iter().filter_map(Set::source);
+        texts.extend(sources.map(|(path, text)| (path, text.to_owned())));
+    }
+    for path in &question.files {
+        texts.push((path.clone(), context.read_text(path, MAX_FILE)?));
+    }
+    let sets = texts.iter().map(|(path, text)| validated(path, text));
+    let sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;
+    let mut recorded = if question.built_in { error_bar::recorded()? } else { Vec::new() };
+    let is_predicted =
+        |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
+    recorded.retain(|one| !is_predicted(one));
+    Ok(Validated { sets, recorded })
+}
+
+fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
+    let (set, rows) = sets::read(path, text, &machines::of_device(rows::device(text))?)?;
+    let bars = set.quantities.iter().map(|one| bar(set, one, &rows)).collect();
+    let kinds = error_bar::by_kind(set.name, &rows);
+    Ok(ValidatedSet { set: set.name, rows, bars, kinds })
+}
+
+/// The bar of one quantity of a set over `rows`.
+fn bar(set: &Set, limits: &Limits, rows: &[Row]) -> Bar {
+    let own = rows.iter().filter(|row| row.quantity == limits.quantity);
+    let errors: Vec<f64> = own.map(|row| limits.error(row)).collect();
+    let mean = accuracy::mean_absolute(&errors);
+    let max = errors.iter().fold(0.0, |most: f64, error| most.max(error.abs()));
+    let orders = set.orders_hold(rows);
+    let holds = mean <= limits.mean && limits.max.is_none_or(|most| max <= most) && orders;
+    Bar {
+        quantity: limits.quantity,
+        rows: errors.len(),
+        mean,
+        max,
+        allowed_mean: limits.mean,
+        allowed_max: limits.max,
+        holds,
+    }
+}
+
+fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted", "kind"];
+    writer.write_record(header)?;
+    for one in sets {
+        for row in &one.rows {
+            let Row { run, kind, quantity, measured, predicted, error, fitted } = row;
+            let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
+            let [measured, predicted, error] = numbers;
+            let fitted = if *fitted { "yes" } else { "no" };
+            let record = [one.set, run, quantity, &measured, &predicted, &error, fitted, kind];
+            writer.write_record(record)?;
+        }
+    }
+    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use scenarios::PAPER;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_host_is_predicted_like_a_set_that_is_built_in() {
+        let path = PathBuf::from("own.csv");
+        let host = BTreeMap::from([(path.clone(), PAPER.text("megatron2021.csv").into())]);
+        let question = Question { built_in: false, files: vec![path] };
+        let own = validate(&Context::new(&host), &question).unwrap();
+        assert!(own.holds() && own.recorded.is_empty());
+        assert_eq!((own.sets.len(), own.sets[0].rows.len()), (1, 10));
+        let built_in = validate(&Context::new(&host), &Question::default()).unwrap();
+        assert_eq!(own.sets[0], built_in.sets[0]);
+        let csv = String::from_utf8(own.csv().unwrap()).unwrap();
+        assert!(csv.starts_with("set,run,quantity,") && csv.lines().count() == 11, "{csv}");
+    }
+
+    #[test]
+    fn the_error_of_memory_is_the_largest_of_the_sets() {
+        let host = BTreeMap::new();
+        let sets = validate(&Context::new(&host), &Question::default()).unwrap().sets;
+        let rows =
+            sets.iter().flat_map(|set| &set.rows).filter(|row| row.quantity == quantities::MEMORY);
+        let largest = rows.map(|row| row.error.abs()).fold(0.0, f64::max);
+        assert!(largest > 0.0);
+        assert!((memory_error().unwrap() - largest).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,205 @@
+//! Context of measurements, read and predicted.
+
+use std::path::Path;
+
+use pipeline::{Bytes, Family};
+use plan::{
+    Attention, Biases, Boundary, Cluster, Finalist, Inputs, Kind, Loss, Machine, Norm, Recipe,
+    Recompute, Room, Setup, Sizes, Split, Transformer, Zero, number,
+};
+use question::Diagnostic;
+use question::plan::RESERVED;
+use rayon::prelude::*;
+use serde::de::DeserializeOwned;
+use sim::Replay;
+
+use super::Row;
+use crate::accuracy;
+
+/// The vocabulary of GPT in Megatron-LM, padded.
+pub(super) const VOCABULARY: u64 = 51_200;
+/// The device of measurements that name none.
+const DEVICE: &str = "A100 80GB";
+
+/// The type of the devices that were measured, as a comment of the file says.
+pub(super) fn device(text: &str) -> &str {
+    let mut comments = text.lines().filter_map(|line| line.strip_prefix("# device:"));
+    comments.next().map_or(DEVICE, str::trim)
+}
+
+/// A file of measurements.
+pub(super) struct Reader<'a> {
+    path: &'a Path,
+    text: String,
+}
+
+impl<'a> Reader<'a> {
+    /// The file at `path` with that `text`.
+    pub(super) fn new(path: &'a Path, text: &str) -> Self {
+        Self { path, text: uncommented(text) }
+    }
+
+    /// The line that names the columns.
+    pub(super) fn header(&self) -> &str {
+        self.text.lines().next().unwrap_or_default()
+    }
+
+    /// All rows, each predicted by `predict`, which is told its place.
+    pub(super) fn each<T: DeserializeOwned + Sync + Send>(
+        &self,
+        predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,
+    ) -> Result<Vec<Row>, Diagnostic> {
+        let wrong = |line: usize, cause: String| {
+            Diagnostic::unreadable(self.path, &format!("row {}: {cause}", line + 1))
+        };
+        let rows = table::<T>(&self.text).map_err(|cause| wrong(0, cause))?;
+        let predicted = rows
+            .par_iter()
+            .enumerate()
+            .map(|(at, row)| predict(row, at).and_then(check).map_err(|cause| wrong(at, cause)));
+        Ok(predicted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// `text` without lines that begin with a number sign, but for a header whose first column does.
+fn uncommented(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with('#') || line.starts_with("# GPUs,"));
+    lines.fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// The largest number of anything in a row.
+const MOST: u64 = 1 << 20;
+
+/// Checks that `rows` could have been measured.
+fn check(rows: Vec<Row>) -> Result<Vec<Row>, String> {
+    match rows.iter().find(|row| !(row.measured > 0.0 && row.measured < 1e12)) {
+        Some(row) => Err(format!("{} {} cannot be measured", row.measured, row.quantity)),
+        None => Ok(rows),
+    }
+}
+
+pub(super) fn table<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    let text = uncommented(text);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let rows = reader.deserialize().collect::<Result<Vec<T>, _>>();
+    rows.map_err(|error| error.to_string())
+}
+
+/// GPT as Megatron-LM has it.
+pub(super) fn gpt(
+    attention: Attention,
+    hidden: u64,
+    heads: u64,
+    layers: u64,
+    vocabulary: u64,
+    sequence: u64,
+) -> Result<Transformer, String> {
+    let sizes = Sizes {
+        layers,
+        hidden,
+        heads,
+        kv_heads: heads,
+        head_size: hidden / heads.max(1),
+        ffn: hidden.saturating_mul(4),
+        gated: false,
+        vocabulary,
+        sequence,
+        positions: sequence,
+        experts: None,
+        tied: true,
+        biases: Biases { qkv: true, output: true, mlp: true },
+        norm: Norm::Layer,
+        qk_norm: false,
+        attention,
+    };
+    Transformer::new(sizes).map_err(|error| error.to_string())
+}
+
+/// A set-up of Megatron-LM: `groups` are data, tensor and pipeline.
+pub(super) fn set_up(
+    groups: [u64; 3],
+    microbatch: u64,
+    chunks: u64,
+    recompute: Recompute,
+) -> Setup {
+    let [data, tensor, pipeline] = groups;
+    Setup {
+        data,
+        tensor,
+        pipeline,
+        context: 1,
+        expert: 1,
+        zero: Zero::None,
+        microbatch,
+        chunks,
+        family: if chunks > 1 { Family::Interleaved } else { Family::OneFOneB },
+        recompute,
+        split: Split::Even,
+        vocabulary_parallel: false,
+    }
+}
+
+pub(super) fn recipe(batch: u64) -> Recipe {
+    Recipe {
+        batch,
+        gradient_bytes: 2,
+        optimizer_bytes: 12,
+        sequence_parallel: false,
+        scatter_gather: false,
+        overlap_gradients: false,
+        loss: Loss::Separate,
+        boundary: Boundary::Barrier,
+        reserved: RESERVED,
+        room: Room::default(),
+    }
+}
+
+/// A run that was published, as the planner sees it.
+pub(super) struct Run<'a> {
+    pub(super) model: &'a Transformer,
+    pub(super) setup: Setup,
+    pub(super) recipe: Recipe,
+    pub(super) machine: &'a Machine,
+}
+
+/// The prediction of a run.
+pub(super) struct Predicted {
+    pub(super) finalist: Finalist,
+    kind: Kind,
+}
+
+impl Run<'_> {
+    /// The prediction, on as many devices as the set-up has, as plans are: by the event engine.
+    /// Whether it fits is not asked: it ran.
+    pub(super) fn predict(&self) -> Result<Predicted, String> {
+        let Self { model, setup, recipe, machine } = self;
+        let sizes = [setup.data, setup.tensor, setup.pipeline, setup.microbatch, recipe.batch];
+        if let Some(size) = sizes.into_iter().find(|size| !(1..=MOST).contains(size)) {
+            return Err(format!("a group or batch of {size}: from 1 to {MOST}"));
+        }
+        // Profiles are of the question's model.
+        let machine = Machine { memory: Bytes(1 << 60), measured: None, ..(*machine).clone() };
+        let cluster = Cluster { parts: vec![(machine, setup.devices())] };
+        let ground = Inputs { model, recipe, cluster: &cluster };
+        let costed = ground.cost(setup).map_err(|error| error.to_string())?;
+        let evaluation = ground.evaluate(&costed, &mut Replay::new());
+        let evaluation = evaluation.map_err(|error| error.to_string())?;
+        let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
+        Ok(Predicted { finalist, kind: Kind::of(&ground, setup) })
+    }
+}
+
+impl Predicted {
+    /// The step, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        number(self.finalist.step.0) / 1e9
+    }
+
+    /// `[predicted, measured]` of a quantity, to which no constant was fitted.
+    pub(super) fn row(&self, run: &str, quantity: &'static str, values: [f64; 2]) -> Row {
+        let [predicted, measured] = values;
+        let error = accuracy::error(predicted, measured);
+        let (run, kind) = (run.to_owned(), self.kind.to_string());
+        Row { run, kind, quantity, measured, predicted, error, fitted: false }
+    }
+}

@@ -1,0 +1,89 @@
+//! Predictions beside measurements, as a person reads them.
+
+use std::collections::BTreeSet;
+
+use question::format;
+use question::sheet::Sheet;
+
+use super::error_bar::{ErrorBar, SetErrors};
+use super::{Row, Validated, ValidatedSet, sets};
+
+/// Sets of at most this many rows are shown whole, others by their worst rows.
+const WHOLE: usize = 64;
+/// The number of the worst rows.
+const WORST: usize = 12;
+
+const KINDS: &str = "\
+The error that stands beside the step of a plan is that of measured iterations of its kind: the size
+that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
+kind that is not here nothing is measured, and plans say so.";
+
+/// Every set, then all bars, then the errors by kind.
+pub(super) fn sheet(validated: &Validated) -> Sheet {
+    let sets = &validated.sets;
+    let predictions = sets.iter().map(predictions).fold(Sheet::default(), Sheet::and);
+    let known = sets.iter().flat_map(|one| &one.kinds).chain(&validated.recorded);
+    let known: Vec<SetErrors> = known.cloned().collect();
+    predictions.and(bars(sets)).and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
+}
+
+/// The rows of a set, or the worst of many.
+fn predictions(one: &ValidatedSet) -> Sheet {
+    let mut head = format!("{}\n", one.set);
+    for kind in &one.kinds {
+        head += &format!("  {} rows of the kind {}\n", kind.rows, kind.kind);
+    }
+    let mut rows: Vec<&Row> = one.rows.iter().collect();
+    if rows.len() > WHOLE {
+        rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
+        rows.truncate(WORST);
+        head += &format!("the {WORST} worst of {} rows:\n", one.rows.len());
+    }
+    let cells = rows.iter().map(|row| {
+        let Row { run, quantity, measured, predicted, error, .. } = row;
+        let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
+        vec![run.clone(), (*quantity).into(), measured, predicted, format::signed_percent(*error)]
+    });
+    let header = ["run", "quantity", "measured", "predicted", "error"];
+    Sheet::default().and_text(head).and_table(&header, cells).and_text("\n")
+}
+
+/// The bars of all sets.
+fn bars(sets: &[ValidatedSet]) -> Sheet {
+    let bars = sets.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
+    let cells = bars.map(|(set, bar)| {
+        let allowed = bar.allowed_max.map_or_else(|| "-".to_owned(), format::percent);
+        vec![
+            set.to_owned(),
+            bar.quantity.to_owned(),
+            bar.rows.to_string(),
+            format::percent(bar.mean),
+            format::percent(bar.allowed_mean),
+            format::percent(bar.max),
+            allowed,
+            if bar.holds { "yes" } else { "NO" }.to_owned(),
+        ]
+    });
+    let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
+    Sheet::table(&header, cells)
+}
+
+/// The error bar of each kind, from `sets`.
+fn kinds(sets: &[SetErrors]) -> String {
+    let kinds: BTreeSet<&str> = sets.iter().map(|set| set.kind.as_str()).collect();
+    let mut text = format!("{KINDS}\n");
+    for kind in kinds {
+        let bar = ErrorBar::new("", kind, sets);
+        text += &format!("{kind}: +- {}\n", format::percent(bar.error.unwrap_or_default()));
+        for set in &bar.sets {
+            let [mean, error, max] = [set.mean, set.error, set.max].map(format::percent);
+            let held_out = set.held_out_mean.map_or_else(|| "-".to_owned(), format::percent);
+            let SetErrors { set, rows, fitted, shortest, longest, .. } = set;
+            text += &format!(
+                "  {set}: {rows} rows, {fitted} fitted; {shortest:.2} to {longest:.2} times as long
+    mean {mean}, of those not fitted {held_out}; 95 % within {error}, largest {max}\n"
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! Table 2: bubble and peak memory of the hand-made schedules by formula, beside the simulation.
+
+use pipeline::closed_form::Uniform;
+use pipeline::{Bytes, Memory, Nanos};
+use question::case::{self, Case, Rule};
+use question::scenario::{Convention, Scenario, Setting};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic};
+use sim::Replay;
+
+use super::cell::{Cell, Check, whole};
+use super::sources::Sources;
+use super::tables::{Contents, Table};
+
+/// All cells of the table of closed forms.
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let scenario = sources.scenario(table.settings())?;
+    let context = sources.context();
+    let mut cells = Vec::new();
+    for setting in &scenario.settings {
+        for rule in case::rules(context, &scenario, setting)? {
+            cells.extend(cells_of(context, &scenario, setting, &rule)?);
+        }
+    }
+    let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
+    let sheet = sheet(&scenario, &cells);
+    Ok(Contents { title, cells, sheet })
+}
+
+/// Bubble and peak memory of one schedule, as far as the setting lies in the formulas' domain.
+fn cells_of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<Vec<Cell>, Diagnostic> {
+    let case = case::case(context, scenario, setting, rule)?;
+    let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };
+    let fault = |fault: pipeline::Fault| Diagnostic::new(format!("{}: {fault}", case.name));
+    let metrics = Replay::new().metrics(&case.schedule, case.problem.costs()).map_err(fault)?;
+    let memory = Memory::of(&case.schedule, case.problem.footprints()).map_err(fault)?;
+    let cost = match formula.convention {
+        Convention::Span => metrics.span(),
+        _ => metrics.makespan(),
+    };
+    let bubble = cost - metrics.work();
+    let peak = memory.peak.into_iter().max().unwrap_or_default();
+    let figures = [
+        ("bubble ns", formula.convention.name(), formula.bubble.map(|bubble| bubble.0), bubble.0),
+        ("peak bytes", "worst stage", formula.peak.map(|peak| peak.0), peak.0),
+    ];
+    let cell = |(quantity, convention, published, ours): (&str, _, Option<u64>, u64)| {
+        let published = published?;
+        let row = setting.name.clone().unwrap_or_default();
+        let column = format!("{} {quantity}", rule.name());
+        let check = Check::of(published == ours);
+        Some(Cell::new(row, column, convention, [published, ours].map(whole), check))
+    };
+    Ok(figures.into_iter().filter_map(cell).collect())
+}
+
+/// The closed forms of a case.
+struct Formula {
+    convention: Convention,
+    bubble: Option<Nanos>,
+    peak: Option<Bytes>,
+}
+
+impl Formula {
+    /// None for a schedule without closed forms, unequal chunks, and whatever the formulas do not know:
+    /// shared links, noise, and copies to the host.
+    fn of(case: &Case) -> Option<Self> {
+        if case.hardware.is_some() || case.noise.is_some() || case.schedule.copies().is_some() {
+            return None;
+        }
+        let (shape, costs) = (case.schedule.shape(), case.problem.costs());
+        let chunks = u64::from(shape.chunks_per_stage());
+        let [first, rest @ ..] = costs.chunks() else { return None };
+        if rest.iter().any(|times| times != first) {
+            return None;
+        }
+        let mut times = *first;
+        for time in [&mut times.forward, &mut times.backward_input, &mut times.backward_weight] {
+            *time = *time * chunks;
+        }
+        let (stages, microbatches) = (shape.stages() as u64, u64::from(shape.microbatches()));
+        let uniform = Uniform { stages, microbatches, times, hop: costs.hop() };
+        let unit = case.microbatch_bytes();
+        let (convention, cost, peak) = match case.name.as_str() {
+            "1f1b" => (Convention::Makespan, Some(uniform.one_f_one_b()), Some(unit * stages)),
+            "1f1b-i" => (Convention::Makespan, uniform.interleaved(chunks), None),
+            "zb-h1" => (Convention::Makespan, uniform.zb_h1(), Some(unit * stages)),
+            "zb-h2" => (Convention::Span, uniform.zb_h2(), Some(unit * (2 * stages - 1))),
+            _ => return None,
+        };
+        let peak = peak.filter(|_| microbatches >= 2 * stages);
+        Some(Self { convention, bubble: cost.map(|cost| cost - uniform.work()), peak })
+    }
+}
+
+fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
+    let header = ["formula = ours", "schedule", "bubble", "measured on", "peak memory"];
+    let names = scenario.settings.iter().filter_map(|setting| setting.name.as_deref());
+    let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-h2"];
+    let rows = names.flat_map(|name| schedules.map(|schedule| (name, schedule)));
+    let rows = rows.map(|(name, schedule)| {
+        let find = |quantity: &str| {
+            let column = format!("{schedule} {quantity}");
+            cells.iter().find(|cell| cell.row == name && cell.column == column)
+        };
+        let show = |quantity: &str, unit: &str| {
+            let cell = find(quantity);
+            cell.map_or("-".to_owned(), |cell| format!("{} {unit}", cell.exact_pair()))
+        };
+        let convention = find("bubble ns").map_or("-", |cell| cell.convention);
+        vec![
+            name.to_owned(),
+            schedule.to_owned(),
+            show("bubble ns", "ns"),
+            convention.to_owned(),
+            show("peak bytes", "B"),
+        ]
+    });
+    Sheet::table(&header, rows)
+}

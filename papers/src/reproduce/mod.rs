@@ -1,0 +1,249 @@
+//! Published tables beside ours, cell by cell.
+//!
+//! A [`Question`] names tables of [`TABLES`]; [`reproduce`] answers it with a [`Reproduced`] for each: its
+//! cells, each with the published figure, ours and a [`Check`], the same as a sheet for people, and a
+//! picture as data. Tables of bubble rates can be answered with a [`Beyond`] instead: the best order that
+//! a search finds in the memory of each published schedule, and a lower bound.
+
+mod beyond;
+mod cell;
+mod closed_forms;
+mod controllable;
+mod fig9;
+mod odc;
+mod offload;
+mod picture;
+mod rates;
+mod sources;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+
+use std::path::PathBuf;
+
+use question::sheet::Sheet;
+use question::{Context, Diagnostic, echo, nearest};
+use rayon::prelude::*;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use self::beyond::{Beyond, SearchedCell};
+pub use self::cell::{Cell, Check, Count};
+pub use self::picture::{Bars, Group, Lines, Pair, Panel, Picture, Point};
+pub use self::tables::{TABLES, Table};
+
+use self::sources::Sources;
+
+/// The name that stands for every table.
+pub const ALL: &str = "all";
+
+/// The largest effort of a search, in multiples of the default.
+pub const MAX_EFFORT: u64 = 1_000_000;
+
+/// A question for published tables.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Question {
+    /// The names of the tables; [`ALL`] stands for every one.
+    pub tables: Vec<String>,
+    /// Whether to search better orders than the published ones, in the tables where that can be done.
+    pub beyond: bool,
+    /// The effort of each search in multiples of the default, at most [`MAX_EFFORT`].
+    pub effort: u64,
+    /// The folder with the settings and figures; those that are built in if it is not named.
+    pub paper: Option<PathBuf>,
+}
+
+impl Default for Question {
+    /// All tables, from the figures that are built in.
+    fn default() -> Self {
+        Self { tables: vec![ALL.to_owned()], beyond: false, effort: 1, paper: None }
+    }
+}
+
+impl Question {
+    /// The tables that are asked for, in the order of [`TABLES`].
+    fn chosen(&self) -> Result<Vec<&'static Table>, Diagnostic> {
+        let known = || TABLES.iter().map(|table| table.name).chain([ALL]);
+        if let Some(name) = self.tables.iter().find(|name| known().all(|known| known != *name)) {
+            let near = nearest::question(name, known());
+            let message = format!("there is no table `{}`{near}", echo::clip(name));
+            let names: Vec<&str> = known().collect();
+            let cure = format!("the tables are {}", names.join(", "));
+            return Err(Diagnostic::new(message).with_help(cure).about("tables"));
+        }
+        if self.effort > MAX_EFFORT {
+            let message = format!("the effort is {}: at most {MAX_EFFORT}", self.effort);
+            return Err(Diagnostic::new(message).about("effort"));
+        }
+        let is_chosen =
+            |table: &&Table| self.tables.iter().any(|name| name == table.name || name == ALL);
+        Ok(TABLES.iter().filter(is_chosen).collect())
+    }
+}
+
+/// A table with all its cells.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reproduced {
+    /// The name of the table.
+    pub table: &'static str,
+    /// The title of the table.
+    pub title: String,
+    /// Its cells, row by row.
+    pub cells: Vec<Cell>,
+    /// The cells as a person reads them.
+    pub sheet: Sheet,
+    /// The cells as a picture, for tables that make one.
+    pub picture: Option<Picture>,
+}
+
+impl Reproduced {
+    /// Whether every cell that was checked matches. A table without such cells proves nothing, so it does
+    /// not hold.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let count = Count::of(&self.cells);
+        count.missed == 0 && count.checked() > 0
+    }
+
+    /// A line for each cell that misses its published figure, and one that counts the cells.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let (table, count) = (self.table, Count::of(&self.cells));
+        let missed = self.cells.iter().filter(|cell| cell.check == Check::Missed);
+        let mut notes: Vec<String> = missed.map(|cell| format!("{table}: miss: {cell}")).collect();
+        let not_checked = match count.not_checked {
+            0 => String::new(),
+            more => format!("; {more} more stand beside measured figures and are not checked"),
+        };
+        let (matched, checked) = (count.matched, count.checked());
+        notes.push(format!("{table}: {matched} of {checked} cells match{not_checked}"));
+        notes
+    }
+
+    /// The cells as CSV, one line each.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        cell::csv(&self.cells).map_err(cell::unwritable)
+    }
+}
+
+/// The answer to a [`Question`]. As JSON it is an object with the cells of all tables, and
+/// `"interrupted": true` if the host stopped the work.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Published figures beside ours.
+    Reproduced {
+        /// The tables: all that were asked for, unless the work was stopped.
+        tables: Vec<Reproduced>,
+        /// Whether the host stopped the work before all tables were done.
+        interrupted: bool,
+    },
+    /// Published bubble rates beside searched orders.
+    Beyond {
+        /// The tables: all that were asked for, unless the work was stopped.
+        tables: Vec<Beyond>,
+        /// Whether the host stopped the work before all searches were over.
+        interrupted: bool,
+    },
+}
+
+impl Answer {
+    /// Whether every checked cell of every table matches; searches have nothing to check.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        match self {
+            Self::Reproduced { tables, .. } => tables.iter().all(Reproduced::holds),
+            Self::Beyond { .. } => true,
+        }
+    }
+}
+
+/// A cell with the name of its table.
+#[derive(Serialize)]
+struct Named<'a> {
+    table: &'static str,
+    #[serde(flatten)]
+    cell: &'a Cell,
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Reproduced { tables, interrupted } => {
+                let cells = tables
+                    .iter()
+                    .flat_map(|one| one.cells.iter().map(|cell| Named { table: one.table, cell }));
+                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+            }
+            Self::Beyond { tables, interrupted } => {
+                let cells = tables.iter().flat_map(|one| &one.cells);
+                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+            }
+        }
+    }
+}
+
+fn serialize_cells<S: Serializer>(
+    to: S,
+    cells: &[impl Serialize],
+    interrupted: bool,
+) -> Result<S::Ok, S::Error> {
+    let mut answer = to.serialize_struct("Answer", 1 + usize::from(interrupted))?;
+    answer.serialize_field("cells", cells)?;
+    if interrupted {
+        answer.serialize_field("interrupted", &true)?;
+    }
+    answer.end()
+}
+
+/// Answers `question` with the tables it names. The tables are made side by side; if the host stops the
+/// work, those that are done are the answer.
+///
+/// # Errors
+/// If a table is unknown, none of them can be searched where a search was asked for, a file of the
+/// figures cannot be read, or a setting cannot be simulated.
+pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, Diagnostic> {
+    let sources = Sources::new(context, question.paper.as_deref());
+    let chosen = question.chosen()?;
+    if question.beyond {
+        return search(chosen, &sources, question.effort);
+    }
+    let tables = chosen.into_par_iter().filter(|_| !context.stopped());
+    let tables = tables.map(|table| one(table, &sources)).collect::<Result<_, _>>()?;
+    Ok(Answer::Reproduced { tables, interrupted: context.cut_short() })
+}
+
+/// Makes the cells of `table` and its picture.
+fn one(table: &Table, sources: &Sources<'_>) -> Result<Reproduced, Diagnostic> {
+    let tables::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
+    let picture =
+        table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
+    Ok(Reproduced { table: table.name, title, cells, sheet, picture })
+}
+
+/// Searches the cells of those of `tables` where that can be done.
+fn search(
+    tables: Vec<&'static Table>,
+    sources: &Sources<'_>,
+    effort: u64,
+) -> Result<Answer, Diagnostic> {
+    let searched = tables.into_iter().filter_map(|table| Some((table, table.contenders?)));
+    let searched: Vec<_> = searched.collect();
+    if searched.is_empty() {
+        let names = TABLES.iter().filter(|table| table.can_be_searched()).map(|table| table.name);
+        let names: Vec<&str> = names.collect();
+        return Err(Diagnostic::new(format!("--beyond is for {}", names.join(", "))));
+    }
+    let mut found = Vec::new();
+    for (table, contenders) in searched {
+        if found.is_empty() || !sources.context().stopped() {
+            let contenders = contenders(sources)?;
+            found.push(beyond::beyond(table, &contenders, sources, effort)?);
+        }
+    }
+    Ok(Answer::Beyond { tables: found, interrupted: sources.context().cut_short() })
+}

@@ -1,0 +1,67 @@
+//! The files from which published settings and figures are read.
+
+use std::path::{Path, PathBuf};
+
+use question::scenario::Scenario;
+use question::{Context, Diagnostic};
+use scenarios::PAPER;
+use serde::de::DeserializeOwned;
+
+/// The largest file of figures, in bytes.
+const MAX_FILE: u64 = 16 << 20;
+
+/// A folder with published settings and figures, or those that are built in.
+pub(super) struct Sources<'a> {
+    context: &'a Context<'a>,
+    folder: Option<&'a Path>,
+}
+
+impl<'a> Sources<'a> {
+    /// The files of `folder`, or those that are built in if there is none.
+    pub(super) const fn new(context: &'a Context<'a>, folder: Option<&'a Path>) -> Self {
+        Self { context, folder }
+    }
+
+    /// The context in which settings are simulated.
+    pub(super) const fn context(&self) -> &'a Context<'a> {
+        self.context
+    }
+
+    /// The text of the file `name`, and the path by which errors call it.
+    pub(super) fn text(&self, name: &str) -> Result<(PathBuf, String), Diagnostic> {
+        let path = self.folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        let text = match self.folder {
+            Some(_) => self.context.read_text(&path, MAX_FILE)?,
+            None => match PAPER.get(name) {
+                Some(text) => text.to_owned(),
+                None => return Err(Diagnostic::unreadable(&path, "it is not built in")),
+            },
+        };
+        Ok((path, text))
+    }
+
+    /// The settings in the scenario file `name`.
+    pub(super) fn scenario(&self, name: &str) -> Result<Scenario, Diagnostic> {
+        let (path, text) = self.text(name)?;
+        Scenario::parse(&path, text)
+    }
+
+    /// The records of the CSV file `name`, and the path by which errors call it. Lines that begin with a
+    /// number sign are comments.
+    pub(super) fn records<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<(PathBuf, Vec<T>), Diagnostic> {
+        let (path, text) = self.text(name)?;
+        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
+        let records = reader.deserialize().collect::<Result<_, _>>().map_err(unreadable)?;
+        Ok((path, records))
+    }
+}
+
+/// An error in the file at `path`, at a position if one is known.
+pub(super) fn error_in(path: &Path, position: Option<&csv::Position>, message: &str) -> Diagnostic {
+    let line = position.map_or(String::new(), |position| format!(", line {}", position.line()));
+    Diagnostic::new(format!("{}{line}: {message}", path.display()))
+}

@@ -1,0 +1,157 @@
+//! The table of all published tables: a table is added by its data file and one entry here.
+
+use question::Diagnostic;
+use question::sheet::Sheet;
+
+use super::beyond::{self, Contender};
+use super::cell::Cell;
+use super::picture::{self, Picture};
+use super::sources::Sources;
+use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary};
+
+/// A published table or figure that can be reproduced.
+pub struct Table {
+    /// The name by which questions ask for it.
+    pub name: &'static str,
+    /// A line that says what stands in it.
+    pub help: &'static str,
+    /// The names of the files with its settings and figures, the settings first.
+    pub sources: &'static [&'static str],
+    /// Makes all its cells.
+    pub(super) cells: fn(&Table, &Sources<'_>) -> Result<Contents, Diagnostic>,
+    /// Describes the picture of its cells, under a title.
+    pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
+    /// Lists what is searched for each of its settings, if its rates can be improved by a search.
+    pub(super) contenders: Option<Contenders>,
+}
+
+/// Lists the searches that are made for every setting of a table.
+type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
+
+/// The contents of a table.
+pub(super) struct Contents {
+    pub(super) title: String,
+    pub(super) cells: Vec<Cell>,
+    /// The cells as a person reads them.
+    pub(super) sheet: Sheet,
+}
+
+/// The entry that others differ from: a table without picture, whose orders are not searched.
+const PLAIN: Table = Table {
+    name: "",
+    help: "",
+    sources: &[],
+    cells: rates::cells,
+    picture: None,
+    contenders: None,
+};
+
+/// All published tables, in the order in which they are answered.
+pub static TABLES: &[Table] = &[
+    Table {
+        name: "table2",
+        help: "closed forms of bubble and memory, without and with communication",
+        sources: &["table2.toml"],
+        cells: closed_forms::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "table5",
+        help: "bubble rates, 12 settings x 6 schedules",
+        sources: &["table5.toml"],
+        cells: rates::cells,
+        picture: Some(picture::bars),
+        contenders: Some(beyond::zb_1p_and_zb_2p),
+    },
+    Table {
+        name: "table8",
+        help: "bubble rates with ZB-V, 9 settings x 5 schedules",
+        sources: &["table8.toml"],
+        cells: rates::cells,
+        picture: Some(picture::bars),
+        contenders: Some(beyond::zb_v),
+    },
+    Table {
+        name: "fig9",
+        help: "bubble rate over the memory limit, 17 limits x 9 settings x 2 methods",
+        sources: &[fig9::SETTINGS, fig9::FIGURES],
+        cells: fig9::cells,
+        picture: Some(fig9::curves),
+        contenders: Some(fig9::contenders),
+    },
+    Table {
+        name: "interleave",
+        help: "profiled interleaved 1F1B, 12 settings",
+        sources: &["interleave.toml"],
+        cells: rates::cells,
+        picture: Some(picture::bars),
+        ..PLAIN
+    },
+    Table {
+        name: "vocabulary",
+        help: "the output layer over all stages: iterations, memory, gains; 103 cells",
+        sources: &[vocabulary::PROFILE, vocabulary::TABLES],
+        cells: vocabulary::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "controllable",
+        help: "bubbles and peaks of V-Min, V-Half and the adaptive V",
+        sources: &[controllable::FIGURES],
+        cells: controllable::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "odc",
+        help: "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
+        sources: &[odc::FIGURES, odc::LENGTHS],
+        cells: odc::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "offload",
+        help: "PipeOffload: closed forms, k, memory and throughput with copies",
+        sources: &[offload::FIGURE_1, offload::FIGURE_15],
+        cells: offload::cells,
+        ..PLAIN
+    },
+];
+
+impl Table {
+    /// The table of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TABLES.iter().find(|table| table.name == name)
+    }
+
+    /// Whether orders that are better than the published ones can be searched for its cells.
+    #[must_use]
+    pub const fn can_be_searched(&self) -> bool {
+        self.contenders.is_some()
+    }
+
+    /// The file with its settings.
+    pub(super) fn settings(&self) -> &'static str {
+        self.sources.first().copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use scenarios::PAPER;
+
+    use super::*;
+
+    #[test]
+    fn every_table_has_a_name_of_its_own_and_files_that_are_built_in() {
+        let names: BTreeSet<&str> = TABLES.iter().map(|table| table.name).collect();
+        assert_eq!(names.len(), TABLES.len());
+        for table in TABLES {
+            assert!(!table.sources.is_empty() && !table.help.is_empty(), "{}", table.name);
+            assert!(table.sources.iter().all(|name| PAPER.get(name).is_some()), "{}", table.name);
+            assert!(Table::named(table.name).is_some_and(|found| std::ptr::eq(found, table)));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Questions and answers as a host that is not the command line sees them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use question::{Host, ReadError};
+use scenarios::PAPER;
+use serde_json::Value;
+
+use super::*;
+
+fn named(tables: &[&str]) -> Question {
+    let tables = tables.iter().map(|&name| name.to_owned()).collect();
+    Question { tables, ..Question::default() }
+}
+
+/// The files of a folder `own`, with `edit` in one of them.
+fn folder(name: &str, edit: [&str; 2]) -> BTreeMap<PathBuf, Vec<u8>> {
+    let [from, to] = edit;
+    let edited = |file: &str, text: &str| match file == name {
+        true => text.replacen(from, to, 1),
+        false => text.to_owned(),
+    };
+    let files = PAPER.files();
+    files.map(|(file, text)| (Path::new("own").join(file), edited(file, text).into())).collect()
+}
+
+#[test]
+fn figures_are_read_from_the_folder_of_the_question() {
+    let question = Question { paper: Some("own".into()), ..named(&["table5"]) };
+    let answer = |edit| {
+        let host = folder("table5.toml", edit);
+        reproduce(&Context::new(&host), &question).unwrap()
+    };
+    let same = answer(["", ""]);
+    assert!(same.holds());
+    let missed = answer(["zb-h1 = \"0.1585\"", "zb-h1 = \"0.1586\""]);
+    assert!(!missed.holds());
+    let Answer::Reproduced { tables, .. } = missed else { panic!("no search was asked for") };
+    let notes = tables[0].notes();
+    assert!(notes[0].starts_with("table5: miss: 1.5B p=8 m=24, zb-h1: published 0.1586"));
+    assert_eq!((notes.len(), notes[1].as_str()), (2, "table5: 71 of 72 cells match"));
+    let absent = BTreeMap::new();
+    let error = reproduce(&Context::new(&absent), &question).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read own/table5.toml: there is no such file");
+}
+
+#[test]
+fn a_cell_in_json_has_the_keys_of_its_table() {
+    let host = BTreeMap::new();
+    let answer = reproduce(&Context::new(&host), &named(&["table2"])).unwrap();
+    let json: Value = serde_json::to_value(&answer).unwrap();
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["cells"]);
+    let cell = json["cells"][0].as_object().unwrap();
+    let wanted = [
+        "column",
+        "convention",
+        "corrected",
+        "match",
+        "ours",
+        "published",
+        "regenerated",
+        "row",
+        "table",
+    ];
+    let mut keys: Vec<&String> = cell.keys().collect();
+    keys.sort();
+    assert_eq!(keys, wanted);
+    assert_eq!((&cell["table"], &cell["match"]), (&"table2".into(), &true.into()));
+}
+
+#[test]
+fn a_question_is_read_and_written() {
+    let question: Question = serde_json::from_str(r#"{"tables": ["fig9"], "effort": 2}"#).unwrap();
+    assert_eq!(question, Question { effort: 2, ..named(&["fig9"]) });
+    let text = serde_json::to_string(&question).unwrap();
+    assert_eq!(serde_json::from_str::<Question>(&text).unwrap(), question);
+    assert!(serde_json::from_str::<Question>(r#"{"table": "fig9"}"#).is_err());
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let host = BTreeMap::new();
+    let refused = |question: &Question| reproduce(&Context::new(&host), question).unwrap_err();
+    let error = refused(&named(&["tabel5"]));
+    assert_eq!(error.key.as_deref(), Some("tables"));
+    assert!(error.message.contains("table5"), "{error}");
+    assert_eq!(
+        refused(&Question { effort: MAX_EFFORT + 1, ..named(&[ALL]) }).key.unwrap(),
+        "effort"
+    );
+    let beyond = Question { beyond: true, ..named(&["odc", "table2"]) };
+    assert_eq!(refused(&beyond).message, "--beyond is for table5, table8, fig9");
+}
+
+/// A host that asks to end at once.
+struct Impatient;
+
+impl Host for Impatient {
+    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
+        Err(ReadError::Missing)
+    }
+
+    fn exists(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn stopped(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_host_that_stops_gets_what_there_is() {
+    let answer = reproduce(&Context::new(&Impatient), &named(&[ALL])).unwrap();
+    let json = serde_json::to_string(&answer).unwrap();
+    assert_eq!(json, r#"{"cells":[],"interrupted":true}"#);
+    let question = Question { beyond: true, effort: 0, ..named(&["table8"]) };
+    let answer = reproduce(&Context::new(&Impatient), &question).unwrap();
+    let Answer::Beyond { tables, interrupted } = answer else { panic!("a search was asked for") };
+    assert!(interrupted);
+    assert_eq!((tables.len(), tables[0].cells.len()), (1, 1));
+}

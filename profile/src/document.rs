@@ -1,0 +1,156 @@
+//! The file form of a profile: TOML, and nothing that does not add up.
+//!
+//! The samples are what counts. Medians, intervals, outliers, verdicts and fits stand beside them for
+//! people: they may be left out, but not say something else.
+
+use std::ops::Range;
+
+use thiserror::Error;
+use toml::Spanned;
+
+use crate::form::{Document, ModelDocument, OptimizerDocument, PartDocument, VersionOnly};
+use crate::model::Model;
+use crate::profile::{Optimizer, Part, Profile};
+use crate::quantities::{read_link, read_quantity, write_link, write_quantity};
+use crate::quantity::Quantity;
+use crate::shape::{Element, ModelShape};
+
+/// The version of the file form.
+pub const VERSION: u64 = 1;
+/// The longest time of a sample: 1,000,000 s.
+pub const MAX_NANOS: u64 = 1_000_000_000_000_000;
+/// The largest size: 1 EiB.
+pub const MAX_BYTES: u64 = 1 << 60;
+/// The most samples of one quantity.
+pub const MAX_SAMPLES: usize = 1_000_000;
+
+/// A fault of a profile's file, with its place and a remedy.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{message}")]
+pub struct ProfileError {
+    /// The fault.
+    pub message: String,
+    /// The bytes of the text it is about.
+    pub place: Option<Range<usize>>,
+    /// The remedy.
+    pub cure: &'static str,
+}
+
+const WRITTEN_BY: &str =
+    "profiles are written by `debubble calibrate`: mend the line, or run it again";
+
+pub(crate) fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
+    Err(ProfileError { message, place: Some(place), cure: WRITTEN_BY })
+}
+
+/// A value of a file to be written, where places mean nothing.
+pub(crate) fn unplaced<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+impl Profile {
+    /// Reads the file form.
+    ///
+    /// # Errors
+    /// Anything that is not a profile of this version, with its place in `text`.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let version_first: Result<VersionOnly, _> = toml::from_str(text);
+        if let Ok(VersionOnly { version }) = version_first
+            && *version.get_ref() != VERSION
+        {
+            let message = format!("version {}: this program reads {VERSION}", version.get_ref());
+            return fail(version.span(), message);
+        }
+        let document: Document = toml::from_str(text).map_err(|error| ProfileError {
+            message: error.message().to_owned(),
+            place: error.span(),
+            cure: WRITTEN_BY,
+        })?;
+        document.into_profile()
+    }
+
+    /// The file form, which [`Profile::parse`] reads back as the same.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let head = "# What `debubble calibrate` measured. Times are nanoseconds, sizes bytes.\n\
+                    # low and high: the 95 % confidence interval of the median. The samples, in the\n\
+                    # order taken, are what counts.\n";
+        // Tables with text keys and numbers below 2^63: there is nothing that TOML cannot say.
+        let body = toml::to_string(&Document::of(self)).unwrap_or_default();
+        format!("{head}{body}")
+    }
+}
+
+impl Document {
+    fn into_profile(self) -> Result<Profile, ProfileError> {
+        let half_width = *self.half_width.get_ref();
+        if !(half_width > 0.0 && half_width <= 1.0) {
+            let message = format!("half-width is {half_width}: it must be above 0 and at most 1");
+            return fail(self.half_width.span(), message);
+        }
+        let read = |quantity| read_quantity(quantity, half_width);
+        let parameters = *self.optimizer.parameters.get_ref();
+        if !(1..=MAX_BYTES).contains(&parameters) {
+            let message = format!("{parameters} parameters: from 1 to {MAX_BYTES}");
+            return fail(self.optimizer.parameters.span(), message);
+        }
+        let links = self.link.into_iter().map(|link| read_link(link, half_width));
+        Ok(Profile {
+            machine: self.machine.into(),
+            model: read_model(&self.model)?,
+            half_width,
+            overhead: read(self.overhead)?,
+            layer: read_part(self.layer, half_width)?,
+            embedding: read_part(self.embedding, half_width)?,
+            head: read_part(self.head, half_width)?,
+            optimizer: Optimizer { parameters, step: read(self.optimizer.step)? },
+            links: links.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn of(profile: &Profile) -> Self {
+        let half_width = profile.half_width;
+        let quantity = |one: &Quantity| write_quantity(one, half_width);
+        let part = |part: &Part| PartDocument {
+            footprint: part.footprint.into(),
+            forward: quantity(&part.forward),
+            backward_input: quantity(&part.backward_input),
+            backward_weight: quantity(&part.backward_weight),
+        };
+        Self {
+            version: unplaced(VERSION),
+            half_width: unplaced(half_width),
+            machine: profile.machine.clone().into(),
+            model: unplaced(profile.model.into()),
+            overhead: quantity(&profile.overhead),
+            layer: part(&profile.layer),
+            embedding: part(&profile.embedding),
+            head: part(&profile.head),
+            optimizer: OptimizerDocument {
+                parameters: unplaced(profile.optimizer.parameters),
+                step: quantity(&profile.optimizer.step),
+            },
+            link: profile.links.iter().map(|link| write_link(link, half_width)).collect(),
+        }
+    }
+}
+
+fn read_model(model: &Spanned<ModelDocument>) -> Result<ModelShape, ProfileError> {
+    let ModelDocument { hidden, heads, seq, microbatch_size, vocabulary, element } =
+        model.get_ref();
+    let Some(element) = Element::named(element) else {
+        return fail(model.span(), format!("element is `{element}`: it must be f32 or bf16"));
+    };
+    let shape = Model::new(*hidden, *heads, 1, *vocabulary, *seq, *microbatch_size)
+        .and_then(|model| ModelShape::new(model, element));
+    shape.or_else(|error| fail(model.span(), error.to_string()))
+}
+
+fn read_part(part: PartDocument, half_width: f64) -> Result<Part, ProfileError> {
+    Ok(Part {
+        forward: read_quantity(part.forward, half_width)?,
+        backward_input: read_quantity(part.backward_input, half_width)?,
+        backward_weight: read_quantity(part.backward_weight, half_width)?,
+        footprint: part.footprint.into(),
+    })
+}

@@ -1,0 +1,191 @@
+//! The tables of a profile's file, as TOML spells them.
+
+use pipeline::{Bytes, Footprint};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::document::{MAX_BYTES, MAX_NANOS};
+use crate::profile::Machine;
+use crate::shape::ModelShape;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Document {
+    pub(crate) version: Spanned<u64>,
+    pub(crate) half_width: Spanned<f64>,
+    pub(crate) machine: MachineDocument,
+    pub(crate) model: Spanned<ModelDocument>,
+    pub(crate) overhead: Spanned<QuantityDocument>,
+    pub(crate) layer: PartDocument,
+    pub(crate) embedding: PartDocument,
+    pub(crate) head: PartDocument,
+    pub(crate) optimizer: OptimizerDocument,
+    #[serde(default)]
+    pub(crate) link: Vec<LinkDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct MachineDocument {
+    pub(crate) cpu: String,
+    pub(crate) cores: u64,
+    pub(crate) os: String,
+    pub(crate) device: String,
+    pub(crate) driver: Option<String>,
+    pub(crate) clocks: Option<String>,
+    pub(crate) pinned: bool,
+    #[serde(default)]
+    pub(crate) neighbours: u64,
+    pub(crate) date: String,
+    pub(crate) program: String,
+    pub(crate) remark: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct ModelDocument {
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) seq: usize,
+    pub(crate) microbatch_size: usize,
+    pub(crate) vocabulary: usize,
+    pub(crate) element: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct PartDocument {
+    pub(crate) footprint: FootprintDocument,
+    pub(crate) forward: Spanned<QuantityDocument>,
+    pub(crate) backward_input: Spanned<QuantityDocument>,
+    pub(crate) backward_weight: Spanned<QuantityDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OptimizerDocument {
+    pub(crate) parameters: Spanned<u64>,
+    pub(crate) step: Spanned<QuantityDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct FootprintDocument {
+    pub(crate) until_backward: Size,
+    pub(crate) until_weight: Size,
+}
+
+/// Times in nanoseconds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QuantityDocument {
+    pub(crate) median: Option<Time>,
+    /// Ends of the 95 % confidence interval.
+    pub(crate) low: Option<Time>,
+    pub(crate) high: Option<Time>,
+    pub(crate) count: Option<u64>,
+    pub(crate) outliers: Option<u64>,
+    pub(crate) verdict: Option<String>,
+    pub(crate) samples: Vec<Time>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct LinkDocument {
+    pub(crate) kind: Spanned<String>,
+    /// The fit, in nanoseconds.
+    pub(crate) latency: Option<u64>,
+    pub(crate) per_mib: Option<u64>,
+    pub(crate) worst_residual_per_mille: Option<u64>,
+    #[serde(default)]
+    pub(crate) message: Vec<MessageDocument>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct MessageDocument {
+    pub(crate) bytes: Size,
+    pub(crate) pairs: Spanned<u64>,
+    pub(crate) both_ways: bool,
+    pub(crate) time: Spanned<QuantityDocument>,
+}
+
+/// A time in nanoseconds that a clock can show.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
+#[serde(try_from = "i64")]
+pub(crate) struct Time(pub(crate) u64);
+
+impl TryFrom<i64> for Time {
+    type Error = String;
+
+    fn try_from(nanos: i64) -> Result<Self, String> {
+        let within = u64::try_from(nanos).ok().filter(|&nanos| nanos <= MAX_NANOS);
+        within.map(Self).ok_or_else(|| {
+            format!("{nanos} is no time: nanoseconds are whole numbers from 0 to {MAX_NANOS}")
+        })
+    }
+}
+
+/// A size in bytes.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+#[serde(try_from = "i64")]
+pub(crate) struct Size(pub(crate) u64);
+
+impl TryFrom<i64> for Size {
+    type Error = String;
+
+    fn try_from(bytes: i64) -> Result<Self, String> {
+        let within = u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES);
+        within.map(Self).ok_or_else(|| {
+            format!("{bytes} is no size: bytes are whole numbers from 0 to {MAX_BYTES}")
+        })
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct VersionOnly {
+    pub(crate) version: Spanned<u64>,
+}
+
+impl From<FootprintDocument> for Footprint {
+    fn from(document: FootprintDocument) -> Self {
+        let [until_backward, until_weight] = [document.until_backward, document.until_weight];
+        Self { until_backward: Bytes(until_backward.0), until_weight: Bytes(until_weight.0) }
+    }
+}
+
+impl From<Footprint> for FootprintDocument {
+    fn from(footprint: Footprint) -> Self {
+        let Footprint { until_backward, until_weight } = footprint;
+        Self { until_backward: Size(until_backward.0), until_weight: Size(until_weight.0) }
+    }
+}
+
+impl From<ModelShape> for ModelDocument {
+    fn from(shape: ModelShape) -> Self {
+        let model = shape.one_layer();
+        Self {
+            hidden: model.hidden(),
+            heads: model.heads(),
+            seq: model.sequence(),
+            microbatch_size: model.microbatch_size(),
+            vocabulary: model.vocabulary(),
+            element: shape.element().name().to_owned(),
+        }
+    }
+}
+
+macro_rules! same_fields {
+    ($($from:ident => $to:ident),*) => {$(
+        impl From<$from> for $to {
+            fn from(machine: $from) -> Self {
+                let $from { cpu, cores, os, device, driver, clocks, .. } = machine;
+                let $from { pinned, neighbours, date, program, remark, .. } = machine;
+                Self {
+                    cpu, cores, os, device, driver, clocks, pinned, neighbours, date, program, remark,
+                }
+            }
+        }
+    )*};
+}
+same_fields!(Machine => MachineDocument, MachineDocument => Machine);

@@ -1,0 +1,46 @@
+//! What the passes of a transformer, its optimizer and the links between stages take on a machine:
+//! the [`Profile`] that `debubble calibrate` writes, and the costs of a pipeline that follow from it.
+//!
+//! There is no clock, thread or file in here: a profile is text that was read elsewhere.
+//! [`statistics`] says what a series of samples comes to, [`predict`] what a pipeline costs.
+//!
+//! ```
+//! use profile::{Profile, Quantity, predict};
+//! use pipeline::{Nanos, Shape};
+//!
+//! # fn example(text: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! // A model of 24 layers, of the shape that was measured, on 4 stages.
+//! let profile = Profile::parse(text)?;
+//! let predicted = predict(&profile, 24, Shape::new(4, 1, 16)?)?;
+//! println!("a forward pass of stage 0 takes {}", predicted.costs.chunks()[0].forward);
+//! # Ok(())
+//! # }
+//!
+//! let samples = Quantity::of(vec![1_000, 1_010, 990, 1_000, 1_020, 1_000, 980]).unwrap();
+//! assert_eq!(samples.median(), Nanos(1_000));
+//! assert_eq!(samples.verdict(0.02).to_string(), "tight");
+//! ```
+
+mod costs;
+mod document;
+mod fit;
+mod form;
+mod link;
+mod model;
+mod profile;
+mod quantities;
+mod quantity;
+mod shape;
+pub mod statistics;
+#[cfg(test)]
+mod tests;
+
+pub use costs::{CostsError, Predicted, optimizer, predict};
+pub use document::{MAX_BYTES, MAX_NANOS, MAX_SAMPLES, ProfileError, VERSION};
+pub use fit::Fit;
+pub use link::{Link, LinkKind, Message};
+pub use model::{Model, ModelError};
+pub use profile::{Machine, Optimizer, Part, Profile};
+pub use quantity::Quantity;
+pub use shape::{Element, ModelShape};
+pub use statistics::{Summary, Verdict};

@@ -1,0 +1,108 @@
+//! What was measured: a machine, the model shape it was measured for, times and sizes.
+
+use pipeline::Footprint;
+
+use crate::link::Link;
+use crate::quantity::Quantity;
+use crate::shape::ModelShape;
+
+/// The costs of a model's parts on a machine, as `debubble calibrate` measured them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// For which shapes; for no others does it say anything.
+    pub model: ModelShape,
+    /// How narrow half the interval of each median was to be, over the median.
+    pub half_width: f64,
+    /// A transformer layer.
+    pub layer: Part,
+    /// Token and position embeddings: what the first chunk does besides.
+    pub embedding: Part,
+    /// Final layer norm, head and loss: what the last chunk does besides.
+    pub head: Part,
+    /// What a pass takes besides its layers.
+    pub overhead: Quantity,
+    /// One step of the optimizer.
+    pub optimizer: Optimizer,
+    /// How values travel; hops go over the first kind that joins stages.
+    pub links: Vec<Link>,
+}
+
+/// Where and when a profile was measured. Texts are as the machine gives them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Cores that the program may use.
+    pub cores: u64,
+    /// Operating system and kernel.
+    pub os: String,
+    /// What computed: `cpu`, or the name of the GPU.
+    pub device: String,
+    /// Driver of the device, where it has one.
+    pub driver: Option<String>,
+    /// Clocks of processor or device, where they are known.
+    pub clocks: Option<String>,
+    /// Whether threads were pinned to cores.
+    pub pinned: bool,
+    /// How many other workers computed at the same time.
+    pub neighbours: u64,
+    /// Day of the measurement, UTC, as in 2026-11-30.
+    pub date: String,
+    /// The program that measured, with its version.
+    pub program: String,
+    /// What else is to be known.
+    pub remark: Option<String>,
+}
+
+/// A part of the model. What of it the executor does in a pass is measured there, be it nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// F for one microbatch.
+    pub forward: Quantity,
+    /// B.
+    pub backward_input: Quantity,
+    /// W.
+    pub backward_weight: Quantity,
+    /// What it holds of one microbatch.
+    pub footprint: Footprint,
+}
+
+/// A step of the optimizer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Optimizer {
+    /// How many parameters.
+    pub parameters: u64,
+    /// The time for all of them.
+    pub step: Quantity,
+}
+
+impl Optimizer {
+    /// Nanoseconds for one parameter.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn per_parameter(&self) -> f64 {
+        self.step.median().0 as f64 / self.parameters as f64
+    }
+}
+
+impl Profile {
+    /// Every time of a pass, the optimizer's and the overhead, by name.
+    #[must_use]
+    pub fn quantities(&self) -> [(&'static str, &Quantity); 11] {
+        [
+            ("layer F", &self.layer.forward),
+            ("layer B", &self.layer.backward_input),
+            ("layer W", &self.layer.backward_weight),
+            ("embedding F", &self.embedding.forward),
+            ("embedding B", &self.embedding.backward_input),
+            ("embedding W", &self.embedding.backward_weight),
+            ("head F", &self.head.forward),
+            ("head B", &self.head.backward_input),
+            ("head W", &self.head.backward_weight),
+            ("overhead of a pass", &self.overhead),
+            ("optimizer, one layer", &self.optimizer.step),
+        ]
+    }
+}

@@ -1,0 +1,45 @@
+//! A measured time.
+
+use pipeline::Nanos;
+
+use crate::statistics::{Summary, Verdict};
+
+/// A time that was measured again and again, with all samples.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quantity {
+    samples: Vec<u64>,
+    summary: Summary,
+}
+
+impl Quantity {
+    /// From samples in nanoseconds, in the order taken; `None` without any.
+    #[must_use]
+    pub fn of(samples: Vec<u64>) -> Option<Self> {
+        let summary = Summary::of(&samples)?;
+        Some(Self { samples, summary })
+    }
+
+    /// The median: what predictions reckon with.
+    #[must_use]
+    pub const fn median(&self) -> Nanos {
+        Nanos(self.summary.median)
+    }
+
+    /// What the samples come to.
+    #[must_use]
+    pub const fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// All samples in nanoseconds, in the order taken.
+    #[must_use]
+    pub fn samples(&self) -> &[u64] {
+        &self.samples
+    }
+
+    /// Whether it can be relied on.
+    #[must_use]
+    pub fn verdict(&self, half_width: f64) -> Verdict {
+        Verdict::of(&self.samples, half_width)
+    }
+}

@@ -1,0 +1,148 @@
+//! The numbers of a problem: its shape, times and footprints.
+
+use pipeline::{
+    Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
+    Semantics, Shape, SteadyState, spread,
+};
+
+use super::{Rule, vocabulary};
+use crate::keys::Keys;
+
+/// How many segments each microbatch is cut into: 1 where the schedule does not cut.
+pub(super) fn segments(keys: &Keys, rule: &Rule) -> u32 {
+    let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
+    match rule {
+        Rule::Family(family) => match family.about().choice {
+            Choice::Segments { default } => told.unwrap_or(default),
+            Choice::Nothing | Choice::Group | Choice::Offload => 1,
+        },
+        Rule::Written(..) => told.unwrap_or(1),
+        Rule::Searched(_) => 1,
+    }
+}
+
+/// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
+pub(super) fn steady(keys: &Keys, rule: &Rule) -> Option<SteadyState> {
+    let semantics = rule.family().map(|family| family.about().semantics);
+    let asynchronous = semantics == Some(Semantics::Asynchronous);
+    let (stages, microbatches) = (keys.stages?, keys.microbatches?);
+    (asynchronous && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
+        .then(|| SteadyState::of(stages, microbatches))
+}
+
+/// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
+pub(super) fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placement), Fault> {
+    if segments == 0 {
+        return Err(Fault::Zero { what: "segments" });
+    }
+    match rule {
+        Rule::Written(_, schedule) => Ok((schedule.shape(), schedule.placement())),
+        Rule::Family(family) => {
+            let about = family.about();
+            let chunks = about.chunks.of(keys.chunks);
+            let updates = steady(keys, rule).map_or(1, SteadyState::updates);
+            let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
+            let passes = passes.saturating_mul(u64::from(updates));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
+            let shape = shape.with_vocabulary(family.vocabulary())?;
+            Ok((shape, about.placement))
+        }
+        Rule::Searched(placement) => {
+            let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
+            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
+            // Two chunks lie in a V unless told, as those of the published schedules do.
+            let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };
+            Ok((shape, placement.unwrap_or(usual)))
+        }
+    }
+}
+
+/// Times by chunk and segment, from F, B and W; a segment takes its share to the nearest nanosecond.
+pub(super) fn costs(
+    keys: &Keys,
+    hop: Option<Nanos>,
+    shape: Shape,
+    placement: Placement,
+    segments: u32,
+) -> Result<Costs, Fault> {
+    let segments = u64::from(segments);
+    let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
+    let by_chunk = |what, values: &Option<Vec<Nanos>>| {
+        let values = values.as_deref().unwrap_or_default();
+        let mut times = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        times.iter_mut().for_each(nearest);
+        Ok::<_, Fault>(times)
+    };
+    let f = by_chunk("forward", &keys.forward)?.into_iter();
+    // Errors name what the user wrote.
+    let named = |apart| if keys.backward.is_some() { "backward" } else { apart };
+    let b = by_chunk(named("backward-input"), &keys.backward_input)?;
+    let w = by_chunk(named("backward-weight"), &keys.backward_weight)?;
+    let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
+        forward,
+        backward_input,
+        backward_weight,
+    });
+    let costs = Costs::new(times.collect(), hop.unwrap_or_default());
+    if !shape.has_shards() {
+        return Ok(costs);
+    }
+    Ok(costs.with_shards(vocabulary::times(keys, shape)?, vocabulary::collectives(keys)))
+}
+
+/// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
+/// layer and token) or from bytes, each segment its share; `None` if the keys say nothing.
+pub(super) fn footprints(
+    keys: &Keys,
+    shape: Shape,
+    placement: Placement,
+    segments: u32,
+) -> Result<Option<Footprints>, Fault> {
+    let by_chunk = |what, values: &[Bytes]| {
+        let mut held = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
+        Ok::<_, Fault>(held)
+    };
+    let (until_backward, until_weight) = match (&keys.activation, keys.hidden) {
+        (Some(activation), _) => {
+            let until_weight = keys.activation_until_weight.as_ref().unwrap_or(activation);
+            (
+                by_chunk("activation", activation)?,
+                by_chunk("activation-until-weight", until_weight)?,
+            )
+        }
+        (None, Some(hidden)) => {
+            let [until_backward, until_weight] = model_footprint(keys, hidden)?;
+            (by_chunk("hidden", &[until_backward])?, by_chunk("hidden", &[until_weight])?)
+        }
+        (None, None) => return Ok(None),
+    };
+    let pair = |(until_backward, until_weight)| Footprint { until_backward, until_weight };
+    let held = Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect());
+    Ok(Some(match &keys.vocab_activation {
+        Some(shards) if shape.has_shards() => {
+            held.with_shards(vocabulary::by_stage("vocab-activation", shards, shape)?)
+        }
+        _ => held,
+    }))
+}
+
+/// M_B and M_W of one stage and microbatch, or of one layer and token if neither layers nor
+/// microbatch size are given.
+fn model_footprint(keys: &Keys, hidden: u64) -> Result<[Bytes; 2], Fault> {
+    let (hidden, heads) = (u128::from(hidden), u128::from(keys.heads.unwrap_or(0)));
+    let seq = u128::from(keys.seq.unwrap_or(0));
+    let tokens = match (keys.layers_per_stage, keys.microbatch_size) {
+        (Some(layers), Some(size)) => {
+            u128::from(layers).saturating_mul(u128::from(size)).saturating_mul(seq)
+        }
+        _ => 1,
+    };
+    let attention = heads.saturating_mul(seq).saturating_mul(5);
+    let per_token = [(34 * hidden).saturating_add(attention), 32 * hidden];
+    let bytes = per_token.map(|bytes| u64::try_from(bytes.saturating_mul(tokens)));
+    match bytes {
+        [Ok(until_backward), Ok(until_weight)] => Ok([Bytes(until_backward), Bytes(until_weight)]),
+        _ => Err(Fault::Overflow { what: "the activations" }),
+    }
+}

@@ -1,0 +1,161 @@
+//! `backward`: B and W together, as profilers measure them, and how it is split into the two.
+
+use pipeline::Nanos;
+use serde::Serialize;
+
+use crate::diagnostic::Diagnostic;
+use crate::format;
+use crate::host::Context;
+use crate::keys::Keys;
+use crate::profiles;
+use crate::scenario::{Scenario, Setting};
+
+/// How a backward pass is split into B and W.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Split {
+    /// B and W take the same: so they do where matrix products alone count, each of which has as many
+    /// FLOPs in B as in W.
+    Halves,
+    /// By the FLOPs of a layer: b s h (24h + 8s) in B, where attention has all of its backward, and
+    /// 24 b s h^2 in W (Zero Bubble, arXiv 2401.10241, section 2).
+    Flops {
+        /// Hidden size h.
+        hidden: u64,
+        /// Sequence length s.
+        seq: u64,
+    },
+}
+
+/// The split for programs.
+#[derive(Serialize)]
+pub struct SplitJson {
+    /// The share of B in the backward pass.
+    backward_input: f64,
+    /// `flops` or `halves`.
+    rule: &'static str,
+}
+
+impl Split {
+    /// The split that `keys` ask for, if they give B and W together.
+    ///
+    /// # Errors
+    /// If a profile that they name cannot be read.
+    pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Self>, Diagnostic> {
+        if keys.backward.is_none() {
+            return Ok(None);
+        }
+        let measured = profiles::of(context, keys)?.map(|profile| {
+            let model = profile.model.one_layer();
+            (model.hidden() as u64, model.sequence() as u64)
+        });
+        let sizes = keys.hidden.zip(keys.seq).or(measured);
+        let sizes = sizes.filter(|&(hidden, _)| hidden > 0);
+        Ok(Some(sizes.map_or(Self::Halves, |(hidden, seq)| Self::Flops { hidden, seq })))
+    }
+
+    /// Numerator and denominator of the share of B.
+    fn fraction(self) -> (u128, u128) {
+        match self {
+            Self::Halves => (1, 2),
+            // (24h + 8s) / (48h + 8s)
+            Self::Flops { hidden, seq } => {
+                let (h, s) = (u128::from(hidden), u128::from(seq));
+                (3 * h + s, 6 * h + s)
+            }
+        }
+    }
+
+    /// The share of B.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn share(self) -> f64 {
+        let (part, whole) = self.fraction();
+        part as f64 / whole as f64
+    }
+
+    /// B and W of `backward`, to the nearest nanosecond: they add up to it.
+    fn parts(self, backward: Nanos) -> [Nanos; 2] {
+        let (part, whole) = self.fraction();
+        // Times are at most 10^15 ns, and shares below 2^68.
+        let input = (2 * u128::from(backward.0) * part + whole) / (2 * whole);
+        let input = Nanos(u64::try_from(input).unwrap_or(u64::MAX)).min(backward);
+        [input, backward - input]
+    }
+
+    /// The split for programs.
+    pub fn json(self) -> SplitJson {
+        let rule = match self {
+            Self::Halves => "halves",
+            Self::Flops { .. } => "flops",
+        };
+        SplitJson { backward_input: self.share(), rule }
+    }
+
+    /// How the split is made, in words.
+    pub fn note(self) -> String {
+        let share = format::percent(self.share());
+        match self {
+            Self::Halves => "backward is split into halves, B and W: give --hidden and --seq to \
+                             split it by FLOPs, or --backward-input and --backward-weight as measured"
+                .to_owned(),
+            Self::Flops { hidden, seq } => format!(
+                "backward is split by the FLOPs of a layer of hidden {hidden} and seq {seq}: {share} \
+                 is B, the rest W; --backward-input and --backward-weight give them as measured"
+            ),
+        }
+    }
+}
+
+/// Gives `setting` B and W where it has them together.
+///
+/// # Errors
+/// If it also has one of them apart.
+pub fn resolve(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &mut Setting,
+) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    let Some(backward) = &keys.backward else { return Ok(()) };
+    let apart = [
+        ("backward-input", keys.backward_input.is_some()),
+        ("backward-weight", keys.backward_weight.is_some()),
+    ];
+    if let Some((told, _)) = apart.into_iter().find(|(_, given)| *given) {
+        let message =
+            format!("backward and {told} exclude each other: backward is B and W together");
+        let cure = "give backward alone, or backward-input and backward-weight";
+        return Err(scenario.error(setting, Some("backward"), message).with_help(cure));
+    }
+    let Some(split) = Split::of(context, keys)? else { return Ok(()) };
+    let parts = backward.iter().map(|&time| split.parts(time));
+    let (input, weight) = parts.map(|[input, weight]| (input, weight)).unzip();
+    (setting.keys.backward_input, setting.keys.backward_weight) = (Some(input), Some(weight));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shares_are_those_of_the_flops() {
+        assert!((Split::Halves.share() - 0.5).abs() < 1e-12);
+        let (h, s) = (4096.0, 1024.0);
+        let flops = Split::Flops { hidden: 4096, seq: 1024 };
+        let expected = (24.0 * h + 8.0 * s) / (48.0 * h + 8.0 * s);
+        assert!((flops.share() - expected).abs() < 1e-12);
+        assert_eq!(Split::Halves.parts(Nanos(5)), [Nanos(3), Nanos(2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up(time in 0..=1_000_000_000_000_000u64, hidden in 1u64.., seq: u64) {
+            for split in [Split::Halves, Split::Flops { hidden, seq }] {
+                let [input, weight] = split.parts(Nanos(time));
+                prop_assert_eq!(input + weight, Nanos(time));
+                prop_assert!(input >= weight);
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! From keys to problems and schedules: what a setting asks, made whole and checked.
+
+mod amounts;
+mod backward;
+mod checks;
+mod copies;
+mod notes;
+mod room;
+mod rule;
+mod searched;
+mod vocabulary;
+
+use pipeline::{
+    Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
+    Vocabulary,
+};
+
+pub use backward::{Split, SplitJson, resolve as resolve_backward};
+pub use copies::{Ratio, offloaded};
+pub use notes::{assumed, ignored};
+pub use rule::{Rule, SEARCHED, Selected, rules, selected};
+pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use vocabulary::Barriers;
+
+use crate::diagnostic::Diagnostic;
+use crate::hardware::{self, Hardware};
+use crate::host::Context;
+use crate::noise::Noise;
+use crate::profiles;
+use crate::scenario::{Scenario, Setting};
+use checks::{agree, complete, explain};
+
+/// A schedule with what it was made for.
+#[derive(Clone)]
+pub struct Case {
+    /// Name of the setting, if it has one.
+    pub setting: Option<String>,
+    /// Name of the schedule.
+    pub name: String,
+    /// The family that made it, unless it was written by hand.
+    pub family: Option<Family>,
+    /// Layers of each stage, if the question says.
+    pub layers_per_stage: Option<u64>,
+    /// Whether the footprints are bytes of whole stages.
+    pub has_whole_bytes: bool,
+    /// Costs and footprints.
+    pub problem: Problem,
+    /// Whether the footprints were given, rather than counted as one unit each.
+    pub has_footprints: bool,
+    /// The order.
+    pub schedule: Schedule,
+    /// The memory limits in bytes, if there are any.
+    pub limits: Option<Limits>,
+    /// The same as they were given: one for all stages, or one per stage.
+    pub told_limits: Vec<Limit>,
+    /// How B and W were split, if they were given together.
+    pub split: Option<Split>,
+    /// How durations differ from the costs, if anything was said of it.
+    pub noise: Option<Noise>,
+    /// What it runs on, if the question says.
+    pub hardware: Option<Hardware>,
+    /// Which part of the run is measured, if the schedule is one that never flushes.
+    pub steady: Option<SteadyState>,
+}
+
+impl Case {
+    /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
+    pub fn microbatch_bytes(&self) -> Bytes {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let by_stage = self.problem.footprints().by_stage(shape, placement);
+        let segments = u64::from(self.problem.segments());
+        by_stage.into_iter().max().unwrap_or_default() * segments
+    }
+
+    /// `error` about this schedule.
+    pub fn error(&self, error: &impl ToString) -> Diagnostic {
+        Diagnostic::new(format!("{}: {}", self.name, error.to_string()))
+    }
+
+    /// Microbatches of a step, whole ones.
+    pub fn microbatches(&self) -> u32 {
+        self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
+    }
+}
+
+/// All of a case but the order and the noise: what is cheap, whatever the shape.
+struct Ground {
+    shape: Shape,
+    hardware: Option<Hardware>,
+    problem: Problem,
+    has_footprints: bool,
+    limits: Option<Limits>,
+    layers_per_stage: Option<u64>,
+}
+
+/// The pipeline that `rule` orders for `setting`, and where its chunks lie.
+pub fn shape(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<(Shape, Placement), Diagnostic> {
+    let segments = amounts::segments(&setting.keys, rule);
+    let shaped = amounts::shape(&setting.keys, rule, segments);
+    let shaped = shaped.map_err(|fault| explain(scenario, setting, rule, &fault))?;
+    agree(scenario, setting, rule, shaped.0, segments)?;
+    Ok(shaped)
+}
+
+fn ground(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<Ground, Diagnostic> {
+    complete(scenario, setting, rule)?;
+    let (shape, placement) = shape(scenario, setting, rule)?;
+    let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
+    let setting = filled.as_ref().unwrap_or(setting);
+    let keys = &setting.keys;
+    let fault = |fault| explain(scenario, setting, rule, &fault);
+    let segments = amounts::segments(keys, rule);
+    let hardware = Hardware::of(context, scenario, setting, shape, placement, segments)?;
+    if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
+        return Err(checks::flushes(scenario, setting, rule, hardware.steps));
+    }
+    let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    vocabulary::check(keys, rule, shape).map_err(fault)?;
+    let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let at = (shape, placement);
+    let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
+    let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
+    let problem = Problem::new(shape, costs).map_err(fault)?;
+    let steady = amounts::steady(&setting.keys, rule);
+    let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
+    let mut problem = problem.with_segments(segments).map_err(fault)?;
+    if let Some(group) = keys.group {
+        problem = problem.with_group(group);
+    }
+    let has_footprints = footprints.is_some();
+    if let Some(footprints) = footprints {
+        problem = problem.with_footprints(footprints).map_err(fault)?;
+    }
+    if let Some(limits) = &keys.memory_limit {
+        problem = problem.with_limits(limits).map_err(fault)?;
+    }
+    let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
+    let limits = problem.limits(placement).map_err(fault)?;
+    let layers_per_stage = keys.layers_per_stage;
+    Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
+}
+
+/// How many forwards `rule` has in `setting`; none if it cannot do its shape.
+pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
+    let shape = amounts::shape(&setting.keys, rule, amounts::segments(&setting.keys, rule));
+    shape.map_or(0, |(shape, _)| shape.cells() as u64)
+}
+
+/// Builds the schedule of `rule` for `setting`.
+pub fn case(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<Case, Diagnostic> {
+    let ground = ground(context, scenario, setting, rule)?;
+    room::check(context.host(), rule, &ground)?;
+    let problem = &ground.problem;
+    let schedule = match rule {
+        Rule::Family(family) => {
+            let schedule = family.schedule(problem);
+            schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
+        }
+        Rule::Written(_, schedule) => (**schedule).clone(),
+        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
+    };
+    let schedule = offloaded(schedule, problem);
+    case_of(context, scenario, setting, rule, ground, schedule)
+}
+
+/// The case of a schedule that is there.
+fn case_of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: Ground,
+    schedule: Schedule,
+) -> Result<Case, Diagnostic> {
+    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
+    let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
+    Ok(Case {
+        setting: setting.name.clone(),
+        name: rule.name().to_owned(),
+        family: rule.family(),
+        layers_per_stage,
+        has_whole_bytes: hardware::measures_bytes(&setting.keys),
+        problem,
+        has_footprints,
+        schedule,
+        limits,
+        told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
+        split: Split::of(context, &setting.keys)?,
+        noise,
+        hardware,
+        steady: amounts::steady(&setting.keys, rule),
+    })
+}
+
+/// The device of each stage: its own without hardware.
+fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
+    let devices = hardware.map(|hardware| hardware.seats.devices().to_vec());
+    devices.unwrap_or_else(|| (0..shape.stages()).collect())
+}
+
+/// Checks that `rule` has an answer for `setting` as far as can be said at once; orders are only
+/// made where they have few passes.
+pub fn try_out(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+) -> Result<(), Diagnostic> {
+    const FEW: u64 = 20_000;
+    let ground = ground(context, scenario, setting, rule)?;
+    let is_search = matches!(rule, Rule::Searched(_));
+    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
+        return case(context, scenario, setting, rule).map(drop);
+    }
+    let devices = seats(ground.hardware.as_ref(), ground.shape);
+    Noise::of(context, scenario, setting, ground.shape, devices).map(drop)
+}
+
+/// Checks that `setting` lacks no key that `rule` needs.
+pub fn check(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Diagnostic> {
+    complete(scenario, setting, rule)
+}
+
+/// Whether the order that `family` makes depends on how long passes take.
+pub fn depends_on_times(family: Family) -> bool {
+    family.depends_on_times()
+}
+
+/// Lets `setting` do without times if no order it asks for depends on them.
+pub fn allow_without_times(setting: &mut Setting) {
+    let names = setting.keys.schedule.iter().flatten();
+    let fixed = |name: &String| match Family::named(name) {
+        Some(family) => !depends_on_times(family),
+        None => name != SEARCHED,
+    };
+    let sharded = |family: Family| family.vocabulary() != Vocabulary::Whole;
+    let has_shards = names.clone().filter_map(|name| Family::named(name)).any(sharded);
+    if names.clone().all(fixed) {
+        let keys = &mut setting.keys;
+        for times in [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight] {
+            times.get_or_insert_with(|| vec![Nanos(1)]);
+        }
+        if has_shards && keys.vocab_tflops.is_none() {
+            for times in [&mut keys.vocab_s, &mut keys.vocab_t] {
+                times.get_or_insert_with(|| vec![Nanos(1)]);
+            }
+        }
+    }
+}

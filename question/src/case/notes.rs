@@ -1,0 +1,129 @@
+//! What of a question has no influence, and what is taken for granted.
+
+use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
+
+use super::checks::{has_footprints, limit_in_bytes};
+use super::{Rule, Split, amounts};
+use crate::hardware;
+use crate::host::Context;
+use crate::keys::Keys;
+use crate::scenario::Setting;
+
+/// What of `setting` has no influence on `rule`, or is settled by it, in words.
+pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
+    let keys = &setting.keys;
+    let family = match rule {
+        Rule::Family(family) => family,
+        Rule::Written(..) => return Vec::new(),
+        Rule::Searched(_) => return ignored_by_search(setting),
+    };
+    let about = family.about();
+    let mut notes = Vec::new();
+    match (about.chunks, keys.chunks) {
+        (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
+            let s = if own == 1 { "" } else { "s" };
+            notes.push(format!("always {own} chunk{s} per stage, chunks = {told} is ignored"));
+        }
+        (Chunks::Any { default }, None) => {
+            notes.push(format!("{default} chunks per stage, since chunks are not given"));
+        }
+        _ => {}
+    }
+    if about.placement == Placement::Mirrored && keys.hardware.resident.is_some() {
+        notes.push("every stage holds two copies: resident must count both".to_owned());
+    }
+    match (about.choice, keys.segments) {
+        (Choice::Segments { .. }, Some(1)) => {}
+        (Choice::Segments { default }, told) => notes.push(format!(
+            "microbatches are cut into {} segments, which its passes count as microbatches",
+            told.unwrap_or(u64::from(default))
+        )),
+        (_, Some(told)) => {
+            notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
+        }
+        _ => {}
+    }
+    notes.extend(of_vocabulary(setting, *family));
+    if let Some(steady) = amounts::steady(keys, rule) {
+        let SteadyState { lead, measured, .. } = steady;
+        let s = if measured == 1 { "" } else { "s" };
+        notes.push(format!(
+            "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",
+            steady.updates()
+        ));
+    }
+    let has_groups = matches!(about.choice, Choice::Group | Choice::Offload);
+    if let (false, Some(told)) = (has_groups, keys.group) {
+        notes.push(format!("has no groups to choose, group = {told} is ignored"));
+    }
+    if let (false, Some(told)) = (about.choice == Choice::Offload, keys.offload_chunks) {
+        notes.push(format!("chooses no chunks for the host, offload-chunks = {told} is ignored"));
+    }
+    if about.choice == Choice::Offload && keys.hardware.reload_ahead.is_some() {
+        notes.push("plans its copies by their times, reload-ahead is ignored".to_owned());
+    }
+    if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
+        && told.iter().any(|told| *told != own)
+    {
+        let told: Vec<String> = told.iter().map(Limit::to_string).collect();
+        let told = told.join(",");
+        notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
+    }
+    notes
+}
+
+/// What is to be said of the keys of the output layer in shards.
+fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
+    let keys = &setting.keys;
+    if family.vocabulary() == Vocabulary::Whole {
+        return without_shards(keys);
+    }
+    let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
+    let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
+    let padded = Vocabulary::padded(told, stages);
+    let note =
+        format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
+    Some(note)
+}
+
+/// What is to be said of them where there are no shards.
+fn without_shards(keys: &Keys) -> Option<String> {
+    let given: Vec<&str> = keys.of_vocabulary().collect();
+    let given = given.join(", ");
+    let note = || format!("the output layer is a part of the last chunk, {given} is ignored");
+    (!given.is_empty()).then(note)
+}
+
+/// What of `setting` has no influence on the search.
+fn ignored_by_search(setting: &Setting) -> Vec<String> {
+    let keys = &setting.keys;
+    let segments = keys.segments.filter(|&told| told != 1);
+    let segments =
+        segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+    let group =
+        keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+    segments.into_iter().chain(group).chain(without_shards(keys)).collect()
+}
+
+/// What is taken for granted where the keys of `setting` leave it open, in words.
+pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
+    let keys = &setting.keys;
+    // A profile that cannot be read is an error elsewhere.
+    let split = Split::of(context, keys).ok().flatten().map(Split::note);
+    split.into_iter().chain(of_memory(keys)).collect()
+}
+
+/// What is taken for granted of memory.
+fn of_memory(keys: &Keys) -> Option<String> {
+    if !has_footprints(keys) {
+        let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \
+                    memory is counted in chunk activations, each held whole until its W";
+        return Some(note.to_owned());
+    }
+    if limit_in_bytes(keys).is_some() && !hardware::measures_bytes(keys) {
+        let note = "activations are bytes per layer and token, and so is the memory limit: give \
+                    --layers-per-stage and --microbatch-size to count whole stages";
+        return Some(note.to_owned());
+    }
+    None
+}

@@ -1,0 +1,32 @@
+//! How much memory an order takes, before it is made.
+
+use pipeline::Family;
+
+use super::{Ground, Rule};
+use crate::diagnostic::Diagnostic;
+use crate::host::Host;
+use crate::memory;
+
+/// Bytes for each pass of an order, its proof and its clock. Measured, and rounded up, as all others.
+const PASS: u64 = 24;
+/// The same of an order that is searched, with those that are tried on the way.
+const SEARCHED: u64 = 64;
+/// The same where it is planned what goes to the host.
+const COPIED: u64 = 180;
+/// The same where the event engine follows every transfer.
+const ENGINE: u64 = 300;
+
+/// Refuses an order for which there is no memory.
+pub(super) fn check(host: &dyn Host, rule: &Rule, ground: &Ground) -> Result<(), Diagnostic> {
+    let each = match rule {
+        Rule::Family(Family::PoH | Family::PoF) => COPIED,
+        Rule::Family(_) | Rule::Written(..) => PASS,
+        Rule::Searched(_) => SEARCHED,
+    };
+    let each = if ground.hardware.is_some() { each + ENGINE } else { each };
+    let passes = 3 * ground.shape.cells() as u64;
+    let what = format!("{}: an order of {passes} passes", rule.name());
+    memory::demand(host, &what, passes.saturating_mul(each), CURE)
+}
+
+const CURE: &str = "ask for fewer --microbatches or --stages, or give the process more memory";

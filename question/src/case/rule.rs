@@ -1,0 +1,163 @@
+//! What orders the passes of a question.
+
+use std::path::Path;
+
+use pipeline::{Family, LeftOut, Placement, Schedule};
+
+use crate::diagnostic::Diagnostic;
+use crate::echo;
+use crate::host::Context;
+use crate::memory;
+use crate::nearest;
+use crate::scenario::{Scenario, Setting};
+
+/// The largest schedule file.
+const MAX_SCHEDULE: u64 = 2 << 30;
+
+/// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
+const OF_A_BYTE: u64 = 6;
+
+/// What orders the passes: a family, or an order somebody wrote down.
+pub enum Rule {
+    /// A family.
+    Family(Family),
+    /// The schedule of a file, and the name of the file.
+    Written(String, Box<Schedule>),
+    /// The best order that is found, with its chunks where they are told to lie, or as their number
+    /// says.
+    Searched(Option<Placement>),
+}
+
+/// The name of the best order that is found.
+pub const SEARCHED: &str = "zb-auto";
+
+impl Rule {
+    /// The family of that name, or the schedule in that file.
+    pub fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
+        if let Some(family) = Family::named(name) {
+            return Ok(Self::Family(family));
+        }
+        if name == SEARCHED {
+            return Ok(Self::Searched(None));
+        }
+        let path = Path::new(name);
+        if !context.exists(path) && !name.contains(['/', '.']) {
+            return Err(unknown(name));
+        }
+        let text = context.read_text(path, MAX_SCHEDULE)?;
+        let cure = "write fewer microbatches, or give the process more memory";
+        memory::demand(context.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+        let schedule = text.parse().map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Self::Written(stem, Box::new(schedule)))
+    }
+
+    /// The family, if it is one.
+    pub const fn family(&self) -> Option<Family> {
+        match self {
+            Self::Family(family) => Some(*family),
+            Self::Written(..) | Self::Searched(_) => None,
+        }
+    }
+
+    /// What to call it: the name of the family, or of the file without folder and extension.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Family(family) => family.name(),
+            Self::Written(name, _) => name,
+            Self::Searched(_) => SEARCHED,
+        }
+    }
+}
+
+fn unknown(name: &str) -> Diagnostic {
+    if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
+        return Diagnostic::new(format!("{name} is not offered: {why}"));
+    }
+    let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED, ALL]);
+    let near = nearest::question(name, names);
+    Diagnostic::new(format!("there is no schedule `{}`{near}", echo::clip(name))).with_help(
+        "`debubble schedules` lists all names, such as 1f1b, 1f1b-i, zb-h1, zb-2p and zb-v; the name \
+         of a file needs a `.` or a `/`",
+    )
+}
+
+/// What stands for every schedule that has a name among the names of schedules.
+const ALL: &str = "all";
+
+/// A schedule that a setting asks for.
+pub struct Selected {
+    /// What orders the passes.
+    pub rule: Rule,
+    /// Whether it is only meant by [`ALL`], and need not be able to do the question.
+    pub by_all: bool,
+}
+
+/// The schedules a setting names, one by one.
+///
+/// # Errors
+/// If one is unknown or cannot be read, or [`ALL`] is among the names.
+pub fn rules(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+) -> Result<Vec<Rule>, Diagnostic> {
+    let selected = selected(context, scenario, setting)?;
+    if selected.iter().any(|one| one.by_all) {
+        let message = "`all` stands for every schedule side by side: name the schedules here";
+        let cure = "`debubble simulate` and `debubble sweep` take `all`";
+        return Err(scenario.error(setting, Some("schedule"), message.to_owned()).with_help(cure));
+    }
+    Ok(selected.into_iter().map(|one| one.rule).collect())
+}
+
+/// The schedules a setting asks for. Where [`ALL`] stands, every family that is not named by itself
+/// follows, in the order of [`Family::ALL`], then the searched order; and none of them comes twice.
+pub fn selected(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+) -> Result<Vec<Selected>, Diagnostic> {
+    let names = setting.keys.schedule.as_deref().unwrap_or_default();
+    if names.is_empty() {
+        let message = "no schedule is named: give --schedule, for example 1f1b,zb-h1,zb-2p, or all";
+        return Err(Diagnostic::new(message).with_help("`debubble schedules` lists all names"));
+    }
+    let all = names.iter().any(|name| name == ALL);
+    let told = |name: &str| names.iter().any(|one| one == name);
+    let mut selected: Vec<Selected> = Vec::new();
+    for name in names {
+        let rules = match name == ALL {
+            true => {
+                let families = Family::ALL.into_iter().map(Rule::Family);
+                let named = families.chain([Rule::Searched(None)]);
+                named.filter(|one| !told(one.name())).collect()
+            }
+            false => vec![rule(context, scenario, setting, name)?],
+        };
+        for rule in rules {
+            let is_named = !matches!(rule, Rule::Written(..));
+            let twice = |one: &Selected| is_named && one.rule.name() == rule.name();
+            if !(all && selected.iter().any(twice)) {
+                selected.push(Selected { rule, by_all: name == ALL });
+            }
+        }
+    }
+    Ok(selected)
+}
+
+/// The rule called `name`; what is wrong with it is said where `setting` names it.
+fn rule(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    name: &str,
+) -> Result<Rule, Diagnostic> {
+    Rule::named(context, name).map_err(|error| match error.is_placeless() {
+        true => {
+            let placed = scenario.error(setting, Some("schedule"), error.message);
+            error.help.into_iter().fold(placed, Diagnostic::with_help)
+        }
+        false => error,
+    })
+}

@@ -1,0 +1,134 @@
+//! The best order that is found for a question.
+
+use pipeline::{Placement, Schedule};
+use search::{Effort, Found, Instance, Objective, Progress, SearchError};
+
+use super::{Case, Ground, Rule, case_of, ground, room};
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::scenario::{Scenario, Setting};
+
+/// How a question is searched.
+pub struct Search<'a> {
+    /// Where chunks lie, if that was told.
+    pub placement: Option<Placement>,
+    /// What is to be small.
+    pub objective: Objective,
+    /// For how long.
+    pub effort: Effort,
+    /// Whether to stop before that.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// A question and the best order that was found for it.
+pub struct Searched {
+    /// The order with what it was made for.
+    pub case: Case,
+    /// What was searched.
+    pub instance: Instance,
+    /// What the search came to.
+    pub found: Found,
+}
+
+/// Searches the best order for `setting`.
+///
+/// # Errors
+/// If the question is wrong, or has no order under its limit.
+pub fn search(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    search: &Search<'_>,
+    progress: impl FnMut(Progress),
+) -> Result<Searched, Diagnostic> {
+    let rule = Rule::Searched(search.placement);
+    let ground = ground(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &ground)?;
+    let instance = instance(scenario, setting, &rule, &ground, search.objective)?;
+    let found = search::search(&instance, search.effort, progress, search.stop);
+    let found = found.map_err(|error| explain(scenario, setting, &error))?;
+    let case = case_of(context, scenario, setting, &rule, ground, found.schedule.clone())?;
+    Ok(Searched { case, instance, found })
+}
+
+/// The order that a search of default effort finds where a schedule is named.
+pub(super) fn schedule(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: &Ground,
+) -> Result<Schedule, Diagnostic> {
+    let instance = instance(scenario, setting, rule, ground, Objective::Span)?;
+    let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
+    let found = search::search(&instance, effort, |_| {}, &|| false);
+    Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
+}
+
+/// Keys of noise, which change what every order costs.
+const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", "replicas"];
+
+/// Keys of copies to the host, which change nothing where nothing is copied.
+const COPYING: [&str; 5] =
+    ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
+
+/// Checks that `setting` says nothing that would change what orders cost or hold, but that a search
+/// does not know: clusters, step boundaries, offloading and noise.
+///
+/// # Errors
+/// At the first key that does.
+pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    let changing = keys.given().filter(|key| CHANGING.contains(key));
+    let of_shards = keys.vocab_tflops.is_some();
+    let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
+    let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
+    let message = format!(
+        "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \
+         taken into account"
+    );
+    let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                `debubble simulate --schedule best.txt`; unequal stages have a time each, as in \
+                --forward 10ms,12ms";
+    Err(scenario.error(setting, Some(key), message).with_help(cure))
+}
+
+/// What of `setting` has no influence on a search that is asked for by itself, in words.
+pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
+    let keys = &setting.keys;
+    let mut notes = super::ignored(setting, &Rule::Searched(placement));
+    let copying: Vec<&str> = keys.given().filter(|key| COPYING.contains(key)).collect();
+    if !copying.is_empty() {
+        notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
+    }
+    // A scenario file may name schedules for other commands.
+    if keys.schedule.is_some() && !setting.says("schedule") {
+        notes.push("makes an order of its own, schedule is ignored".to_owned());
+    }
+    notes
+}
+
+fn instance(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &Rule,
+    ground: &Ground,
+    objective: Objective,
+) -> Result<Instance, Diagnostic> {
+    let (shape, placement) = super::shape(scenario, setting, rule)?;
+    let (costs, footprints) = (ground.problem.costs(), ground.problem.footprints());
+    let limits = ground.limits.clone();
+    let instance =
+        Instance::new(shape, placement, costs.clone(), footprints.clone(), limits, objective);
+    instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))
+}
+
+fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
+    let key = match error {
+        SearchError::Infeasible(_) => Some("memory-limit"),
+        SearchError::TooLarge(_) => Some("microbatches"),
+        SearchError::TooManyChunks(_) => Some("chunks"),
+        SearchError::TooLong(_) => Some("microbatches"),
+        SearchError::Mirrored | SearchError::Fault(_) => None,
+    };
+    scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
+}

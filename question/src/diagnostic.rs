@@ -1,0 +1,168 @@
+//! Errors as values, with everything that any door needs to show them and to mend their cause.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::echo;
+use crate::excerpt::{Excerpt, Position};
+use crate::nearest;
+
+/// An error with all that is needed to mend its cause: a message, the cure, the key to blame, and the
+/// place of the file that says it.
+#[derive(Clone, PartialEq, Eq, Debug, Error, Serialize)]
+#[error("{message}")]
+pub struct Diagnostic {
+    /// The fault, on one line.
+    pub message: String,
+    /// The cure, if there is one to name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    /// The flag or key to blame, without dashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The file to blame, if the fault is in one.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Box<Place>>,
+    /// What kind of input the fault is in.
+    #[serde(skip)]
+    pub fault: Fault,
+}
+
+/// The kind of input that a [`Diagnostic`] finds fault with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The question: another schedule, key or value may be answered.
+    Question,
+    /// A file that cannot be read, written or understood.
+    File,
+}
+
+/// A file, and where in it a fault is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Place {
+    /// The name of the file, as messages show it.
+    pub file: String,
+    /// The line in it, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The column of that line, in characters from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// The lines around it, if the text of the file is known.
+    #[serde(skip)]
+    pub excerpt: Option<Excerpt>,
+}
+
+impl Diagnostic {
+    /// An error about the question as a whole.
+    pub fn new(message: impl Into<String>) -> Self {
+        let message = echo::brief(&message.into());
+        Self { message, help: None, key: None, place: None, fault: Fault::Question }
+    }
+
+    /// An error at the bytes `place` of `file`, which has that `text`.
+    pub fn at(
+        file: &Path,
+        text: &str,
+        place: Option<Range<usize>>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (excerpt, Position { line, column }) = Excerpt::of(text, place.clone().unwrap_or(0..0));
+        let is_known = place.is_some();
+        let place = Place {
+            file: echo::path(file),
+            line: is_known.then_some(line),
+            column: is_known.then_some(column),
+            excerpt: is_known.then_some(excerpt),
+        };
+        Self { place: Some(Box::new(place)), ..Self::new(message) }
+    }
+
+    /// An error about a file as a whole: it cannot be read, written or understood.
+    pub fn file(file: &Path, message: String) -> Self {
+        let place = Place { file: echo::path(file), line: None, column: None, excerpt: None };
+        let (help, key) = (None, None);
+        Self { message, help, key, place: Some(Box::new(place)), fault: Fault::File }
+    }
+
+    /// A file that cannot be read because of `cause`.
+    pub fn unreadable(file: &Path, cause: &str) -> Self {
+        Self::file(file, format!("cannot read {}: {}", echo::path(file), echo::brief(cause)))
+    }
+
+    /// The error that a TOML reader found in `file` with `text`. `more` names keys that may stand
+    /// there besides those that the reader names.
+    pub fn toml(file: &Path, text: &str, error: &toml::de::Error, more: &[&str]) -> Self {
+        let message = error.message();
+        let at = |message: &str| {
+            let at = Self::at(file, text, error.span(), message.to_owned());
+            match error.span().and_then(|span| key_before(text, span.start)) {
+                Some(key) => at.about(key),
+                None => at,
+            }
+        };
+        let unknown = message.strip_prefix("unknown field `");
+        if let Some((name, expected)) = unknown.and_then(|rest| rest.split_once("`, expected ")) {
+            let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            let known = || known.iter().chain(more).copied();
+            let near = nearest::question(name, known());
+            let mut all: Vec<&str> = known().collect();
+            all.sort_unstable();
+            let cure = match all.len() {
+                0..=24 => format!("the keys here are {}", all.join(", ")),
+                _ => "every flag of `--help` is a key here, without its dashes".to_owned(),
+            };
+            let error = at(&format!("there is no key `{}`{near}", echo::clip(name)));
+            return error.with_help(cure).about(name);
+        }
+        let wanted = ["invalid type: ", "invalid value: "]
+            .into_iter()
+            .find_map(|start| message.strip_prefix(start)?.rsplit_once(", expected "));
+        match wanted {
+            Some((given, "u64" | "u32" | "u16" | "u8" | "usize")) => {
+                let error = at(&format!("a whole number, from 0 on, is needed here, not {given}"));
+                let quoted = given.starts_with("string");
+                if quoted { error.with_help("numbers stand without quotes") } else { error }
+            }
+            Some((given, "f64" | "f32")) => at(&format!("a number is needed here, not {given}")),
+            Some((given, wanted)) => {
+                let given = if given == "map" { "a table" } else { given };
+                at(&format!("{wanted} is needed here, not {given}"))
+            }
+            None => at(message),
+        }
+    }
+
+    /// Whether it is about the question and points into no file yet, so that whoever knows which key
+    /// is to blame may give it a place.
+    pub fn is_placeless(&self) -> bool {
+        self.fault == Fault::Question && self.place.is_none()
+    }
+
+    /// The same with a cure.
+    #[must_use]
+    pub fn with_help(mut self, cure: impl Into<String>) -> Self {
+        self.help = Some(echo::brief(&cure.into()));
+        self
+    }
+
+    /// The same about `key`.
+    #[must_use]
+    pub fn about(mut self, name: impl AsRef<str>) -> Self {
+        self.key = Some(echo::clip(name.as_ref()));
+        self
+    }
+}
+
+/// The key whose value begins at `start` of `text`, if it stands on the same line.
+fn key_before(text: &str, start: usize) -> Option<&str> {
+    let before = text.get(..start)?;
+    let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
+    let (key, rest) = line.split_once('=')?;
+    let is_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let key = key.trim();
+    (rest.trim().is_empty() && !key.is_empty() && key.chars().all(is_key)).then_some(key)
+}

@@ -1,0 +1,317 @@
+//! The keys of a question about packing and communication, and the studies they ask for.
+
+use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Study, Way};
+use pipeline::{Bandwidth, Bytes, Nanos};
+use sim::straggler::{Stragglers, Target};
+
+use super::syntax::{CostKey, LengthsKey, Ratio};
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::noise;
+use crate::noise::syntax::{JitterOf, Jittered, Slowdown, Stall};
+
+/// The most settings of one call.
+const MAX_SETTINGS: usize = 1_000;
+
+/// What a question may say.
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[derive(Clone)]
+#[cfg_attr(feature = "clap", command(next_help_heading = "The question"))]
+pub struct Keys {
+    /// Data-parallel devices, N
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "N,..", value_delimiter = ',', default_value = "8")
+    )]
+    #[cfg_attr(feature = "clap", arg(allow_negative_numbers = true))]
+    devices: Vec<usize>,
+    /// Samples of a minibatch per device
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,4,8")
+    )]
+    #[cfg_attr(feature = "clap", arg(allow_negative_numbers = true))]
+    minibatch_size: Vec<u64>,
+    /// The most tokens of a microbatch over those of the longest sample [default: 1]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "RATIO,..", value_delimiter = ',', allow_hyphen_values = true)
+    )]
+    #[cfg_attr(feature = "clap", arg(conflicts_with = "max_tokens"))]
+    packing_ratio: Vec<Ratio>,
+    /// The most tokens of a microbatch
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "TOKENS,..", value_delimiter = ',', allow_negative_numbers = true)
+    )]
+    max_tokens: Vec<u64>,
+    /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
+    /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "LAW", default_value = "longtail:8000-64000:1")
+    )]
+    lengths: LengthsKey,
+    /// Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per
+    /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds
+    #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL", default_value = "1.5b"))]
+    cost: CostKey,
+    /// Packing methods: local-sort, lb-micro, lb-mini [default: all]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "METHOD,..", value_delimiter = ',', value_enum)
+    )]
+    method: Vec<MethodKey>,
+    /// collectives or on-demand [default: both; only on-demand for lb-mini]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "HOW,..", value_delimiter = ',', value_enum)
+    )]
+    communication: Vec<CommunicationKey>,
+    /// How many minibatches to draw
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true)
+    )]
+    minibatches: u64,
+    /// Seed of all chance
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)
+    )]
+    seed: u64,
+    /// Layers of the model: how often devices meet in a microbatch, forward and backward
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "L", default_value_t = 28, allow_negative_numbers = true)
+    )]
+    layers: u64,
+    /// Size of all parameters as they travel [default: none, transfers take no time]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = LINKS))]
+    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
+    parameters: Option<Bytes>,
+    /// Of every device, in and out, as in 50GB/s or 400Gbit/s
+    #[cfg_attr(feature = "clap", arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = LINKS))]
+    #[cfg_attr(feature = "clap", arg(requires = "parameters"))]
+    bandwidth: Option<Bandwidth>,
+    /// Of one message [default: 0ns]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = LINKS))]
+    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
+    latency: Option<Nanos>,
+    /// Devices that own parameters in on-demand communication [default: all]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true, help_heading = LINKS))]
+    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
+    owners: Option<usize>,
+    /// Transfers do not hide behind computing
+    #[cfg_attr(feature = "clap", arg(long, help_heading = LINKS, requires = "bandwidth"))]
+    no_overlap: bool,
+    /// Slow devices: how many times as long their work takes, as in device:3=1.5
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE))]
+    slowdown: Vec<Slowdown>,
+    /// Random durations of layers, as in pass=lognormal:0.05; the laws are those of
+    /// `debubble simulate`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "pass=LAW", help_heading = NOISE))]
+    jitter: Option<JitterOf>,
+    /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
+    #[cfg_attr(feature = "clap", arg(long, value_name = "PROBABILITY:TIME", help_heading = NOISE))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    stall: Option<Stall>,
+}
+
+const LINKS: &str = "Links";
+const NOISE: &str = "Stragglers and noise";
+
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy)]
+enum MethodKey {
+    /// Sample i to device i mod N, one to a microbatch, the shortest first.
+    LocalSort,
+    /// Balanced over devices, with equally many microbatches.
+    LbMicro,
+    /// Balanced over devices, each with its own number of microbatches.
+    LbMini,
+}
+
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy)]
+enum CommunicationKey {
+    /// Devices meet at every layer.
+    Collectives,
+    /// Devices meet at the end of the minibatch.
+    OnDemand,
+}
+
+/// One point of the grid.
+pub struct Setting {
+    pub devices: usize,
+    pub minibatch_size: u64,
+    pub max_tokens: u64,
+    pub study: Study,
+}
+
+impl Setting {
+    /// `fault` with the setting it arose in.
+    pub fn error(&self, fault: &FsdpError) -> Diagnostic {
+        let Self { devices, minibatch_size, .. } = self;
+        let place = format!("{devices} devices, minibatch size {minibatch_size}");
+        let error = Diagnostic::new(format!("{place}: {fault}"));
+        match fault {
+            FsdpError::Deadlock { .. } => error.with_help(
+                "leave out --communication to have lb-mini with on-demand communication only, or \
+                 take lb-micro",
+            ),
+            FsdpError::TooLong { .. } => {
+                error.with_help("raise --max-tokens, or name a --packing-ratio in its place")
+            }
+            _ => error,
+        }
+    }
+}
+
+impl Keys {
+    pub const fn parameters(&self) -> Option<Bytes> {
+        self.parameters
+    }
+
+    pub const fn minibatches(&self) -> u64 {
+        self.minibatches
+    }
+
+    pub const fn layers(&self) -> u64 {
+        self.layers
+    }
+
+    /// The ways asked for; LB-Mini with collectives only where both are named.
+    pub fn ways(&self) -> Vec<Way> {
+        let methods: Vec<Method> = match self.method.as_slice() {
+            [] => Method::ALL.into(),
+            named => named.iter().map(|key| key.method()).collect(),
+        };
+        let communications: Vec<Communication> = match self.communication.as_slice() {
+            [] => Communication::ALL.into(),
+            named => named.iter().map(|key| key.communication()).collect(),
+        };
+        let named = !self.method.is_empty() && !self.communication.is_empty();
+        let mut ways: Vec<Way> = Vec::new();
+        for &method in &methods {
+            for &communication in &communications {
+                let way = Way { method, communication };
+                let runs = named || method.is_even() || communication == Communication::OnDemand;
+                if runs && !ways.contains(&way) {
+                    ways.push(way);
+                }
+            }
+        }
+        ways
+    }
+
+    /// All settings, in the order of the keys; nothing is drawn yet.
+    pub fn settings(&self, context: &Context<'_>) -> Result<Vec<Setting>, Diagnostic> {
+        let lengths = self.lengths.read(context)?;
+        let limits = self.limits(&lengths);
+        let count = self.devices.len().saturating_mul(self.minibatch_size.len());
+        let count = count.saturating_mul(limits.len());
+        if count > MAX_SETTINGS {
+            let message = format!("{count} settings: at most {MAX_SETTINGS} in one call");
+            return Err(Diagnostic::new(message));
+        }
+        let mut settings = Vec::with_capacity(count);
+        for &devices in &self.devices {
+            let machine = self.machine(context, devices)?;
+            for &minibatch_size in &self.minibatch_size {
+                for &max_tokens in &limits {
+                    let study = Study {
+                        machine: machine.clone(),
+                        lengths: lengths.clone(),
+                        model: self.cost.0,
+                        minibatch: minibatch_size,
+                        limit: max_tokens,
+                        minibatches: self.minibatches,
+                        seed: self.seed,
+                    };
+                    settings.push(Setting { devices, minibatch_size, max_tokens, study });
+                }
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The most tokens of a microbatch, rounded down.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A ratio is checked.
+    fn limits(&self, lengths: &Lengths) -> Vec<u64> {
+        let of_ratio = |ratio: &Ratio| (ratio.0 * f64::from(lengths.longest())) as u64;
+        match (self.max_tokens.as_slice(), self.packing_ratio.as_slice()) {
+            ([], []) => vec![u64::from(lengths.longest())],
+            ([], ratios) => ratios.iter().map(of_ratio).collect(),
+            (tokens, _) => tokens.to_vec(),
+        }
+    }
+
+    fn machine(&self, context: &Context<'_>, devices: usize) -> Result<Machine, Diagnostic> {
+        let fail = |fault: FsdpError| Diagnostic::new(fault.to_string());
+        let mut machine = Machine::new(devices, self.layers).map_err(fail)?;
+        if let (Some(parameters), Some(bandwidth)) = (self.parameters, self.bandwidth) {
+            let links = Links {
+                bandwidth,
+                latency: self.latency.unwrap_or_default(),
+                parameters,
+                owners: self.owners,
+                overlap: !self.no_overlap,
+            };
+            machine = machine.with_links(links).map_err(fail)?;
+        }
+        match self.stragglers(context, devices)? {
+            Some(stragglers) => Ok(machine.with_stragglers(stragglers)),
+            None => Ok(machine),
+        }
+    }
+
+    fn stragglers(
+        &self,
+        context: &Context<'_>,
+        devices: usize,
+    ) -> Result<Option<Stragglers>, Diagnostic> {
+        if self.slowdown.is_empty() && self.jitter.is_none() && self.stall.is_none() {
+            return Ok(None);
+        }
+        let fail = |error: sim::straggler::StragglerError| Diagnostic::new(error.to_string());
+        let mut stragglers = Stragglers::new(devices, self.seed);
+        for slowdown in &self.slowdown {
+            if !matches!(slowdown.target, Target::Device(_)) {
+                let message = format!("--slowdown {}: there are only devices", slowdown.target);
+                return Err(Diagnostic::new(message).with_help("write device:3=1.5"));
+            }
+            stragglers.slow(slowdown.target, slowdown.factor).map_err(fail)?;
+        }
+        if let Some(jitter) = &self.jitter {
+            if jitter.what == Jittered::Hop {
+                let message = "--jitter hop: there are no hops between stages";
+                return Err(Diagnostic::new(message).with_help("write pass=LAW, for layers"));
+            }
+            stragglers.jitter_passes(noise::law(context, &jitter.law)?);
+        }
+        if let Some(stall) = self.stall {
+            stragglers.stall(stall.probability, stall.length).map_err(fail)?;
+        }
+        Ok(Some(stragglers))
+    }
+}
+
+impl MethodKey {
+    const fn method(self) -> Method {
+        match self {
+            Self::LocalSort => Method::LocalSort,
+            Self::LbMicro => Method::LbMicro,
+            Self::LbMini => Method::LbMini,
+        }
+    }
+}
+
+impl CommunicationKey {
+    const fn communication(self) -> Communication {
+        match self {
+            Self::Collectives => Communication::Collectives,
+            Self::OnDemand => Communication::OnDemand,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The question of data-parallel training: packing, and collectives or on-demand communication.
+
+pub mod keys;
+pub mod syntax;
+
+pub use keys::{Keys, Setting};

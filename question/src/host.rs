@@ -1,0 +1,257 @@
+//! The host of a question: whoever asks lends the library files, a view of the progress, and a way to stop.
+//!
+//! The library opens no path, shows no bar and hears no Ctrl-C itself. The command line reads files from
+//! the disk, a web page from what was dropped on it, and a test from a map of names to bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use profile::Profile;
+use thiserror::Error;
+
+use crate::diagnostic::Diagnostic;
+use crate::memory;
+use crate::{echo, format};
+
+/// What a door lends the library. Only [`Host::read`] and [`Host::exists`] must be there: without the others work is silent, is
+/// never interrupted, and takes the memory that it needs.
+pub trait Host: Sync {
+    /// The content of the file at `path`, of at most `at_most` bytes.
+    ///
+    /// # Errors
+    /// If there is no such file, it cannot be read, or it is larger.
+    fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError>;
+
+    /// Whether there is a file at `path`.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// Is told that `of` steps of `what` begin, and then of each through the [`Work`] that it makes, which is
+    /// dropped at the end.
+    fn begin(&self, _of: u64, _what: &str) -> Box<dyn Work + '_> {
+        Box::new(Unseen)
+    }
+
+    /// Is told something worth knowing before long work begins, such as how long it takes.
+    fn announce(&self, _text: &str) {}
+
+    /// Whether to end long work with what there is by now.
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    /// The time since some moment before the question was asked, if the host has a clock. Without one,
+    /// limits of time are not heeded.
+    fn clock(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The bytes of memory that can still be taken, if that is known.
+    fn spare_memory(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The progress of some work, as whoever asked sees it.
+pub trait Work: Send + Sync {
+    /// So many steps more are done.
+    fn inc(&self, _steps: u64) {}
+
+    /// So many steps more are to be done than was known.
+    fn add(&self, _steps: u64) {}
+
+    /// So many steps are to be done in all.
+    fn set_length(&self, _steps: u64) {}
+
+    /// So many steps are done in all.
+    fn set_position(&self, _steps: u64) {}
+
+    /// The name of the steps is now `what`.
+    fn set_message(&self, _what: String) {}
+}
+
+/// Work that nobody watches.
+struct Unseen;
+
+impl Work for Unseen {}
+
+/// Says how long `steps` of work take, of which `per_second` are done in a second, if it is minutes.
+pub fn foretell(host: &dyn Host, steps: u128, per_second: u64, what: &str) {
+    if let Some(text) = foretold(steps, per_second, what) {
+        host.announce(&text);
+    }
+}
+
+/// The shortest work that is announced.
+const LONG: Duration = Duration::from_secs(60);
+
+fn foretold(steps: u128, per_second: u64, what: &str) -> Option<String> {
+    let seconds = u64::try_from(steps / u128::from(per_second.max(1))).unwrap_or(u64::MAX);
+    let time = Duration::from_secs(seconds);
+    (time >= LONG).then(|| {
+        let about = format::length(time);
+        format!("this takes about {about}: {what}; Ctrl-C ends it with what there is by then")
+    })
+}
+
+/// Why a file cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReadError {
+    /// There is none.
+    #[error("there is no such file")]
+    Missing,
+    /// It is larger than asked for.
+    #[error("it is larger than {0} bytes")]
+    TooLarge(u64),
+    /// It takes more memory than there is.
+    #[error("{0}")]
+    Memory(Diagnostic),
+    /// Anything else, in words.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A question being answered: the files of its host, and what must be remembered until the answer is
+/// there. A profile is read and parsed once, however many questions of a sweep name it.
+pub struct Context<'h> {
+    host: &'h dyn Host,
+    profiles: Mutex<HashMap<PathBuf, Arc<Profile>>>,
+    warnings: Mutex<Vec<String>>,
+    cut_short: AtomicBool,
+}
+
+/// The most values of a TOML file.
+const MAX_VALUES: u64 = 1 << 20;
+/// Bytes that each of them takes while the file is parsed, measured and rounded up.
+const OF_A_VALUE: u64 = 256;
+
+impl<'h> Context<'h> {
+    /// A question to be answered with what `host` lends.
+    pub fn new(host: &'h dyn Host) -> Self {
+        Self {
+            host,
+            profiles: Mutex::default(),
+            warnings: Mutex::default(),
+            cut_short: AtomicBool::new(false),
+        }
+    }
+
+    /// Who asks.
+    pub const fn host(&self) -> &'h dyn Host {
+        self.host
+    }
+
+    /// Whether somebody has asked to end. Whoever is told so leaves out what it would have done next: from
+    /// then on the answer counts as cut short.
+    pub fn stopped(&self) -> bool {
+        let stopped = self.host.stopped();
+        if stopped {
+            self.cut_short.store(true, Ordering::Relaxed);
+        }
+        stopped
+    }
+
+    /// Whether the answer lacks something because somebody asked to end.
+    pub fn cut_short(&self) -> bool {
+        self.cut_short.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is a file at `path`.
+    pub fn exists(&self, path: &Path) -> bool {
+        self.host.exists(path)
+    }
+
+    /// The content of the file at `path`, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read_bytes(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Diagnostic> {
+        self.host.read(path, limit).map_err(|error| match error {
+            ReadError::Memory(diagnostic) => diagnostic,
+            other => Diagnostic::unreadable(path, &other.to_string()),
+        })
+    }
+
+    /// The text of the file at `path`, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not UTF-8.
+    pub fn read_text(&self, path: &Path, limit: u64) -> Result<String, Diagnostic> {
+        let not_text = |_| Diagnostic::unreadable(path, "it is not UTF-8 text");
+        String::from_utf8(self.read_bytes(path, limit)?).map_err(not_text)
+    }
+
+    /// The text of the TOML file at `path`, of at most `limit` bytes. A value of it may take only three
+    /// bytes, and a hundred times as much once it is parsed: a file of too many is refused.
+    ///
+    /// # Errors
+    /// If it cannot be read, or would take too much memory.
+    pub fn read_toml(&self, path: &Path, limit: u64) -> Result<String, Diagnostic> {
+        let text = self.read_text(path, limit)?;
+        let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
+        let values = text.as_bytes().iter().filter(|byte| begins(byte)).count() as u64;
+        if values > MAX_VALUES {
+            let cause = format!("it has some {values} values and lines: at most {MAX_VALUES}");
+            return Err(Diagnostic::unreadable(path, &cause));
+        }
+        let name = echo::path(path);
+        memory::demand(self.host, &name, values * OF_A_VALUE, "give the process more memory")?;
+        Ok(text)
+    }
+
+    /// The profile at `path`, which `parse` makes of it the first time.
+    pub(crate) fn profile(
+        &self,
+        path: &Path,
+        parse: impl FnOnce() -> Result<Profile, Diagnostic>,
+    ) -> Result<Arc<Profile>, Diagnostic> {
+        // A profile is put in whole: what a thread that broke down left is right.
+        let mut known = self.profiles.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(profile) = known.get(path) {
+            return Ok(Arc::clone(profile));
+        }
+        let profile = Arc::new(parse()?);
+        known.insert(path.to_owned(), Arc::clone(&profile));
+        Ok(profile)
+    }
+
+    /// Keeps a warning about a file, which belongs to the answer.
+    pub fn warn(&self, text: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// The warnings about the files that were read since they were last taken.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Context in memory, by name: what a page or a test lends.
+impl Host for BTreeMap<PathBuf, Vec<u8>> {
+    fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
+        let bytes = self.get(path).ok_or(ReadError::Missing)?;
+        match bytes.len() as u64 > at_most {
+            true => Err(ReadError::TooLarge(at_most)),
+            false => Ok(bytes.clone()),
+        }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.contains_key(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_are_foretold_and_seconds_are_not() {
+        assert_eq!(foretold(59_000, 1_000, "a"), None);
+        let text = foretold(600_000, 1_000, "1000 replicas").unwrap();
+        assert!(text.starts_with("this takes about 10 min: 1000 replicas"), "{text}");
+        assert!(foretold(u128::MAX, 0, "a").unwrap().contains("days"));
+    }
+}

@@ -1,0 +1,129 @@
+//! What a file is, where it was given for something else: which command it is for.
+
+use std::path::Path;
+
+use pipeline::Schedule;
+use serde_json::Value;
+
+use crate::diagnostic::Diagnostic;
+use crate::echo;
+
+/// What a file may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A question for `debubble simulate` and others.
+    Scenario,
+    /// One with axes.
+    Sweep,
+    /// A question for `debubble plan`.
+    Plan,
+    /// The sizes of a model as Hugging Face writes them.
+    ModelConfig,
+    /// What `debubble calibrate` wrote.
+    Profile,
+    /// A device with rates and prices.
+    Machine,
+    /// Devices in nodes and their wires.
+    Cluster,
+    /// What `debubble search --certificate` wrote.
+    Certificate,
+    /// What `--timeline` wrote.
+    Timeline,
+    /// Trace events.
+    Trace,
+    /// An order of passes.
+    Schedule,
+}
+
+/// Keys of which each is in no other kind of TOML file.
+const TOML: [(Kind, &[&str]); 7] = [
+    (Kind::Sweep, &["sweep"]),
+    (Kind::Plan, &["tokens", "batch", "deadline-days", "model"]),
+    (Kind::Certificate, &["cost-ns", "bound-ns", "argument"]),
+    (Kind::Profile, &["half-width", "embedding"]),
+    (Kind::Machine, &["device", "efficiency"]),
+    (Kind::Cluster, &["intra", "inter", "devices-per-node"]),
+    (
+        Kind::Scenario,
+        &["schedule", "stages", "microbatches", "forward", "backward-input", "backward", "setting"],
+    ),
+];
+
+impl Kind {
+    /// What `text` is, as far as can be told.
+    pub fn of(text: &str) -> Option<Self> {
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(value) = serde_json::from_str(text)
+        {
+            return Self::of_json(&value);
+        }
+        if let Ok(table) = toml::from_str::<toml::Table>(text) {
+            let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
+            return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
+        }
+        text.parse::<Schedule>().is_ok().then_some(Self::Schedule)
+    }
+
+    fn of_json(value: &Value) -> Option<Self> {
+        let has = |key: &str| value.get(key).is_some();
+        let kinds = [
+            (Self::ModelConfig, ["model_type", "hidden_size", "num_hidden_layers", "n_embd"]),
+            (Self::Timeline, ["steps", "costs", "placement", "order"]),
+            (Self::Trace, ["traceEvents"; 4]),
+        ];
+        let known = kinds.into_iter().find(|(_, keys)| keys.iter().any(|key| has(key)));
+        known.map(|(kind, _)| kind).or(value.is_array().then_some(Self::Trace))
+    }
+
+    /// What it is, in words.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Scenario => "a scenario, for `debubble simulate`",
+            Self::Sweep => "a scenario with axes, for `debubble sweep`",
+            Self::Plan => "a question for `debubble plan`",
+            Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
+            Self::Profile => "a profile of a machine, which `debubble calibrate` wrote",
+            Self::Machine => "a machine, of which plans have clusters",
+            Self::Cluster => "a cluster",
+            Self::Certificate => "a certificate, for `debubble verify`",
+            Self::Timeline => "a timeline, for `debubble compare`",
+            Self::Trace => "a trace, for `debubble replay`",
+            Self::Schedule => "a schedule in the text form",
+        }
+    }
+
+    /// What to do with `file`, which is of this kind.
+    fn cure(self, file: &str) -> String {
+        match self {
+            Self::Scenario => format!("`debubble simulate {file}` answers it"),
+            Self::Sweep => format!("`debubble sweep {file} --out rows.csv` answers it"),
+            Self::Plan => format!("`debubble plan {file}` answers it"),
+            Self::ModelConfig => format!(
+                "write a plan beside it, such as: tokens = 1e12, batch = 1024, sequence = 4096, \
+                 model = \"{file}\", and [[cluster]] with machine = \"h100\" and devices = [512]; \
+                 then `debubble plan PLAN.toml` (examples: scenarios/plan/)"
+            ),
+            Self::Profile => format!("name it in a question: --profile {file} --layers N"),
+            Self::Machine => format!("name it in a plan: [[cluster]] with machine = \"{file}\""),
+            Self::Cluster => format!("name it in a question: --cluster {file}"),
+            Self::Certificate => format!("`debubble verify {file}` checks it"),
+            Self::Timeline => {
+                format!("`debubble compare {file} OTHER.json` holds it against another one")
+            }
+            Self::Trace => format!("`debubble replay {file}` predicts its steps"),
+            Self::Schedule => format!("name it in a question: --schedule {file}"),
+        }
+    }
+}
+
+/// The error of the file at `path` with `text`, which is wrong by `error` for somebody who wanted
+/// one of `wanted`: if it is something else, that is the error.
+pub fn misplaced(path: &Path, text: &str, wanted: &[Kind], error: Diagnostic) -> Diagnostic {
+    match Kind::of(text).filter(|kind| !wanted.contains(kind)) {
+        Some(kind) => {
+            let file = echo::path(path);
+            Diagnostic::new(format!("{file} is {}", kind.words())).with_help(kind.cure(&file))
+        }
+        None => error,
+    }
+}

@@ -1,0 +1,35 @@
+//! What a user may ask: the keys of a question, the files it names, and the faults it may have.
+//!
+//! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`], a
+//! [`plan::Question`] or [`fsdp::Keys`], and lends a [`host::Host`]. From there on everything is typed:
+//! [`case::case`] makes one schedule of one setting whole and checked, a [`diagnostic::Diagnostic`] says
+//! what is wrong with it.
+
+pub mod built_in;
+pub mod case;
+pub mod diagnostic;
+pub mod echo;
+pub mod excerpt;
+pub mod format;
+pub mod fsdp;
+pub mod hardware;
+pub mod host;
+pub mod keys;
+pub mod kinds;
+pub mod memory;
+pub mod nearest;
+pub mod noise;
+pub mod places;
+pub mod plan;
+pub mod profiles;
+pub mod replay;
+pub mod scenario;
+pub mod search;
+pub mod sheet;
+pub mod simulate;
+pub mod sweep;
+pub mod warnings;
+
+pub use diagnostic::Diagnostic;
+pub use host::{Context, Host, ReadError, Work};
+pub use warnings::Warnings;

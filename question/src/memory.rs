@@ -1,0 +1,29 @@
+//! Whether there is memory for what a question asks, before it is taken: a program that runs out of
+//! memory is ended by the system, without a word.
+
+use pipeline::Bytes;
+
+use crate::diagnostic::Diagnostic;
+use crate::format;
+use crate::host::Host;
+
+/// The bytes that are not asked about: finding out how much is free takes longer than taking so little.
+const SMALL: u64 = 8 << 20;
+
+/// Refuses `what`, which takes `bytes`, where the host has less. `cure` says what takes less.
+///
+/// # Errors
+/// That there is too little, with both figures.
+pub fn demand(host: &dyn Host, what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
+    if bytes <= SMALL {
+        return Ok(());
+    }
+    match host.spare_memory() {
+        Some(free) if bytes > free => {
+            let [bytes, free] = [bytes, free].map(|bytes| format::size(Bytes(bytes)));
+            let message = format!("{what} takes about {bytes} of memory, and {free} are free");
+            Err(Diagnostic::new(message).with_help(cure))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether every key of a config is understood: what is not may change parameters, FLOPs or memory.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::keys::{self, Neutral};
+use super::{Config, shown};
+use crate::diagnostic::Diagnostic;
+
+/// The most keys of one list that are named in a message.
+const MOST_NAMED: usize = 30;
+
+/// What helps where a model is not planned.
+pub(super) fn cure() -> String {
+    format!(
+        "configs of {} are read. A table [model] describes any stack of layers that are all alike, \
+         with head-size, kv-heads, qk-norm, gated, biases, experts and top-k. If a key changes \
+         neither parameters nor FLOPs nor memory, take it out of the file",
+        keys::families()
+    )
+}
+
+/// Keys that describe the same, which is not planned.
+struct Refused<'a> {
+    reason: &'static str,
+    keys: Vec<&'a str>,
+}
+
+impl Config<'_> {
+    /// Judges every key but those in `read`, for samples of `sequence` tokens; `windows` says
+    /// whether a window counts that nothing switches on or off.
+    ///
+    /// # Errors
+    /// A kind of model that is not planned, and all keys that are not understood, at once.
+    pub(super) fn judge(
+        &self,
+        read: &[&str],
+        sequence: u64,
+        windows: bool,
+    ) -> Result<(), Diagnostic> {
+        let mut refused: Vec<Refused> = Vec::new();
+        let mut unknown: BTreeSet<&str> = BTreeSet::new();
+        for (key, value) in self.keys {
+            let understood = read.iter().any(|names| keys::has(names, key));
+            if value.is_null() || understood || keys::is_harmless(key) {
+                continue;
+            }
+            match keys::feature_of(key) {
+                None => {
+                    unknown.insert(key);
+                }
+                Some(feature) if self.is_neutral(feature.neutral, value, sequence, windows) => {}
+                Some(feature) => {
+                    match refused.iter_mut().find(|one| one.reason == feature.reason) {
+                        Some(one) => one.keys.push(key),
+                        None => refused.push(Refused { reason: feature.reason, keys: vec![key] }),
+                    }
+                }
+            }
+        }
+        let unplanned = keys::unplanned(self.model_type);
+        if unplanned.is_none() && refused.is_empty() && unknown.is_empty() {
+            return Ok(());
+        }
+        let mut sentences = Vec::new();
+        if let Some(reason) = unplanned {
+            sentences.push(format!("{} is not planned: {reason}", self.kind()));
+        }
+        if !refused.is_empty() {
+            let all: Vec<String> = refused
+                .iter()
+                .map(|one| format!("{} ({})", one.reason, named(one.keys.iter().copied())))
+                .collect();
+            sentences.push(format!("its keys describe what is not planned: {}", all.join(", ")));
+        }
+        if !unknown.is_empty() {
+            let of = match keys::family(self.model_type) {
+                None if unplanned.is_none() && self.model_type != "gpt2" => {
+                    format!("{} is not known, nor are its keys", self.kind())
+                }
+                _ => "keys that are not known, and may change parameters, FLOPs or memory".into(),
+            };
+            sentences.push(format!("{of}: {}", named(unknown.iter().copied())));
+        }
+        let first = refused.first().map(|one| one.keys[0]).or(unknown.first().copied());
+        let message = sentences.join("; ");
+        Err(self.file.wrong(first.unwrap_or("model_type"), message).with_help(cure()))
+    }
+
+    /// Whether `value` describes nothing that changes the model.
+    fn is_neutral(&self, neutral: Neutral, value: &Value, sequence: u64, windows: bool) -> bool {
+        let harmless = || self.windows_are_harmless(sequence, windows);
+        match neutral {
+            Neutral::Values(all) => all.contains(&value.to_string().as_str()),
+            Neutral::Window => {
+                !self.is_switched_on(windows) || value.as_u64().is_some_and(|it| it >= sequence)
+            }
+            Neutral::Layers => value.as_array().is_some_and(|layers| {
+                layers.iter().all(|layer| match layer.as_str() {
+                    Some("full_attention") => true,
+                    Some("sliding_attention") => harmless(),
+                    _ => false,
+                })
+            }),
+            Neutral::WindowPattern => harmless(),
+        }
+    }
+
+    /// Whether windows, where there are any, count.
+    fn is_switched_on(&self, windows: bool) -> bool {
+        match self.keys.get("use_sliding_window") {
+            None | Some(Value::Null) => windows,
+            Some(switch) => *switch != Value::Bool(false),
+        }
+    }
+
+    /// Whether no window is shorter than the sequence.
+    fn windows_are_harmless(&self, sequence: u64, windows: bool) -> bool {
+        let window = self.keys.get("sliding_window").and_then(Value::as_u64);
+        !self.is_switched_on(windows) || window.is_some_and(|window| window >= sequence)
+    }
+}
+
+/// Names of keys in a message.
+fn named<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = keys.len().saturating_sub(MOST_NAMED);
+    let names: Vec<String> = keys.take(MOST_NAMED).map(shown).collect();
+    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}

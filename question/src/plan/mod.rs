@@ -1,0 +1,382 @@
+//! `PLAN.toml`: what a planner is asked.
+
+pub mod config;
+mod document;
+mod framework;
+pub mod machines;
+mod noise;
+mod search;
+
+use std::path::Path;
+
+use pipeline::Bytes;
+use plan::{
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Recipe, Room, Sizes,
+    Transformer,
+};
+
+use self::document::{
+    ClusterDocument, Document, ModelDocument, PartDocument, SizesDocument, TrainingDocument,
+};
+pub use self::framework::Framework;
+use self::search::Search;
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::kinds::{self, Kind};
+use crate::places::Places;
+
+/// The largest question.
+const MAX_FILE: u64 = 1 << 20;
+/// The most devices of a cluster.
+const MAX_DEVICES: u64 = 1 << 20;
+/// The most clusters of a question.
+const MAX_CLUSTERS: usize = 256;
+
+/// Memory that the framework and its libraries take of a device beside the model, unless the question
+/// says.
+pub const RESERVED: Bytes = Bytes(1 << 30);
+
+/// Which price of a machine is paid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Paid {
+    OnDemand,
+    Reserved,
+    Spot,
+}
+
+/// A question, whole and checked.
+pub struct Question {
+    pub title: String,
+    pub model: Transformer,
+    /// What was assumed where the model was read, a sentence each.
+    pub model_assumed: Vec<String>,
+    pub tokens: f64,
+    pub deadline_days: Option<f64>,
+    pub paid: Paid,
+    /// How many plans of each cluster are told.
+    pub plans: usize,
+    pub clusters: Vec<Cluster>,
+    search: Search,
+    pub framework: Framework,
+    pub recipe: Recipe,
+    pub unrest: Noise,
+}
+
+/// Reads the question in `path`.
+pub fn read(context: &Context<'_>, path: &Path, memory_error: f64) -> Result<Question, Diagnostic> {
+    let text = context.read_toml(path, MAX_FILE)?;
+    let document: Document = toml::from_str(&text)
+        .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
+    Reader { context, path, text: &text, document: &document, memory_error }.question()
+}
+
+struct Reader<'a> {
+    context: &'a Context<'a>,
+    path: &'a Path,
+    text: &'a str,
+    document: &'a Document,
+    memory_error: f64,
+}
+
+impl Reader<'_> {
+    fn question(&self) -> Result<Question, Diagnostic> {
+        let document = self.document;
+        if !(1.0..=1e18).contains(&document.tokens) {
+            let message = format!("tokens is {}: it must be from 1 to 1e18", document.tokens);
+            return Err(self.wrong("tokens", message));
+        }
+        if let Some(days) = document.deadline_days.filter(|days| !(*days > 0.0 && *days <= 1e6)) {
+            let message = format!("deadline-days is {days}: it must be more than 0");
+            return Err(self.wrong("deadline-days", message));
+        }
+        if document.batch == 0 || document.batch > 1 << 30 {
+            let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
+            return Err(self.wrong("batch", message));
+        }
+        let config::Model { transformer: model, assumed } = self.model()?;
+        let plans = document.plans.unwrap_or(3);
+        if !(1..=1000).contains(&plans) {
+            return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
+        }
+        let clusters = self.clusters(&model)?;
+        let framework = self.framework()?;
+        let search = self.search(&model, framework)?;
+        let unrest = self.unrest(&clusters)?;
+        Ok(Question {
+            title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
+            tokens: document.tokens,
+            deadline_days: document.deadline_days,
+            paid: self.paid(&clusters)?,
+            plans: usize::try_from(plans).unwrap_or(1),
+            clusters,
+            search,
+            framework,
+            recipe: self.recipe()?,
+            unrest,
+            model,
+            model_assumed: assumed,
+        })
+    }
+
+    /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
+    fn wrong(&self, key: &str, message: String) -> Diagnostic {
+        let place = Places::of_text(self.text).find(key);
+        Diagnostic::at(self.path, self.text, place, message).about(key)
+    }
+
+    /// `error`, at the value of `key` unless it has a place of its own.
+    fn at(&self, key: &str, error: Diagnostic) -> Diagnostic {
+        match error.is_placeless() {
+            true => {
+                let placed = self.wrong(key, error.message);
+                error.help.into_iter().fold(placed, Diagnostic::with_help)
+            }
+            false => error,
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    fn attention(&self) -> Result<Attention, Diagnostic> {
+        match self.document.attention.as_deref() {
+            None | Some("flash") => Ok(Attention::Flash),
+            Some("core") => Ok(Attention::Core),
+            Some(other) => {
+                Err(self.wrong("attention", format!("attention is `{other}`: write flash or core")))
+            }
+        }
+    }
+
+    fn model(&self) -> Result<config::Model, Diagnostic> {
+        let attention = self.attention()?;
+        match &self.document.model {
+            ModelDocument::File(file) => config::read(
+                self.context,
+                &self.folder().join(file),
+                self.document.sequence,
+                attention,
+            ),
+            ModelDocument::Sizes(sizes) => {
+                let transformer = self.sizes(sizes, attention)?;
+                Ok(config::Model { transformer, assumed: Vec::new() })
+            }
+        }
+    }
+
+    fn sizes(
+        &self,
+        given: &SizesDocument,
+        attention: Attention,
+    ) -> Result<Transformer, Diagnostic> {
+        let SizesDocument { hidden, heads, .. } = *given;
+        let Some(sequence) = self.document.sequence else {
+            return Err(self.wrong("model", "sequence is missing: the tokens of a sample".into()));
+        };
+        let head_size = match given.head_size {
+            Some(size) => size,
+            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
+            None => {
+                let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
+                let cure = "give head-size where heads times their size is not the hidden size";
+                return Err(self.wrong("heads", message).with_help(cure));
+            }
+        };
+        let experts = match (given.experts, given.top_k) {
+            (Some(count), Some(top_k)) => Some(Experts { count, top_k }),
+            (None, None) => None,
+            _ => return Err(self.wrong("experts", "experts and top-k belong together".into())),
+        };
+        let gated = given.gated.unwrap_or(false);
+        let bias = given.biases.unwrap_or(!gated);
+        let sizes = Sizes {
+            layers: given.layers,
+            hidden,
+            heads,
+            kv_heads: given.kv_heads.unwrap_or(heads),
+            head_size,
+            ffn: self.ffn(given)?,
+            gated,
+            vocabulary: given.vocabulary,
+            sequence,
+            positions: given.positions.unwrap_or(0),
+            experts,
+            tied: given.tied.unwrap_or(false),
+            biases: Biases { qkv: bias, output: bias, mlp: bias },
+            norm: if gated { Norm::Rms } else { Norm::Layer },
+            qk_norm: given.qk_norm.unwrap_or(false),
+            attention,
+        };
+        let place = |error: &plan::ModelError| match error {
+            plan::ModelError::Size { what, .. } => *what,
+            plan::ModelError::KvHeads { .. } => "kv-heads",
+            plan::ModelError::TopK { .. } => "top-k",
+            plan::ModelError::Positions { .. } => "positions",
+            plan::ModelError::Parameters => "layers",
+        };
+        Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
+    }
+
+    /// The width of the MLP, or of an expert: 4 h is a rule of plain MLPs alone.
+    fn ffn(&self, given: &SizesDocument) -> Result<u64, Diagnostic> {
+        let of = match (given.experts, given.gated) {
+            _ if given.ffn.is_some() => "",
+            (Some(_), _) => "experts",
+            (None, Some(true)) => "MLPs with a gate",
+            (None, _) => "",
+        };
+        if of.is_empty() {
+            return Ok(given.ffn.unwrap_or(given.hidden.saturating_mul(4)));
+        }
+        let message = format!("ffn is missing: {of} are not 4 times as wide as the hidden size");
+        Err(self.wrong("model", message).with_help("write the width of one: ffn = 14336"))
+    }
+
+    fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Diagnostic> {
+        let mut all = Vec::new();
+        for (number, one) in self.document.cluster.iter().enumerate() {
+            all.extend(self.cluster(&format!("cluster.{number}"), one, model)?);
+        }
+        if all.is_empty() || all.len() > MAX_CLUSTERS {
+            let message = format!("{} clusters: from 1 to {MAX_CLUSTERS}", all.len());
+            return Err(self.wrong("cluster", message));
+        }
+        Ok(all)
+    }
+
+    /// The clusters of the table `one` at `path`.
+    fn cluster(
+        &self,
+        path: &str,
+        one: &ClusterDocument,
+        model: &Transformer,
+    ) -> Result<Vec<Cluster>, Diagnostic> {
+        match (&one.machine, &one.devices, &one.parts) {
+            (Some(name), Some(devices), None) => {
+                let key = format!("{path}.machine");
+                let named = machines::named(self.context, name, self.folder());
+                let mut machine = named.map_err(|error| self.at(&key, error))?;
+                if let Some(profile) = &one.profile {
+                    let file = self.folder().join(profile);
+                    let measured = machines::measured(self.context, &file, model);
+                    let placed = |error| self.at(&format!("{path}.profile"), error);
+                    machine.measured = Some(measured.map_err(placed)?);
+                }
+                let key = format!("{path}.devices");
+                let of = |&devices: &u64| {
+                    self.check_devices(&key, devices)?;
+                    Ok(Cluster { parts: vec![(machine.clone(), devices)] })
+                };
+                devices.iter().map(of).collect()
+            }
+            (None, None, Some(parts)) if one.profile.is_none() => {
+                Ok(vec![self.mixed(&format!("{path}.parts"), parts)?])
+            }
+            _ => {
+                let message = "a cluster has a machine and its devices, or parts".to_owned();
+                Err(self.wrong(path, message))
+            }
+        }
+    }
+
+    /// A cluster of several kinds of machines, those of the list `parts` at `path`.
+    fn mixed(&self, path: &str, parts: &[PartDocument]) -> Result<Cluster, Diagnostic> {
+        if parts.is_empty() {
+            return Err(self.wrong(path, "parts is empty".to_owned()));
+        }
+        let parts = parts.iter().enumerate().map(|(number, part)| {
+            let named = machines::named(self.context, &part.machine, self.folder());
+            let key = format!("{path}.{number}.machine");
+            let machine = named.map_err(|error| self.at(&key, error))?;
+            self.check_devices(&format!("{path}.{number}.devices"), part.devices)?;
+            Ok((machine, part.devices))
+        });
+        Ok(Cluster { parts: parts.collect::<Result<_, Diagnostic>>()? })
+    }
+
+    fn check_devices(&self, key: &str, devices: u64) -> Result<(), Diagnostic> {
+        if (1..=MAX_DEVICES).contains(&devices) {
+            return Ok(());
+        }
+        Err(self.wrong(key, format!("{devices} devices: from 1 to {MAX_DEVICES}")))
+    }
+
+    fn paid(&self, clusters: &[Cluster]) -> Result<Paid, Diagnostic> {
+        let paid = match self.document.price.as_deref() {
+            None | Some("on-demand") => return Ok(Paid::OnDemand),
+            Some("reserved") => Paid::Reserved,
+            Some("spot") => Paid::Spot,
+            Some(other) => {
+                let message = format!("price is `{other}`: write on-demand, reserved or spot");
+                return Err(self.wrong("price", message));
+            }
+        };
+        let lacks = |machine: &plan::Machine| match paid {
+            Paid::Spot => machine.price.spot.is_none(),
+            _ => machine.price.reserved.is_none(),
+        };
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        match machines.map(|(machine, _)| machine).find(|machine| lacks(machine)) {
+            Some(machine) => {
+                let message = format!("the machine {} has no such price", machine.name);
+                Err(self.wrong("price", message))
+            }
+            None => Ok(paid),
+        }
+    }
+
+    fn recipe(&self) -> Result<Recipe, Diagnostic> {
+        let TrainingDocument { gradient_bytes, optimizer_bytes, .. } = self.document.training;
+        for (key, bytes) in
+            [("gradient-bytes", gradient_bytes), ("optimizer-bytes", optimizer_bytes)]
+        {
+            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
+                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
+            }
+        }
+        let training = &self.document.training;
+        Ok(Recipe {
+            batch: self.document.batch,
+            gradient_bytes: gradient_bytes.unwrap_or(4),
+            optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            sequence_parallel: training.sequence_parallel.unwrap_or(true),
+            scatter_gather: true,
+            overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            loss: self.loss()?,
+            boundary: self.boundary()?,
+            reserved: training.reserved.unwrap_or(RESERVED),
+            room: Room { error: self.memory_error, cap: self.memory_cap()? },
+        })
+    }
+
+    /// The most that a plan may hold of a device.
+    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
+        match self.document.search.memory_cap {
+            Some(Bytes(0)) => {
+                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
+                Err(self.wrong("memory-cap", message.to_owned()))
+            }
+            cap => Ok(cap),
+        }
+    }
+
+    fn loss(&self) -> Result<Loss, Diagnostic> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Diagnostic> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
+        })
+    }
+}

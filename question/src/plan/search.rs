@@ -1,0 +1,229 @@
+//! `[search]`: which set-ups are tried.
+
+use pipeline::{Choice, Family, Semantics};
+use plan::{Attention, Cluster, Recompute, Setup, Space, Split, Transformer, Zero};
+
+use super::framework::Framework;
+use super::{MAX_DEVICES, Question, Reader};
+use crate::diagnostic::Diagnostic;
+
+/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory,
+/// of the link to the host and of the head against bubble.
+const SCHEDULES: [&str; 8] =
+    ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
+/// The most stages that are tried unless told.
+const MAX_STAGES: u64 = 128;
+
+/// What `[search]` says. Where it says nothing of groups, they follow from each cluster.
+pub(super) struct Search {
+    tensor: Option<Vec<u64>>,
+    pipeline: Option<Vec<u64>>,
+    /// All else, which no cluster changes.
+    rest: Space,
+}
+
+impl Search {
+    /// The values that are tried on `cluster`.
+    fn space(&self, model: &Transformer, cluster: &Cluster) -> Space {
+        let node = cluster.parts.iter().map(|(kind, _)| kind.node).max().unwrap_or(1);
+        let devices = cluster.devices();
+        let most = model.layers.min(devices).min(MAX_STAGES);
+        let divisors = || (1..=most).filter(|stages| devices.is_multiple_of(*stages)).collect();
+        Space {
+            tensor: self.tensor.clone().unwrap_or_else(|| powers(node)),
+            pipeline: self.pipeline.clone().unwrap_or_else(divisors),
+            ..self.rest.clone()
+        }
+    }
+}
+
+impl Question {
+    /// The set-ups that are tried on `cluster`: those that the framework runs; `None` if there are too
+    /// many.
+    pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
+        let mut setups = self.search.space(&self.model, cluster).setups(cluster)?;
+        setups.retain(|setup| self.framework.runs(setup, self.recipe.batch));
+        Some(setups)
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn framework(&self) -> Result<Framework, Diagnostic> {
+        let Some(name) = self.document.framework.as_deref() else { return Ok(Framework::Any) };
+        Framework::named(name).ok_or_else(|| {
+            let name: String = name.chars().take(40).collect();
+            let message = format!("framework is `{name}`: write megatron, torchtitan or any");
+            self.wrong("framework", message)
+        })
+    }
+
+    pub(super) fn search(
+        &self,
+        model: &Transformer,
+        framework: Framework,
+    ) -> Result<Search, Diagnostic> {
+        let search = &self.document.search;
+        let sizes = |key, given, default: fn() -> Vec<u64>| {
+            Ok::<_, Diagnostic>(self.sizes_of(key, given)?.unwrap_or_else(default))
+        };
+        let experts = match model.experts {
+            Some(experts) => powers(experts.count.min(64)),
+            None => vec![1],
+        };
+        Ok(Search {
+            tensor: self.sizes_of("search.tensor", &search.tensor)?,
+            pipeline: self.sizes_of("search.pipeline", &search.pipeline)?,
+            rest: Space {
+                tensor: Vec::new(),
+                pipeline: Vec::new(),
+                context: sizes("search.context", &search.context, || vec![1])?,
+                expert: self.sizes_of("search.expert", &search.expert)?.unwrap_or(experts),
+                zero: self.zeros()?,
+                microbatch: sizes("search.microbatch", &search.microbatch, || powers(8))?,
+                chunks: sizes("search.chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
+                families: self.families(framework)?,
+                recompute: self.recomputes(model.attention, framework)?,
+                split: self.named(
+                    "split",
+                    &search.split,
+                    &[Split::Balanced],
+                    |name| match name {
+                        "even" => Ok(Split::Even),
+                        "balanced" => Ok(Split::Balanced),
+                        _ => Err("write even or balanced".to_owned()),
+                    },
+                )?,
+                vocabulary_parallel: self.vocabulary_parallel(framework)?,
+            },
+        })
+    }
+
+    fn vocabulary_parallel(&self, framework: Framework) -> Result<Vec<bool>, Diagnostic> {
+        let key = "search.vocabulary-parallel";
+        let given = self.document.search.vocabulary_parallel.clone();
+        let given = given.unwrap_or_else(|| vec![false]);
+        if given.is_empty() {
+            return Err(self.wrong(key, "vocabulary-parallel is empty".into()));
+        }
+        if given.contains(&true) && !framework.has_vocabulary_parallel() {
+            let message = format!(
+                "vocabulary-parallel is true, but {} has embedding and head on one stage each",
+                framework.title()
+            );
+            return Err(self.wrong(key, message).with_help(any_framework("it")));
+        }
+        Ok(given)
+    }
+
+    fn recomputes(
+        &self,
+        attention: Attention,
+        framework: Framework,
+    ) -> Result<Vec<Recompute>, Diagnostic> {
+        // Attention in tiles holds no scores: there is nothing to select.
+        let default: &[Recompute] = match attention {
+            Attention::Core if framework.has_recompute(Recompute::Selective) => &Recompute::ALL,
+            _ => &[Recompute::None, Recompute::Full],
+        };
+        self.named("recompute", &self.document.search.recompute, default, |name| {
+            let known = || "write none, selective or full".to_owned();
+            let recompute = Recompute::named(name).ok_or_else(known)?;
+            match framework.has_recompute(recompute) {
+                true => Ok(recompute),
+                false => Err(format!("{} recomputes other parts then", framework.title())),
+            }
+        })
+    }
+
+    fn sizes_of(
+        &self,
+        key: &str,
+        given: &Option<Vec<u64>>,
+    ) -> Result<Option<Vec<u64>>, Diagnostic> {
+        let Some(given) = given else { return Ok(None) };
+        let name = key.rsplit('.').next().unwrap_or(key);
+        match given.iter().find(|size| !(1..=MAX_DEVICES).contains(*size)) {
+            Some(size) => {
+                Err(self.wrong(key, format!("{name} has {size}: from 1 to {MAX_DEVICES}")))
+            }
+            None if given.is_empty() => Err(self.wrong(key, format!("{name} is empty"))),
+            None => Ok(Some(given.clone())),
+        }
+    }
+
+    fn zeros(&self) -> Result<Vec<Zero>, Diagnostic> {
+        let Some(given) = &self.document.search.zero else {
+            return Ok(vec![Zero::Optimizer, Zero::Parameters]);
+        };
+        let zeros = given.iter().map(|&stage| {
+            Zero::numbered(stage)
+                .ok_or_else(|| self.wrong("zero", format!("zero has {stage}: stages are 0 to 3")))
+        });
+        let zeros: Vec<Zero> = zeros.collect::<Result<_, _>>()?;
+        if zeros.is_empty() {
+            return Err(self.wrong("zero", "zero is empty".to_owned()));
+        }
+        Ok(zeros)
+    }
+
+    fn families(&self, framework: Framework) -> Result<Vec<Family>, Diagnostic> {
+        let known = SCHEDULES.iter().filter_map(|name| Family::named(name));
+        let default: Vec<Family> = known.filter(|&family| framework.has_schedule(family)).collect();
+        let given = &self.document.search.schedule;
+        let mut all = self.named("schedule", given, &default, |name| {
+            let unknown = || "write a schedule of `debubble schedules`".to_owned();
+            let family = Family::named(name).ok_or_else(unknown)?;
+            let about = family.about();
+            let segments = matches!(about.choice, Choice::Segments { .. });
+            if segments || about.semantics == Semantics::Asynchronous {
+                return Err("write one that flushes and leaves microbatches whole".to_owned());
+            }
+            if !framework.has_schedule(family) {
+                let names: Vec<&str> = default.iter().map(|family| family.name()).collect();
+                return Err(format!(
+                    "{} does not run it; write such as {}, or leave framework out",
+                    framework.title(),
+                    names.join(", ")
+                ));
+            }
+            Ok(family)
+        })?;
+        // The one that stands for all where there is one stage comes with whatever is asked.
+        if !all.contains(&Family::OneFOneB) && self.document.search.pipeline.is_none() {
+            all.push(Family::OneFOneB);
+        }
+        Ok(all)
+    }
+
+    fn named<T: Copy>(
+        &self,
+        key: &str,
+        given: &Option<Vec<String>>,
+        default: &[T],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, Diagnostic> {
+        let Some(given) = given else { return Ok(default.to_vec()) };
+        let place = format!("search.{key}");
+        let all = given.iter().map(|name| {
+            read(name).map_err(|cure| {
+                let name: String = name.chars().take(40).collect();
+                self.wrong(&place, format!("{key} has `{name}`: {cure}"))
+            })
+        });
+        let all: Vec<T> = all.collect::<Result<_, _>>()?;
+        if all.is_empty() {
+            return Err(self.wrong(&place, format!("{key} is empty")));
+        }
+        Ok(all)
+    }
+}
+
+/// How what only some frameworks lack can be had.
+fn any_framework(what: &str) -> String {
+    format!("leave {what} out, or write framework = \"any\"")
+}
+
+/// Powers of two up to `most`.
+fn powers(most: u64) -> Vec<u64> {
+    (0..32).map(|exponent| 1 << exponent).take_while(|&power| power <= most).collect()
+}

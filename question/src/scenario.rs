@@ -1,0 +1,322 @@
+//! Scenario files: questions in TOML.
+//!
+//! The keys stand at the top. A file may ask several questions that share them: each `[[setting]]`
+//! has a `name` and the keys in which it differs. Tables of a paper also carry `published` figures
+//! and the `convention` behind them; other commands pass over those.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue, Deserializer};
+
+use crate::case;
+use crate::diagnostic::Diagnostic;
+use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
+use crate::keys::Keys;
+use crate::kinds::{self, Kind};
+use crate::places::Places;
+use crate::sweep::axis::{self, Axis};
+
+/// The largest scenario file.
+const MAX_SCENARIO: u64 = 16 << 20;
+
+/// One question of a scenario.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its own keys over those at the top of the file.
+    pub keys: Keys,
+    /// Published figures by schedule, as printed.
+    pub published: BTreeMap<String, String>,
+    /// The same with more digits, from the published code.
+    pub regenerated: BTreeMap<String, String>,
+    places: Places,
+}
+
+/// A file of questions; without a file, a single question with no keys.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What to call it.
+    pub title: Option<String>,
+    /// By schedule, how the published figures were measured.
+    pub convention: BTreeMap<String, Convention>,
+    /// The questions, at least one.
+    pub settings: Vec<Setting>,
+    file: PathBuf,
+    text: String,
+}
+
+/// What of a timeline a published bubble rate was computed from.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convention {
+    /// The longest time from the first to the last pass of one stage.
+    Span,
+    /// The absolute end of the last pass.
+    Makespan,
+    /// The absolute end of the last pass of interleaved 1F1B, where the hop from the last stage to
+    /// the first for the next chunk, and back, delays only the first microbatch of each group of
+    /// p. The published code leaves out the other ones, which shortens the step by p hops.
+    MakespanFirstWrap,
+}
+
+impl Convention {
+    /// The name in scenario files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Span => "span",
+            Self::Makespan => "makespan",
+            Self::MakespanFirstWrap => "makespan-first-wrap",
+        }
+    }
+}
+
+/// What may stand at the top besides the keys.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Head {
+    title: Option<String>,
+    #[serde(rename = "source")]
+    _source: Option<String>,
+    convention: BTreeMap<String, Convention>,
+}
+
+/// What may stand in a setting besides the keys.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct SettingHead {
+    name: Option<String>,
+    published: BTreeMap<String, String>,
+    regenerated: BTreeMap<String, String>,
+}
+
+const HEAD: [&str; 3] = ["title", "source", "convention"];
+const SETTING_HEAD: [&str; 3] = ["name", "published", "regenerated"];
+
+impl Scenario {
+    /// No file: everything is said by flags.
+    #[must_use]
+    pub fn none() -> Self {
+        let setting = Setting {
+            name: None,
+            keys: Keys::default(),
+            published: BTreeMap::new(),
+            regenerated: BTreeMap::new(),
+            places: Places::default(),
+        };
+        Self {
+            title: None,
+            convention: BTreeMap::new(),
+            settings: vec![setting],
+            file: PathBuf::new(),
+            text: String::new(),
+        }
+    }
+
+    /// The scenario in `file`, or none, with `flags` over what it says.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood, or B and W are given both together and apart.
+    pub fn asked(
+        context: &Context<'_>,
+        file: Option<&Path>,
+        flags: &Keys,
+    ) -> Result<Self, Diagnostic> {
+        let mut scenario = match file {
+            Some(file) => Self::read(context, file)?,
+            None => Self::none(),
+        };
+        for setting in &mut scenario.settings {
+            setting.overrule(flags.clone());
+        }
+        let mut settings = std::mem::take(&mut scenario.settings);
+        let resolve = |setting| case::resolve_backward(context, &scenario, setting);
+        settings.iter_mut().try_for_each(resolve)?;
+        scenario.settings = settings;
+        Ok(scenario)
+    }
+
+    /// Reads a scenario file.
+    pub fn read(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
+        Self::parse(file, context.read_toml(file, MAX_SCENARIO)?)
+    }
+
+    /// Reads `text`, calling it `file` in errors.
+    pub fn parse(file: &Path, text: String) -> Result<Self, Diagnostic> {
+        match Self::parse_sweep(file, text)? {
+            (scenario, None) => Ok(scenario),
+            (scenario, Some(axes)) => {
+                let place = axes.into_iter().next().map(|axis| axis.place);
+                let message = "this scenario has a [sweep]: it is for `debubble sweep`".to_owned();
+                let file = crate::echo::path(file);
+                let cure = format!("`debubble sweep {file} --out rows.csv`, or take the table out");
+                Err(scenario.error_maybe_at(place, message).with_help(cure))
+            }
+        }
+    }
+
+    /// Reads a scenario file that may have a table `[sweep]` of axes.
+    pub fn read_sweep(
+        context: &Context<'_>,
+        file: &Path,
+    ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
+        Self::parse_sweep(file, context.read_toml(file, MAX_SCENARIO)?)
+    }
+
+    fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
+        let fail = |error: toml::de::Error| {
+            let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
+            let wanted = [Kind::Scenario, Kind::Sweep];
+            let error = Diagnostic::toml(file, &text, &error, &more);
+            kinds::misplaced(file, &text, &wanted, error)
+        };
+        let mut table = DeTable::parse(&text).map_err(fail)?;
+        let span = table.span();
+        let settings = table.get_mut().remove("setting");
+        let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
+        let axes = axes.transpose()?;
+        let head: Head = take(&mut table, &HEAD).map_err(fail)?;
+        let shared_places = Places::of(table.get_ref());
+        let shared = keys(table).map_err(fail)?;
+        let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
+        let only = &mut scenario.settings[0];
+        (only.keys, only.places) = (shared, shared_places);
+        if let Some(settings) = settings {
+            let place = settings.span();
+            let tables: Option<Vec<_>> = match settings.into_inner() {
+                DeValue::Array(array) => array.into_iter().map(as_table).collect(),
+                _ => None,
+            };
+            let tables = tables.filter(|tables| !tables.is_empty()).ok_or_else(|| {
+                let message = "settings are tables: begin each with [[setting]]".to_owned();
+                Diagnostic::at(file, &text, Some(place), message)
+            })?;
+            let shared = &scenario.settings[0];
+            let settings = tables.into_iter().map(|table| setting(table, shared));
+            scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
+        }
+        let folder = file.parent().unwrap_or(Path::new(""));
+        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(folder));
+        debug_assert!(span.end <= text.len());
+        (scenario.file, scenario.text) = (file.to_owned(), text);
+        Ok((scenario, axes))
+    }
+
+    fn error_maybe_at(&self, place: Option<Range<usize>>, message: String) -> Diagnostic {
+        Diagnostic::at(&self.file, &self.text, place, message)
+    }
+
+    /// An error at a place of the file.
+    #[must_use]
+    pub fn error_at(&self, place: Range<usize>, message: String) -> Diagnostic {
+        self.error_maybe_at(Some(place), message)
+    }
+
+    /// An error about `key`, shown where `setting` or the top of the file says it; without such a
+    /// place, an error about the question.
+    #[must_use]
+    pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Diagnostic {
+        let error = match key.and_then(|key| setting.places.get(key)) {
+            Some(place) => self.error_at(place, message),
+            None => Diagnostic::new(match (&setting.name, key) {
+                (Some(name), _) => format!("{}: {message}", crate::echo::clip(name)),
+                (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
+                (None, _) => message,
+            }),
+        };
+        match key {
+            Some(key) => error.about(key),
+            None => error,
+        }
+    }
+}
+
+fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
+    let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
+    let mut places = Places::of(table.get_ref());
+    let keys = keys(table)?;
+    places.add_missing(&shared.places);
+    Ok(Setting {
+        name: head.name,
+        keys: keys.over(shared.keys.clone()),
+        published: head.published,
+        regenerated: head.regenerated,
+        places,
+    })
+}
+
+/// The keys of a table with the one entry `key`.
+pub fn single(
+    key: Spanned<DeString<'_>>,
+    value: Spanned<DeValue<'_>>,
+) -> Result<Keys, toml::de::Error> {
+    let mut table = DeTable::new();
+    let span = value.span();
+    table.insert(key, value);
+    keys(Spanned::new(span, table))
+}
+
+/// The keys of a table; what they say of the hardware is a set of its own.
+fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
+    let hardware = take(&mut table, HardwareKeys::NAMES)?;
+    Ok(Keys { hardware, ..whole(table)? })
+}
+
+fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
+    let span = value.span();
+    match value.into_inner() {
+        DeValue::Table(table) => Some(Spanned::new(span, table)),
+        _ => None,
+    }
+}
+
+/// Removes the entries `names` from `table` and reads them; errors know their places.
+fn take<T: DeserializeOwned>(
+    table: &mut Spanned<DeTable<'_>>,
+    names: &[&str],
+) -> Result<T, toml::de::Error> {
+    let span = table.span();
+    let mut taken = DeTable::new();
+    for name in names {
+        if let Some((key, value)) = table.get_mut().remove_entry(*name) {
+            taken.insert(key, value);
+        }
+    }
+    whole(Spanned::new(span, taken))
+}
+
+fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
+    T::deserialize(Deserializer::from(table))
+}
+
+impl Setting {
+    /// Whether the file says `key` for this setting.
+    pub fn says(&self, key: &str) -> bool {
+        self.places.has(key)
+    }
+
+    /// A copy with `keys` over its own, without what only tables of a paper need.
+    pub fn with(&self, keys: Keys) -> Self {
+        Self {
+            name: self.name.clone(),
+            keys,
+            published: BTreeMap::new(),
+            regenerated: BTreeMap::new(),
+            places: Places::default(),
+        }
+    }
+
+    /// Puts flags over what the file says; errors about them no longer point into the file.
+    pub fn overrule(&mut self, flags: Keys) {
+        for key in flags.given().chain(flags.hardware.given()) {
+            self.places.remove(key);
+        }
+        self.keys = flags.over(std::mem::take(&mut self.keys));
+    }
+}

@@ -1,0 +1,104 @@
+//! The question of a search: the best order of passes under a memory limit.
+
+use std::time::Duration;
+
+use pipeline::{Limit, Nanos, Placement};
+use search::Objective;
+
+/// Heading in the help of what concerns the search.
+#[cfg(feature = "clap")]
+const SEARCH: &str = "The search";
+
+/// How long the solver takes where nothing is said of it.
+const SOLVER_TIME: Duration = Duration::from_secs(30);
+
+/// The keys of a search, besides those of the settings that are searched.
+#[cfg_attr(feature = "clap", derive(clap::Args), group(skip))]
+#[derive(Clone, Default, Debug)]
+pub struct Keys {
+    /// Where the chunks lie [default: looped; v for two chunks per stage]
+    #[cfg_attr(feature = "clap", arg(long, value_enum, help_heading = SEARCH))]
+    pub placement: Option<PlacementArg>,
+    /// Memory limits to search one after the other: bubble against memory. What fits one fits the
+    /// larger ones
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LIMIT,..", value_delimiter = ',', help_heading = SEARCH))]
+    #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
+    pub memory_limits: Vec<Limit>,
+    /// What is to be small
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
+    pub objective: ObjectiveArg,
+    /// How long to search, in multiples of the default, which takes seconds [default: 1; under
+    /// --time-limit without --exact as long as that lasts]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true))]
+    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000)))]
+    pub effort: Option<u64>,
+    /// Then ask a constraint solver, for --time-limit at most [default: 30s], for a better order,
+    /// and for a proof that there is none
+    #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
+    pub exact: bool,
+    /// Stop each search after that time, with the best so far
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true))]
+    pub time_limit: Option<Nanos>,
+}
+
+/// Where the chunks of a searched order lie.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlacementArg {
+    /// Chunk c on stage c mod p
+    Looped,
+    /// Down the stages and up again
+    V,
+}
+
+/// The time that a search makes small.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ObjectiveArg {
+    /// The longest time from the first to the last pass of a stage
+    #[default]
+    Span,
+    /// The end of the last pass
+    Makespan,
+}
+
+impl Keys {
+    /// Where the chunks lie, if the question says.
+    #[must_use]
+    pub fn placement(&self) -> Option<Placement> {
+        self.placement.map(|placement| match placement {
+            PlacementArg::Looped => Placement::Looped,
+            PlacementArg::V => Placement::Vee,
+        })
+    }
+
+    /// The time to make small.
+    #[must_use]
+    pub const fn objective(&self) -> Objective {
+        match self.objective {
+            ObjectiveArg::Span => Objective::Span,
+            ObjectiveArg::Makespan => Objective::Makespan,
+        }
+    }
+
+    /// How long each search may take, if the question says.
+    #[must_use]
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.time_limit.map(|limit| Duration::from_nanos(limit.0))
+    }
+
+    /// How long the solver may take.
+    #[must_use]
+    pub fn solver_time(&self) -> Duration {
+        self.time_limit().unwrap_or(SOLVER_TIME)
+    }
+
+    /// The effort in multiples of the default; nothing where the clock alone ends a search.
+    #[must_use]
+    pub fn times(&self) -> Option<u64> {
+        match (self.effort, self.time_limit) {
+            (None, Some(_)) if !self.exact => None,
+            (told, _) => Some(told.unwrap_or(1)),
+        }
+    }
+}

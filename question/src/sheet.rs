@@ -1,0 +1,86 @@
+//! Tables and text for people, before anybody lines the columns up.
+
+use std::fmt;
+
+/// Tables and text, one after the other. A terminal lines the columns up, a page makes a table of each.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Sheet {
+    /// The parts from top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a [`Sheet`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Block {
+    /// A table: the first column holds names, the others figures.
+    Table {
+        /// The names of the columns.
+        header: Vec<String>,
+        /// The rows, each with a cell for every column.
+        rows: Vec<Vec<String>>,
+    },
+    /// Text as it is, with its line breaks.
+    Text(String),
+}
+
+impl Sheet {
+    /// A sheet of one table.
+    #[must_use]
+    pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        Self::default().and_table(header, rows)
+    }
+
+    /// This sheet with a table below.
+    #[must_use]
+    pub fn and_table(
+        mut self,
+        header: &[&str],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let header = header.iter().map(|&name| name.to_owned()).collect();
+        self.blocks.push(Block::Table { header, rows: rows.into_iter().collect() });
+        self
+    }
+
+    /// This sheet with `text` below.
+    #[must_use]
+    pub fn and_text(mut self, text: impl AsRef<str>) -> Self {
+        self.push_text(text.as_ref());
+        self
+    }
+
+    /// This sheet with `other` below.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.push(other);
+        self
+    }
+
+    /// This sheet with an empty line above.
+    #[must_use]
+    pub fn under_a_gap(self) -> Self {
+        let mut all = Self::default().and_text("\n");
+        all.push(self);
+        all
+    }
+
+    /// Adds `text` below.
+    pub fn push_text(&mut self, text: &str) {
+        match self.blocks.last_mut() {
+            Some(Block::Text(last)) => last.push_str(text),
+            _ => self.blocks.push(Block::Text(text.to_owned())),
+        }
+    }
+
+    /// Adds `other` below.
+    pub fn push(&mut self, other: Self) {
+        self.blocks.extend(other.blocks);
+    }
+}
+
+impl fmt::Write for Sheet {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push_text(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The data files that are built in, so that they can be named where no file lies: clusters, machines,
+//! and the settings and figures of published papers.
+//!
+//! One table for each folder. A file is added by putting it into the folder and its name into the table:
+//!
+//! ```
+//! let cluster = scenarios::CLUSTERS.get("dgx-a100").ok_or("there is no such cluster")?;
+//! assert!(cluster.contains("devices-per-node = 8"));
+//! assert!(scenarios::MACHINES.names().any(|name| name == "h100"));
+//!
+//! // In a constant, a name that is not there is an error of the compiler.
+//! const SETTINGS: &str = scenarios::PAPER.text("table5.toml");
+//! assert!(SETTINGS.contains("[[setting]]"));
+//! # Ok::<(), &str>(())
+//! ```
+
+/// A folder of built-in files, in the order in which messages list them.
+#[derive(Clone, Copy, Debug)]
+pub struct Folder(&'static [(&'static str, &'static str)]);
+
+/// The files of a folder beside this one. Their names go without the extension `ext`.
+macro_rules! folder {
+    ($folder:literal, $ext:literal, [$($name:literal),* $(,)?]) => {
+        Folder(&[$(($name, include_str!(concat!($folder, "/", $name, $ext)))),*])
+    };
+}
+
+/// Clusters: devices per node, links within and between nodes, and links to the host's memory.
+pub const CLUSTERS: Folder =
+    folder!("clusters", ".toml", ["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"]);
+
+/// Machines: rates, efficiencies, prices and failures of devices, for the planner.
+pub const MACHINES: Folder = folder!("machines", ".toml", ["a100-80g", "h100", "h200"]);
+
+/// Published settings and figures, under the names of their files.
+pub const PAPER: Folder = folder!(
+    "paper",
+    "",
+    [
+        "table2.toml",
+        "table5.toml",
+        "table8.toml",
+        "interleave.toml",
+        "fig9.csv",
+        "vocabulary.csv",
+        "vocabulary-tables.csv",
+        "odc.csv",
+        "odc-lengths.csv",
+        "controllable.csv",
+        "offload-fig1.csv",
+        "offload-fig15.csv",
+        "korthikanti2022.csv",
+        "megatron2021.csv",
+        "megatron2021-settings.csv",
+        "megatron2021-zero3.csv",
+        "vtrain-errors.csv",
+        "vtrain-multi.toml",
+        "zb-models.csv",
+        "zb-throughput.csv",
+    ]
+);
+
+impl Folder {
+    /// The text of the file `name`, if there is one.
+    #[must_use]
+    pub const fn get(self, name: &str) -> Option<&'static str> {
+        let mut at = 0;
+        while at < self.0.len() {
+            let (known, text) = self.0[at];
+            if equal(known.as_bytes(), name.as_bytes()) {
+                return Some(text);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// The text of the file `name`, for constants.
+    ///
+    /// # Panics
+    /// If there is no such file: while the constant is compiled.
+    #[must_use]
+    pub const fn text(self, name: &str) -> &'static str {
+        self.get(name).expect("the table has no file of this name")
+    }
+
+    /// The names and texts of all files.
+    pub fn files(self) -> impl ExactSizeIterator<Item = (&'static str, &'static str)> {
+        self.0.iter().copied()
+    }
+
+    /// The names of all files.
+    pub fn names(self) -> impl ExactSizeIterator<Item = &'static str> {
+        self.files().map(|(name, _)| name)
+    }
+}
+
+/// `==`, which is not yet to be had in constants.
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_a_folder_is_in_its_table() {
+        let folders = [
+            ("clusters", CLUSTERS, ".toml"),
+            ("machines", MACHINES, ".toml"),
+            ("paper", PAPER, ""),
+        ];
+        for (name, folder, extension) in folders {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            let files = fs::read_dir(path).unwrap();
+            let there: BTreeSet<String> =
+                files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+            // The question of a sweep is given to `debubble` as a file.
+            let given = BTreeSet::from(["fig9-sweep.toml".to_owned()]);
+            let told = folder.names().map(|name| format!("{name}{extension}")).collect();
+            assert_eq!(there.difference(&given).cloned().collect::<BTreeSet<_>>(), told, "{name}");
+            assert!(folder.files().all(|(name, text)| folder.get(name) == Some(text)));
+        }
+    }
+
+    #[test]
+    fn a_name_must_be_whole() {
+        for name in ["", "h10", "h1000", "h100.toml"] {
+            assert_eq!(MACHINES.get(name), None, "{name}");
+        }
+    }
+}

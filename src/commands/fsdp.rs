@@ -1,0 +1,97 @@
+//! `debubble fsdp`: packing and communication in data-parallel post-training, side by side.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::fsdp::fsdp;
+use clap::Args;
+use draw::pictures::fsdp as pictures;
+use question::Context;
+use question::fsdp::Keys;
+
+use super::{OUTPUT, note, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, format, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  Packing and communication over the minibatch size, for ODC's fit of a 1.5B model:
+    debubble fsdp --devices 8 --minibatch-size 1,2,4,8 --packing-ratio 1
+  Lengths of a data set of your own, more devices, a picture and a table for machines:
+    debubble fsdp --lengths file:lengths.txt --devices 8,32 --svg bubble.svg --csv rows.csv
+  Links, of which eight devices own all parameters:
+    debubble fsdp --devices 32 --parameters 3GB --bandwidth 12.5GB/s --latency 10us --owners 8
+  A slow device and jitter on every layer:
+    debubble fsdp --slowdown device:3=1.2 --jitter pass=lognormal:0.05 --seed 1 --json
+  One minibatch in time:
+    debubble fsdp --devices 4 --minibatch-size 4 --layers 1 --timeline minibatch.svg
+
+Every device computes samples of its own and owns a share of the parameters. With collectives
+all devices meet at every layer of every microbatch: the step takes the sum over microbatches
+and layers of the slowest device's time. With on-demand communication (ODC, arXiv 2601.19362)
+they pull parameters and push gradients point to point and meet once a minibatch: the longest
+sum of one device. lb-mini gives devices unequal numbers of microbatches, with which collectives
+would deadlock.
+
+idle is the time in which the average device waits, bubble its share of the step, speed-up that
+over lb-micro with collectives; all are over --minibatches minibatches of which every way gets
+the same samples. Without --parameters transfers take no time. The lengths drawn by default are
+from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
+set.";
+
+/// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Fsdp {
+    #[command(flatten)]
+    keys: Keys,
+    /// Print one JSON object instead of a table
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the rows as CSV, with the keys of the JSON as columns
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    csv: Option<PathBuf>,
+    /// Write a picture of the bubble over the minibatch size
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    svg: Option<PathBuf>,
+    /// Write a picture of the first minibatch, layer by layer; one setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    timeline: Option<PathBuf>,
+}
+
+impl Fsdp {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        if let Some(path) = &self.timeline {
+            let settings = self.keys.settings(&context)?;
+            let [setting] = &settings[..] else {
+                let count = settings.len();
+                let message = format!("--timeline takes one setting, but there are {count}");
+                let cure = "name one of --devices, --minibatch-size and --packing-ratio each";
+                return Err(Error::question(message).with_help(cure));
+            };
+            let picture = pictures::timelines(setting, &self.keys.ways(), self.keys.layers())?;
+            files::write(path, picture)?;
+        }
+        let answer = fsdp(&context, &self.keys)?;
+        if answer.interrupted.is_some() {
+            note("interrupted: over the minibatches that were done by then, not over all");
+        }
+        if let Some(path) = &self.csv {
+            files::write(path, answer.csv()?)?;
+        }
+        if let Some(path) = &self.svg {
+            files::write(path, pictures::bubbles(&answer.results)?)?;
+        }
+        match self.json {
+            true => print_json(out, &answer),
+            false => Ok(write!(out, "{}", format::sheet(&answer.sheet()))?),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `debubble plan --validate`: every published measurement predicted, row by row.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use papers::measured::{Question, validate};
+use question::Context;
+
+use crate::commands::{Verdict, note, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, format};
+
+/// The folder beside a checkout where measurements of others lie.
+const MEASURED: &str = "../shared/measured";
+
+/// The files of other people's measurements in [`MEASURED`].
+const OTHERS: [&str; 2] = ["vtrain_ground_truth_single.csv", "vtrain_ground_truth_multi.csv"];
+
+/// The measurements to hold the planner against, and how.
+pub(super) struct Options<'a> {
+    /// Files or folders of measurements; those built in, and [`MEASURED`], if there are none.
+    pub paths: &'a [PathBuf],
+    /// Whether a bar that does not hold is a failure.
+    pub check: bool,
+    /// Whether to print one JSON object.
+    pub json: bool,
+    /// The file to write all rows to as CSV.
+    pub csv: Option<&'a Path>,
+}
+
+/// Predicts all measurements and prints how far off the predictions are.
+pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Error> {
+    let host = Host::default();
+    let question = Question { built_in: options.paths.is_empty(), files: files(options.paths) };
+    let validated = validate(&Context::new(&host), &question)?;
+    if let Some(path) = options.csv {
+        files::write(path, validated.csv()?)?;
+    }
+    match options.json {
+        true => print_json(out, &validated)?,
+        false => write!(out, "{}", format::sheet(&validated.sheet()))?,
+    }
+    Ok(if options.check && !validated.holds() { Verdict::Missed } else { Verdict::Done })
+}
+
+/// The files to read: those named, those of known names in folders, or those that lie beside.
+fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let in_folder = |folder: &Path| OTHERS.map(|name| folder.join(name));
+    let mut all = Vec::new();
+    if paths.is_empty() {
+        for path in in_folder(Path::new(MEASURED)) {
+            match path.is_file() {
+                true => all.push(path),
+                false => {
+                    let skipped = path.display();
+                    note(&format!("{skipped} is not there: its measurements are left out"));
+                }
+            }
+        }
+    }
+    for path in paths {
+        let named: Vec<PathBuf> = match path.is_dir() {
+            true => in_folder(path).into_iter().filter(|file| file.is_file()).collect(),
+            false => vec![path.clone()],
+        };
+        if named.is_empty() {
+            note(&format!("{} has no measurements of a known name", path.display()));
+        }
+        all.extend(named);
+    }
+    all
+}

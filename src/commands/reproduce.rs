@@ -1,0 +1,161 @@
+//! `debubble reproduce`: published figures beside ours, cell by cell.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use draw::pictures::reproduce as pictures;
+use papers::reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
+use question::{Context, Diagnostic};
+
+use super::{Verdict, note, note_all, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, format, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  Everything, into results/:
+    debubble reproduce
+  Exit code 1 if a cell differs:
+    debubble reproduce table5 table8 --check
+  For machines:
+    debubble reproduce fig9 --json --no-files
+  Better than published, and how far from the best:
+    debubble reproduce table5 table8 --beyond --effort 20
+
+A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
+was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
+The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it (times),
+3 % (memory, from bytes) or 10 % (gains, from FLOPs alone); peaks and rankings must be the same. Those
+of `odc` match to every digit of what ODC's packing code gives when it is run again. Those of `offload`
+that stand beside measured figures are not checked: they neither match nor miss, `match` is null.";
+
+/// Print published tables beside ours, cell by cell
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Reproduce {
+    /// Which tables
+    #[arg(value_name = "TABLE", default_value = ALL, value_parser = table_names())]
+    tables: Vec<String>,
+    /// End with exit code 1 if any cell misses its published figure
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Folder for the tables as CSV and the pictures as SVG
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    out: PathBuf,
+    /// Write no files
+    #[arg(long)]
+    no_files: bool,
+    /// Beside the published rate of each cell of table5, table8 and fig9, the best order that is
+    /// found in the same memory, and what no order undercuts
+    #[arg(long, conflicts_with = "check")]
+    beyond: bool,
+    /// How long to search each cell, in multiples of the default
+    #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "beyond")]
+    #[arg(allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=MAX_EFFORT))]
+    effort: u64,
+    /// Folder of the paper's settings [default: scenarios/paper, or what was built in]
+    #[arg(long, value_name = "FOLDER")]
+    paper: Option<PathBuf>,
+}
+
+/// The folder with the settings that is looked for when none is named.
+const FOLDER: &str = "scenarios/paper";
+
+fn table_names() -> PossibleValuesParser {
+    let tables = TABLES.iter().map(|table| PossibleValue::new(table.name).help(table.help));
+    PossibleValuesParser::new(tables.chain([PossibleValue::new(ALL).help("every table")]))
+}
+
+impl Reproduce {
+    /// Answers on `out`; the verdict is a miss only under `--check`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let paper = folder(self.paper.clone())?;
+        let name =
+            paper.as_deref().map_or("those built in".to_owned(), |at| at.display().to_string());
+        note(&format!("the paper's settings are from {name}"));
+        let host = Host::listening();
+        let tables = self.tables.clone();
+        let question = Question { tables, beyond: self.beyond, effort: self.effort, paper };
+        let context = Context::new(&host);
+        let answer = reproduce(&context, &question);
+        note_all(&context);
+        let answer = answer?;
+        self.note_interruption(&answer);
+        if !self.no_files {
+            self.write_files(&answer)?;
+        }
+        match self.json {
+            true => print_json(out, &answer)?,
+            false => print(out, &answer)?,
+        }
+        if let Answer::Reproduced { tables, .. } = &answer {
+            tables.iter().flat_map(Reproduced::notes).for_each(|text| note(&text));
+        }
+        Ok(if self.check && !answer.holds() { Verdict::Missed } else { Verdict::Done })
+    }
+
+    fn note_interruption(&self, answer: &Answer) {
+        match answer {
+            Answer::Reproduced { interrupted: true, .. } => {
+                note("interrupted: the tables that were done by then");
+            }
+            Answer::Beyond { interrupted: true, .. } => {
+                note("interrupted: the cells that were searched by then");
+            }
+            _ => {}
+        }
+    }
+
+    fn write_files(&self, answer: &Answer) -> Result<(), Error> {
+        files::make_folder(&self.out)?;
+        match answer {
+            Answer::Reproduced { tables, .. } => tables.iter().try_for_each(|one| {
+                let path = self.out.join(format!("{}.csv", one.table));
+                files::write(&path, one.csv()?)?;
+                match &one.picture {
+                    Some(picture) => {
+                        files::write(&path.with_extension("svg"), pictures::svg(picture)?)
+                    }
+                    None => Ok(()),
+                }
+            }),
+            Answer::Beyond { tables, .. } => tables.iter().try_for_each(|one| {
+                let path = self.out.join(format!("{}-beyond.csv", one.table));
+                files::write(&path, one.csv()?)
+            }),
+        }
+    }
+}
+
+/// The folder named, which must be there; else [`FOLDER`] if it is there; else none, for what is built
+/// in.
+fn folder(named: Option<PathBuf>) -> Result<Option<PathBuf>, Diagnostic> {
+    match named {
+        Some(path) if path.is_dir() => Ok(Some(path)),
+        Some(path) => Err(Diagnostic::unreadable(&path, "it is no folder")),
+        None => Ok(Some(PathBuf::from(FOLDER)).filter(|path: &PathBuf| Path::is_dir(path))),
+    }
+}
+
+fn print(out: &mut dyn Write, answer: &Answer) -> Result<(), Error> {
+    match answer {
+        Answer::Reproduced { tables, .. } => {
+            for one in tables {
+                writeln!(out, "{}\n\n{}", one.title, format::sheet(&one.sheet))?;
+            }
+        }
+        Answer::Beyond { tables, .. } => {
+            for one in tables {
+                writeln!(out, "{}\n\n{}", one.table, format::sheet(&one.sheet()))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `debubble search`: the best order of passes that is found, and how far any order can be from it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::search::{Row, certificate, search, settings};
+use clap::Args;
+use draw::gantt;
+use draw::pictures::search as pictures;
+use question::search::Keys;
+use question::{Context, Diagnostic};
+use sim::Replay;
+
+use super::{Asked, OUTPUT, note, note_all, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, format, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  The best schedule for a question, beside the published heuristic and what no schedule undercuts:
+    debubble search --stages 8 --microbatches 32 --memory-limit 2p \\
+      --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
+      --hidden 2304 --heads 24 --seq 1024 --certificate best.toml
+  In a V, for a minute:
+    debubble search scenarios/paper/table8.toml --chunks 2 --memory-limit 1p --time-limit 60s
+  How much bubble less memory costs:
+    debubble search --stages 8 --microbatches 32 --memory-limits 0.5p,0.75p,1p,1.5p,2p \\
+      --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
+      --hidden 2304 --heads 24 --seq 1024 --pareto front.svg --csv front.csv
+
+  A small pipeline, proved:
+    debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
+      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms
+
+The search is never worse than any published schedule that fits. It ends when its cost is the bound:
+then no schedule is better. The same question, effort and seed give the same schedule on any number
+of threads; under --time-limit only where the clock did not cut the search short, and a note says
+where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.
+Ctrl-C ends the search with the best so far; a second one ends the program.
+
+--exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
+`solver`. Nobody can check that without a solver: certificates hold the bound of the search.";
+
+/// Search the best schedule under a memory limit, and say how far any other can be from it
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Search {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    keys: Keys,
+    /// Write what a third party can check with `debubble verify`; one search only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
+    #[arg(value_parser = files::output)]
+    certificate: Option<PathBuf>,
+    /// Write the schedule in the text form; one search only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt")]
+    #[arg(value_parser = files::output)]
+    export: Option<PathBuf>,
+    /// Write a picture of the timelines, on one time axis
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    svg: Option<PathBuf>,
+    /// Write a picture of the bubble against peak memory
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    pareto: Option<PathBuf>,
+    /// Write the table as CSV
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    csv: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+}
+
+impl Search {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        if self.keys.exact {
+            answer::search::check_solver()?;
+        }
+        let scenario = self.asked.read(&context)?;
+        answer::search::check(&scenario, &self.keys)?;
+        let count = settings(&scenario, &self.keys).len();
+        let single = [("--certificate", &self.certificate), ("--export", &self.export)];
+        let asked = single.into_iter().find(|(_, path)| path.is_some());
+        if let Some((flag, _)) = asked.filter(|_| count != 1) {
+            let message = format!("{flag} takes one search, but there are {count}");
+            return Err(Error::question(message));
+        }
+        let answer = search(&context, &scenario, &self.keys);
+        note_all(&context);
+        let answer = answer?;
+        if self.certificate.is_some() && answer.rows.iter().any(Row::is_proved) {
+            note(
+                "nobody can check what the solver proves: the certificate holds the bound of the \
+                 search, which is lower",
+            );
+        }
+        if answer.interrupted {
+            note("interrupted: the best so far, where a search had begun, else the best published");
+        }
+        self.write_files(&answer.rows)?;
+        if let Some(path) = &self.csv {
+            files::write(path, answer.csv()?)?;
+        }
+        if let Some(path) = &self.pareto {
+            files::write(path, pictures::svg(scenario.title.as_deref(), &answer.rows)?)?;
+        }
+        match self.json {
+            true => print_json(out, &answer),
+            false => Ok(write!(out, "{}", format::sheet(&answer.sheet()))?),
+        }
+    }
+
+    /// What is written of the searches.
+    fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
+        if let (Some(path), [row]) = (&self.export, rows) {
+            files::write(path, row.searched.found.schedule.to_string())?;
+        }
+        if let (Some(path), [row]) = (&self.certificate, rows) {
+            files::write(path, certificate(&row.searched)?)?;
+        }
+        let Some(path) = &self.svg else { return Ok(()) };
+        let titles: Vec<String> = rows.iter().map(Row::title).collect();
+        let timelines = rows
+            .iter()
+            .map(|row| {
+                let case = &row.searched.case;
+                let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
+                timeline.map_err(|fault| case.error(&fault))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let charts = titles.iter().zip(&timelines);
+        let charts: Vec<_> = charts
+            .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage", copies: &[] })
+            .collect();
+        files::write(path, gantt::svg(&charts)?)
+    }
+}

@@ -1,0 +1,81 @@
+//! What the command line lends the library: files on the disk, bars on stderr, Ctrl-C and a clock.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use question::{ReadError, Work};
+
+use crate::messages::note;
+use crate::progress::{self, Progress};
+use crate::{files, interrupt, memory};
+
+/// The command line as the host of a question.
+pub struct Host {
+    begun: Instant,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self { begun: Instant::now() }
+    }
+}
+
+impl Host {
+    /// A host whose first Ctrl-C asks long work to end with what there is.
+    pub fn listening() -> Self {
+        interrupt::listen();
+        Self::default()
+    }
+}
+
+impl question::Host for Host {
+    fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
+        files::read(path, at_most)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn begin(&self, of: u64, what: &str) -> Box<dyn Work + '_> {
+        Box::new(progress::bar(of, what))
+    }
+
+    fn announce(&self, text: &str) {
+        note(text);
+    }
+
+    fn stopped(&self) -> bool {
+        interrupt::asked()
+    }
+
+    fn clock(&self) -> Option<Duration> {
+        Some(self.begun.elapsed())
+    }
+
+    fn spare_memory(&self) -> Option<u64> {
+        memory::free()
+    }
+}
+
+impl Work for Progress {
+    fn inc(&self, steps: u64) {
+        self.inc(steps);
+    }
+
+    fn add(&self, steps: u64) {
+        self.add(steps);
+    }
+
+    fn set_length(&self, steps: u64) {
+        self.set_length(steps);
+    }
+
+    fn set_position(&self, steps: u64) {
+        self.set_position(steps);
+    }
+
+    fn set_message(&self, what: String) {
+        self.set_message(what);
+    }
+}
