@@ -21,7 +21,7 @@ const NOTHING_MADE: usize = 1;
 /// Values begin behind these two rows.
 const VALUES: usize = 2;
 
-/// What the loop must know of a kind of pass in a chunk.
+/// The facts about a kind of pass in a chunk that the loop of replay uses.
 #[derive(Clone, Copy, Default)]
 struct Step {
     duration: u64,
@@ -139,7 +139,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Fills the tables: what each kind of pass takes, needs from another stage and makes.
+    /// Fills the tables: the duration of each kind of pass, what it needs from another stage, and what it
+    /// makes.
     fn prepare(&mut self, schedule: &Schedule, costs: &Costs) {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         let microbatches = shape.microbatches() as usize;
