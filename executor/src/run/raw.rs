@@ -39,7 +39,7 @@ pub(crate) struct RawStage {
     pub(crate) allocations: u64,
 }
 
-/// What the stages measured, put together.
+/// Puts the measurements of all stages together.
 pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     let slots: Vec<Vec<Slot>> = (0..stages.len()).map(|stage| plan.slots(stage)).collect();
     let mut begun = None;

@@ -1,4 +1,5 @@
-//! What the tests of the model share: small models, and all stages of a schedule on one thread.
+//! Helpers that the tests of the model share: small models, and all stages of a schedule on one
+//! thread.
 
 mod equality;
 mod refusals;

@@ -278,7 +278,7 @@ impl Process<'_> {
     }
 }
 
-/// What `stage` is doing, by its own word.
+/// Asks `stage` for its activity.
 fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
     if stage == office.rank {
         return Ok(Some(office.board.look(stage)));
