@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use crate::shape::{Shape, Vocabulary};
+use crate::shape::{Placement, Shape, Vocabulary};
 
 /// The kind of work of a pass (Zero Bubble, section 2: the backward split into B and W; Vocabulary
 /// Parallelism, section 4: the output layer split into S and T).
@@ -172,6 +172,13 @@ impl Pass {
         needs.into_iter().flatten()
     }
 
+    /// The value that this pass needs and that is not of its own chunk, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn input(self, shape: Shape) -> Option<Value> {
+        self.needs(shape).find(|value| value.chunk() != Some(self.chunk))
+    }
+
     /// The value this pass makes, alone or with its like on all other stages, if any.
     #[inline]
     #[must_use]
@@ -273,6 +280,18 @@ impl Slot {
         };
         std::iter::once(first).chain(second)
     }
+
+    /// The values that this slot of `stage` needs and that the stage does not make alone: they come
+    /// from other stages, or from a collective.
+    #[inline]
+    pub fn received(
+        self,
+        (shape, placement): (Shape, Placement),
+        stage: usize,
+    ) -> impl Iterator<Item = Value> {
+        let needs = self.passes().flat_map(move |pass| pass.needs(shape));
+        needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
+    }
 }
 
 impl From<Pass> for Slot {
@@ -348,7 +367,7 @@ mod tests {
         let passes = |kind| (0..3).map(move |chunk| Pass { kind, chunk, microbatch: 0 });
         let mut taken = Vec::new();
         for pass in [Kind::F, Kind::B, Kind::W, Kind::BW].into_iter().flat_map(passes) {
-            for value in pass.needs(shape).filter(|value| value.chunk() != Some(pass.chunk)) {
+            if let Some(value) = pass.input(shape) {
                 assert_eq!(value.taken_by(3), Some(pass.chunk), "{value:?}");
                 taken.push(value);
             }

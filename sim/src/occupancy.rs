@@ -240,8 +240,7 @@ fn first_uses(run: &Run, job: &Job<'_>) -> Vec<Nanos> {
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
-                let needs = pass.needs(shape);
-                for value in needs.filter(|value| value.chunk() != Some(pass.chunk)) {
+                if let Some(value) = pass.input(shape) {
                     uses[job.cell(value, step)] = span.start;
                 }
             }

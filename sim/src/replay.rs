@@ -9,7 +9,7 @@
 
 use pipeline::{
     Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Shape, Slot, Span, StageTimes,
-    Timeline, Value,
+    Timeline,
 };
 
 use crate::timed::{self, Nominal};
@@ -150,8 +150,7 @@ impl Replay {
         for pass in passes(shape) {
             let here = placement.stage_of(shape, pass);
             // What the stage itself makes stands before in its own order: no wait for that.
-            let remote = |value: &Value| placement.maker(shape, *value) != Some(here);
-            let needs = pass.needs(shape).find(remote);
+            let needs = Slot::from(pass).received((shape, placement), here).next();
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {
                 duration: costs.of(pass).0,

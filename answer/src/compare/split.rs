@@ -10,8 +10,6 @@ use pipeline::{
 };
 use sim::timed::{self, Timing};
 
-use crate::timelines::remote_needs;
-
 /// What is replaced, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
@@ -91,7 +89,7 @@ impl Makeup {
         for (stage, slots) in step.stages.iter().enumerate() {
             let mut ready = 0;
             for one in slots {
-                for value in remote_needs((shape, schedule.placement()), stage, one.slot) {
+                for value in one.slot.received((shape, schedule.placement()), stage) {
                     let cell = value_cell(shape, value);
                     let (last, at) = one.arrived.unwrap_or((value, one.start));
                     let longest = at.0.saturating_sub(made[cell]);

@@ -192,10 +192,8 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         stage: usize,
         slot: Slot,
     ) -> impl Iterator<Item = Value> + use<'a, C> {
-        let job = self.job;
-        let shape = job.schedule.shape();
-        let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
-        needs.filter(move |&value| maker(job, value) != Some(stage))
+        let schedule = self.job.schedule;
+        slot.received((schedule.shape(), schedule.placement()), stage)
     }
 
     pub(super) fn cell(&self, value: Value, step: u32) -> usize {

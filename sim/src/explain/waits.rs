@@ -158,9 +158,7 @@ impl<'a> Waits<'a> {
 
     /// What the slot needs that its own stage does not make alone.
     fn remote(&self, stage: usize, span: Span) -> impl Iterator<Item = Value> + use<> {
-        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
-        let needs = span.slot.passes().flat_map(move |pass| pass.needs(shape));
-        needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
+        span.slot.received((self.schedule.shape(), self.schedule.placement()), stage)
     }
 
     /// Where the slot stands whose end set `collective` off.
