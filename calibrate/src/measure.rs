@@ -48,15 +48,15 @@ pub struct KernelTimes {
     pub nothing: Quantity,
     /// A square product, and its floating-point operations.
     pub peak: (Quantity, u64),
-    /// See [`crate::Profile::layer`].
+    /// See [`profile::Profile::layer`].
     pub layer: Part,
-    /// See [`crate::Profile::embedding`].
+    /// See [`profile::Profile::embedding`].
     pub embedding: Part,
-    /// See [`crate::Profile::head`].
+    /// See [`profile::Profile::head`].
     pub head: Part,
-    /// See [`crate::Profile::overhead`].
+    /// See [`profile::Profile::overhead`].
     pub overhead: Quantity,
-    /// See [`crate::Profile::optimizer`].
+    /// See [`profile::Profile::optimizer`].
     pub optimizer: Optimizer,
 }
 
