@@ -43,6 +43,8 @@
 //! assert_eq!(Summary::of(&samples[0]).map(|one| one.median), Some(1_000));
 //! # Ok::<(), Infallible>(())
 //! ```
+// Measuring takes a clock, and the description of the machine that the system has.
+#![allow(clippy::disallowed_methods)]
 
 pub mod background_load;
 pub mod baseline;

@@ -7,9 +7,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use core_affinity::CoreId;
 
-/// The name in profiles of a device that is one core of the host.
-pub const ONE_CORE: &str = "cpu, one core";
-
 /// Keeps this thread on the core of that number, counted over those the process may use; whether
 /// that was possible.
 #[must_use]

@@ -1,6 +1,10 @@
 //! Takes all measurements of a profile on one device, one after the other.
 
-use executor::{BuildError, DeviceError, Failure, Layout, Model, ModelError, Ops, footprints};
+use std::time::{Duration, Instant};
+
+use executor::{
+    BuildError, DeviceError, Failure, HostCopy, Layout, Model, ModelError, Ops, Target, footprints,
+};
 use pipeline::{Bytes, Footprint, Shape};
 use profile::{Link, LinkKind, Message, ModelShape, Optimizer, Part, Quantity};
 use thiserror::Error;
@@ -245,7 +249,7 @@ pub fn link_times<O: Ops + 'static>(
 ///
 /// # Errors
 /// Whatever stops the device.
-pub fn device_link_times<S: Source<Error = DeviceError>>(
+fn device_link_times<S: Source<Error = DeviceError>>(
     kind: LinkKind,
     message: Bytes,
     overhead: u64,
@@ -270,7 +274,7 @@ pub fn device_link_times<S: Source<Error = DeviceError>>(
 ///
 /// # Errors
 /// Whatever stops the devices.
-pub fn hand_over_times<O: Ops>(
+pub(crate) fn hand_over_times<O: Ops>(
     kind: LinkKind,
     message: Bytes,
     overhead: u64,
@@ -280,6 +284,56 @@ pub fn hand_over_times<O: Ops>(
 ) -> Result<Link, MeasureError> {
     let make = |bytes| HandOvers::new(ends()?, bytes);
     device_link_times(kind, message, overhead, rule, make, done)
+}
+
+/// The same over a link that only `target` knows; `None` if it has none of that `kind`.
+///
+/// # Errors
+/// Whatever stops the device.
+pub fn target_link_times<T: Target>(
+    target: &T,
+    kind: LinkKind,
+    message: Bytes,
+    overhead: u64,
+    rule: &Rule,
+    done: impl FnMut(),
+) -> Result<Option<Link>, MeasureError> {
+    if !target.has(kind) {
+        return Ok(None);
+    }
+    match kind {
+        LinkKind::HostCopy => {
+            let make = |bytes| {
+                let copies = target.host_copies(bytes)?;
+                Ok(Pinned { copies, began: Instant::now() })
+            };
+            device_link_times(kind, message, overhead, rule, make, done).map(Some)
+        }
+        _ => {
+            let ends = || target.ends(kind);
+            hand_over_times(kind, message, overhead, rule, ends, done).map(Some)
+        }
+    }
+}
+
+/// Copies to and from pinned memory: one series of both.
+struct Pinned {
+    copies: Box<dyn HostCopy>,
+    began: Instant,
+}
+
+impl Source for Pinned {
+    type Error = DeviceError;
+
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), DeviceError> {
+        let [there, back] = self.copies.time()?;
+        series[0].push(u64::midpoint(there, back));
+        Ok(())
+    }
+
+    fn elapsed(&mut self) -> Duration {
+        self.began.elapsed()
+    }
 }
 
 /// How long the host takes to begin a kernel.

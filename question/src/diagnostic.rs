@@ -70,8 +70,8 @@ impl Diagnostic {
         place: Option<Range<usize>>,
         message: impl Into<String>,
     ) -> Self {
-        let (excerpt, Position { line, column }) = Excerpt::of(text, place.clone().unwrap_or(0..0));
         let is_known = place.is_some();
+        let (excerpt, Position { line, column }) = Excerpt::of(text, place.unwrap_or(0..0));
         let place = Place {
             file: echo::path(file),
             line: is_known.then_some(line),

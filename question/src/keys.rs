@@ -11,6 +11,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::case::{Barriers, Ratio};
 use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 
 /// What a question may say. All keys are optional here; what is missing is said when it is needed.
@@ -345,19 +346,19 @@ impl Keys {
 
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
     /// a file there.
-    pub fn files_in(&mut self, folder: &Path) {
+    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
         }
         for schedule in self.schedule.iter_mut().flatten() {
             let beside = folder.join(&*schedule);
-            if schedule.contains(['/', '.']) && beside.is_file() {
+            if schedule.contains(['/', '.']) && context.exists(&beside) {
                 *schedule = beside.to_string_lossy().into_owned();
             }
         }
         if let Some(cluster) = &mut self.hardware.cluster {
             let beside = folder.join(&*cluster);
-            if cluster.contains(['/', '.']) && beside.is_file() {
+            if cluster.contains(['/', '.']) && context.exists(&beside) {
                 *cluster = beside.to_string_lossy().into_owned();
             }
         }

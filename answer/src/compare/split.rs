@@ -141,7 +141,7 @@ impl Timing for Makeup {
 
 /// A schedule, a step of it, and the hop that may be assumed where a value has no arrival.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub(super) struct Side<'a> {
     /// The order.
     pub schedule: &'a Schedule,
     /// When its slots ran.
@@ -152,7 +152,7 @@ pub struct Side<'a> {
 
 /// Which of two timelines cannot be taken apart, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Torn {
+pub(super) struct Torn {
     /// Whether it is the measured one.
     pub measured: bool,
     /// The stage.
@@ -166,7 +166,7 @@ pub struct Torn {
 ///
 /// # Errors
 /// A slot that ended before what it needs was made.
-pub fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
+pub(super) fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
     let torn = |measured: bool| move |(stage, slot)| Torn { measured, stage, slot };
     let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hop);
     let from = makeup(predicted).map_err(torn(false))?;
@@ -220,7 +220,7 @@ fn idle(metrics: &Metrics) -> i64 {
 
 /// Whether two orders have the same slots on every stage, in whatever sequence; else the stage and
 /// a slot that only the first (`true`) or the second has.
-pub fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
+pub(super) fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
     for (stage, (one, other)) in one.orders().iter().zip(other.orders()).enumerate() {
         let sorted = |order: &pipeline::Order| {
             let mut slots: Vec<Slot> = order.slots().collect();
@@ -240,7 +240,7 @@ pub fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, 
 }
 
 /// Whether two schedules are of the same pipeline.
-pub fn same_place(one: &Schedule, other: &Schedule) -> bool {
+pub(super) fn same_place(one: &Schedule, other: &Schedule) -> bool {
     let place =
         |schedule: &Schedule| -> (Shape, Placement) { (schedule.shape(), schedule.placement()) };
     place(one) == place(other)

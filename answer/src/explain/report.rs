@@ -21,7 +21,7 @@ const MOST_LEVERS: [usize; 2] = [8, 3];
 /// `why`, the explanation of `title`, for people: idle time by cause, the critical path and the levers.
 #[must_use]
 pub fn sheet(title: &str, why: &Explanation) -> Sheet {
-    let mut sheet = Sheet::default().and_text(&format!("why {title} waits\n"));
+    let mut sheet = Sheet::default().and_text(format!("why {title} waits\n"));
     sheet.push(causes(&why.causes));
     // Writing to a sheet cannot fail.
     let _ = writeln!(sheet, "\n{}", path(&why.summary));

@@ -123,6 +123,8 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row of `plan`, which answers `question`.
+    #[must_use]
     pub fn of(question: &Question, plan: &Plan) -> Self {
         let cluster = &question.clusters[plan.cluster];
         let costed = plan.finalist.costed();

@@ -27,6 +27,7 @@ pub struct Row {
     proved: Option<Nanos>,
     /// What becomes of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
+    /// The same of the best published schedule.
     pub published_standing: Option<Standing>,
 }
 

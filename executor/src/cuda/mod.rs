@@ -17,7 +17,9 @@
 //! into NCCL have been compiled. The tests that need a GPU say that they are skipped where there is
 //! none, and fail there if `DEBUBBLE_NEEDS_GPU=1`.
 
+mod about;
 mod ahead;
+mod backend;
 mod call;
 mod clock;
 mod device;
@@ -42,11 +44,14 @@ mod probe;
 mod program;
 mod shelves;
 mod stage;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod uploads;
 
+pub use backend::chosen;
+pub(crate) use backend::{ABOUT, open};
 pub use element::{Bf16, Element};
 pub use handed::Handed;
 pub use host_copies::HostCopies;
@@ -57,3 +62,4 @@ pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_vers
 pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};
+pub(crate) use target::{links, with_target};

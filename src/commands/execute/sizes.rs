@@ -4,8 +4,8 @@ use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
 use profile::Profile;
 
-use super::Execute;
-use super::kinds::{Against, DeviceKind};
+use super::flags::Execute;
+use super::kinds::Against;
 use super::question::Job;
 use crate::error::Error;
 use crate::format;
@@ -89,7 +89,7 @@ pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Resul
     let needs = needs.map_err(fault)?;
     let own = needs.iter().enumerate().filter(|(at, _)| stage.is_none_or(|stage| stage == *at));
     // Stages on a GPU take none of this memory.
-    let own = own.filter(|_| execute.device == DeviceKind::Cpu);
+    let own = own.filter(|_| execute.backend().about().is_host);
     let mut all = own.fold(0u64, |all, (_, bytes)| all.saturating_add(bytes.0));
     if let Some(against) = execute.check {
         let element = match against {

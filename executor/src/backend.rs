@@ -1,0 +1,188 @@
+//! Kinds of devices. A kind is a variant of [`Backend`] and a folder: its facts, and how it is opened.
+
+use std::fmt;
+
+use profile::{Element, LinkKind};
+use thiserror::Error;
+
+use crate::error::DeviceError;
+use crate::execution::{Executed, Execution, ExecutionError};
+use crate::run::timed;
+use crate::target::{TargetOptions, WithTarget};
+use crate::{cpu, cuda};
+
+/// A kind of device that computes the passes of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// Nothing is computed: passes and hops take the times they are told.
+    Timed,
+    /// The cores of this machine.
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda,
+}
+
+/// How values travel between processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// As bytes, by way of the hosts.
+    Tcp,
+    /// From GPU to GPU by NCCL, a process for each GPU.
+    Nccl,
+}
+
+/// The facts of a kind of device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct About {
+    /// The name that it is chosen by.
+    pub name: &'static str,
+    /// Another name for it.
+    pub alias: Option<&'static str>,
+    /// What passes do there, for the help of `debubble execute`.
+    pub runs: &'static str,
+    /// What is timed there, for the help of `debubble calibrate`; `None` where there is nothing to be
+    /// timed.
+    pub is_timed: Option<&'static str>,
+    /// What stands in results where the device has no name of its own.
+    pub title: &'static str,
+    /// What tensors may hold, first what they hold where nobody says; none where nothing is computed.
+    pub elements: &'static [Element],
+    /// How values may travel between processes, first how they do where nobody says.
+    pub transports: &'static [Transport],
+    /// Whether stages take cores and memory of the host.
+    pub is_host: bool,
+    /// Whether there are units with numbers, which can be chosen, cut into parts and shared.
+    pub has_units: bool,
+    /// A variable of the environment that its driver reads when the program starts, and what it should
+    /// be for a pipeline.
+    pub variable: Option<(&'static str, &'static str)>,
+}
+
+/// Which devices of a kind are opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// What tensors hold: one of [`About::elements`].
+    pub element: Element,
+    /// The numbers of the units, in the order in which stages are dealt to them; all if empty.
+    pub units: Vec<usize>,
+    /// Whether stages may share all of a unit that cannot be cut into parts.
+    pub may_share: bool,
+}
+
+/// Why devices cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OpenError {
+    /// A kind that this program was built without.
+    #[error("this debubble was built without CUDA")]
+    NotBuilt,
+    /// A device, driver or library that is missing or fails.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A unit that is not there.
+    #[error("there is no GPU {unit}: there are {units}")]
+    NoUnit {
+        /// Its number.
+        unit: usize,
+        /// How many there are.
+        units: usize,
+    },
+    /// A unit that is to be cut into no parts.
+    #[error("a device cannot be cut into 0 parts")]
+    NoParts,
+    /// A unit that cannot be cut into so many parts.
+    #[error("{error}")]
+    Uncut {
+        /// What the device says.
+        error: DeviceError,
+        /// How many were asked for.
+        parts: usize,
+    },
+    /// A kind of device on which there is nothing to time.
+    #[error("there is nothing to time: passes take the times they are told")]
+    NothingToTime,
+    /// A unit that is asked for twice.
+    #[error("GPU {unit} is named twice")]
+    Twice {
+        /// Its number.
+        unit: usize,
+    },
+}
+
+/// Opened devices of one kind.
+pub trait Devices: fmt::Debug {
+    /// What profiles call what computes a stage.
+    fn name(&self) -> &str;
+
+    /// Whether a profile that was measured on `device` is of one of these.
+    fn is_named(&self, device: &str) -> bool {
+        device == self.name()
+    }
+
+    /// The most of `stages` stages that compute side by side on what they share.
+    fn side_by_side(&self, stages: usize) -> usize;
+
+    /// Runs the stages of this process.
+    ///
+    /// # Errors
+    /// Whatever stops a device or the run.
+    fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError>;
+}
+
+impl Backend {
+    /// All kinds, in the order in which the help lists them.
+    pub const ALL: [Self; 3] = [Self::Timed, Self::Cpu, Self::Cuda];
+
+    /// The facts of it.
+    #[must_use]
+    pub const fn about(self) -> &'static About {
+        match self {
+            Self::Timed => &timed::ABOUT,
+            Self::Cpu => &cpu::backend::ABOUT,
+            Self::Cuda => &cuda::ABOUT,
+        }
+    }
+
+    /// Opens the devices that `options` ask for.
+    ///
+    /// # Errors
+    /// A kind that is not built in, or what is missing.
+    pub fn open(self, options: &Options) -> Result<Box<dyn Devices>, OpenError> {
+        match self {
+            Self::Timed => Ok(Box::new(timed::Clock)),
+            Self::Cpu => Ok(Box::new(cpu::backend::Cores)),
+            Self::Cuda => cuda::open(options),
+        }
+    }
+
+    /// Opens the part of a device that `options` ask for, to be timed, and does `with` it what it is for.
+    ///
+    /// # Errors
+    /// A kind that is not built in, or what is missing.
+    pub fn with_target<W: WithTarget>(
+        self,
+        options: &TargetOptions,
+        with: W,
+    ) -> Result<W::Output, OpenError> {
+        match self {
+            Self::Timed => Err(OpenError::NothingToTime),
+            Self::Cpu => Ok(with.run(&cpu::backend::Core)),
+            Self::Cuda => cuda::with_target(options, with),
+        }
+    }
+
+    /// The links that are timed where nobody asks for others.
+    #[must_use]
+    pub fn links(self) -> Vec<LinkKind> {
+        match self {
+            Self::Timed => Vec::new(),
+            Self::Cpu => cpu::backend::links(),
+            Self::Cuda => cuda::links(),
+        }
+    }
+
+    /// Whether it computes, so that a model is trained on it.
+    #[must_use]
+    pub const fn trains(self) -> bool {
+        !self.about().elements.is_empty()
+    }
+}
