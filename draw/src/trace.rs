@@ -16,7 +16,7 @@ use sim::engine::Transfer;
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
 
-/// What to write.
+/// The contents of a trace.
 pub struct Trace<'a> {
     /// The name of the process.
     pub name: &'a str,

@@ -27,7 +27,7 @@ pub struct Cut {
     pub of: u32,
 }
 
-/// What is timed, and what only it knows of itself.
+/// The target of a calibration, and what only it knows of itself.
 pub trait Target {
     /// Its kernels.
     type Ops: Ops + 'static;
@@ -47,7 +47,7 @@ pub trait Target {
     /// `hidden`.
     fn peak(&self, hidden: usize) -> usize;
 
-    /// What is known of it.
+    /// Adds to `machine` what is known of the target.
     fn describe(&self, machine: Machine) -> Machine;
 
     /// Its memory in bytes; `None` where it has that of the host.

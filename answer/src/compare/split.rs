@@ -1,4 +1,4 @@
-//! What the difference between two timelines of the same passes is made of.
+//! Splits the difference between two timelines of the same passes into its parts.
 //!
 //! A timeline is its order and, of every slot, how long it took, how long what it waited for was on
 //! its way, and how much later it began than it could. [`sim::timed`] rebuilds it from those to the
@@ -10,7 +10,7 @@ use pipeline::{
 };
 use sim::timed::{self, Timing};
 
-/// What is replaced, in this order.
+/// The parts of a timeline, in the order in which they are replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The order of the slots of each stage.
@@ -28,7 +28,7 @@ impl Part {
     /// All parts, in the order in which they are replaced.
     pub const ALL: [Self; 4] = [Self::Order, Self::Kernels, Self::Transfers, Self::Overhead];
 
-    /// What people and machines call it.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
@@ -39,7 +39,7 @@ impl Part {
     }
 }
 
-/// What a timeline is made of beside its order.
+/// The parts of a timeline besides its order.
 #[derive(Clone, Debug)]
 struct Makeup {
     shape: Shape,
@@ -67,9 +67,9 @@ fn first(slot: Slot) -> Pass {
 }
 
 impl Makeup {
-    /// What `step`, slots in the order of `schedule`, is made of. A value that is not the last one
-    /// a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that it is
-    /// there before the last one.
+    /// The parts of `step`, with slots in the order of `schedule`. A value that is not the last one
+    /// that a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that
+    /// it is there before the last one.
     ///
     /// # Errors
     /// The stage and slot that ended before what it needs was made.
@@ -197,7 +197,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// What lies between two timelines.
+    /// The difference between two timelines.
     pub fn between(before: &Metrics, after: &Metrics) -> Self {
         let difference = |of: fn(&Metrics) -> Nanos| {
             of(after).0.cast_signed().saturating_sub(of(before).0.cast_signed())

@@ -14,8 +14,8 @@ use crate::timelines::{Recorded, Source};
 const F: Nanos = Nanos(10_000_000);
 const HOP: Nanos = Nanos(400_000);
 
-/// What differs from the costs: durations in percent more, hops times so many, delays before every
-/// slot, and how much of them varies.
+/// The deviations from the costs: durations in percent more, hops times so many, delays before
+/// every slot, and how much of them varies.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     slower_percent: u64,

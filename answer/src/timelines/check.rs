@@ -1,4 +1,4 @@
-//! What must hold of a timeline that somebody hands us.
+//! The checks that a timeline from a file must pass.
 
 use pipeline::{
     Collectives, Costs, Measurement, Nanos, PassTimes, Schedule, ShardTimes, Slot, Step,
@@ -154,7 +154,7 @@ fn check_arrival(
     }
 }
 
-/// What a stranger wrote, shortened.
+/// A word from a stranger's file, shortened.
 fn short(word: &str) -> String {
     word.chars().filter(|c| !c.is_control()).take(40).collect()
 }

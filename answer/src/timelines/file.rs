@@ -55,7 +55,7 @@ pub(super) struct Raw {
     pub(super) steps: Vec<RawStep>,
 }
 
-/// What only says which version it is.
+/// The version of a file, read before all else.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,

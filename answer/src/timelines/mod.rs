@@ -25,7 +25,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What people call it.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
@@ -39,11 +39,11 @@ impl Source {
 pub struct Recorded {
     /// Predicted or measured.
     pub source: Source,
-    /// What to call the schedule.
+    /// The name of the schedule.
     pub name: String,
     /// The order of each stage.
     pub schedule: Schedule,
-    /// What it ran on, in words.
+    /// The device that it ran on, in words.
     pub device: String,
     /// The costs that a prediction is made with, and the latency of a hop, if there are any.
     pub costs: Option<Costs>,

@@ -1,4 +1,4 @@
-//! What a pipeline runs on, as a question asks for it: from keys to a set-up of the engine.
+//! The hardware of a pipeline, as a question asks for it: from keys to a job of the engine.
 
 pub mod clusters;
 pub mod keys;
@@ -28,18 +28,18 @@ pub struct Hardware {
     messages: Messages,
     pub steps: u32,
     boundary: Boundary,
-    /// What each stage holds all the time.
+    /// The memory that each stage holds all the time.
     resident: Vec<Bytes>,
     /// Whether activations are known in bytes of whole stages; else they are left out.
     measures_activations: bool,
-    /// What each device has, if that is known.
+    /// The memory of each device, if that is known.
     pub capacities: Option<Vec<Bytes>>,
     /// Whether passes wait for memory.
     waits: bool,
 }
 
 impl Hardware {
-    /// What `setting` asks for, if it says anything of the hardware; a microbatch crosses links in
+    /// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
     /// `segments`.
     pub fn of(
         context: &Context<'_>,
@@ -151,7 +151,7 @@ impl Hardware {
         Some(Self { capacities: Some(capacities), ..self.clone() })
     }
 
-    /// What the engine is asked for `case`.
+    /// The job of the engine for `case`.
     pub fn job<'a>(&'a self, case: &'a Case) -> Job<'a> {
         let (footprints, resident) = (case.problem.footprints(), &self.resident);
         let room = |limits| Room { footprints, resident, limits };
@@ -190,7 +190,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
     }
 }
 
-/// What each device has: as given, one for all or one each, or what the cluster says.
+/// The memory of each device: as given, one for all or one each, or that of the cluster.
 fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes>>, String> {
     let devices = cluster.devices();
     match keys.device_memory.as_deref() {
@@ -217,7 +217,7 @@ fn communication(keys: &HardwareKeys) -> Communication {
     }
 }
 
-/// What crosses between chunks: as given, or b s h numbers of 2 bytes.
+/// The messages between chunks: as given, or b s h numbers of 2 bytes.
 fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     let from_model = || {
         let [hidden, seq, size] = [keys.hidden?, keys.seq?, keys.microbatch_size?];
@@ -236,7 +236,7 @@ fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     }
 }
 
-/// What each stage holds all the time: as given, or from the parameters.
+/// The memory that each stage holds all the time: as given, or from the parameters.
 fn resident(
     keys: &Keys,
     shape: Shape,
@@ -260,7 +260,7 @@ fn resident(
     }
 }
 
-/// What each stage holds of weights, gradients and optimizer state.
+/// The memory of each stage for weights, gradients and optimizer state.
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
 /// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
@@ -325,7 +325,7 @@ fn boundary(keys: &Keys, steps: u32) -> Result<Boundary, String> {
     })
 }
 
-/// What of the hardware keys of `setting` has no influence, in words.
+/// The hardware keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let (keys, all) = (&setting.keys.hardware, &setting.keys);
     let mut notes = Vec::new();

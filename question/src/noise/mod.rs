@@ -65,12 +65,12 @@ impl Noise {
         Ok(Some(Self { stragglers, replicas }))
     }
 
-    /// What the engine meets in `replica`.
+    /// The durations that the engine uses in `replica`.
     pub fn durations<'a>(&'a self, replica: u64, costs: &'a Costs) -> NoisyDurations<'a> {
         self.stragglers.durations(replica, costs)
     }
 
-    /// What happens in `replica`.
+    /// The noise of `replica`.
     pub fn sample(&self, replica: u64) -> NoiseSample<'_> {
         self.stragglers.sample(replica, 0)
     }
@@ -188,7 +188,7 @@ fn within_clock(makespan: Nanos) -> Result<(), Fault> {
     if makespan.0 == u64::MAX { Err(Fault::Overflow { what: "the times" }) } else { Ok(()) }
 }
 
-/// What of the noise of `setting` has no influence, in words.
+/// The noise keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = Vec::new();

@@ -38,8 +38,8 @@ impl<'a> Step<'a> {
         Self { spans, begins, cost }
     }
 
-    /// What `timeline` shows, where nothing lies between steps: each stage from its first pass on,
-    /// as long as the longest span.
+    /// The step of `timeline`, without a boundary: each stage from its first pass on, as long as
+    /// the longest span.
     pub(super) fn replayed(timeline: &'a Timeline) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
@@ -53,7 +53,7 @@ fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
     spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
 }
 
-/// What `run` says of costs that leave out one cause after the other, after `actual`.
+/// The results of `run` for costs from which the causes are removed in turn, after `actual`.
 pub(super) fn of_replay<T: Clone>(
     costs: &Costs,
     actual: T,
@@ -71,8 +71,8 @@ pub(super) fn of_replay<T: Clone>(
     Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
-/// What `take` says of the last step of `actual`, and of runs of `job` without noise that leave
-/// out one cause after the other.
+/// The results of `take` for the last step of `actual`, and for runs of `job` without noise from
+/// which the causes are removed in turn.
 pub(super) fn of_engine<T: Clone>(
     job: &Job<'_>,
     actual: &Run,

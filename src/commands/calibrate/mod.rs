@@ -472,7 +472,7 @@ fn gflops(operations: f64, time: Nanos) -> Option<f64> {
     (time.0 > 0).then(|| operations / time.0 as f64)
 }
 
-/// What is known to be computed in each quantity of a profile.
+/// The number of operations known to be computed in each quantity of a profile.
 fn operations(profile: &Profile, name: &str) -> Option<f64> {
     let model = profile.model.one_layer();
     let [forward, backward_input, backward_weight] = measure::layer_operations(model);

@@ -1,4 +1,4 @@
-//! What a change of the pipeline would be worth, by trying it.
+//! Levers: changes of the pipeline, and the step time that each would save, found by trying them.
 
 mod memory;
 
@@ -25,7 +25,7 @@ const ASSUMED_LAYERS: u64 = 8;
 
 /// A change, and the step with it.
 pub struct Lever {
-    /// What is changed.
+    /// The change.
     pub name: String,
     /// Step time with the change, as in [`sim::explain::Causes`].
     pub step: Nanos,
@@ -41,7 +41,7 @@ pub struct Levers {
     pub ranked: Vec<Lever>,
     /// Step time without any change.
     pub base: Nanos,
-    /// What is taken for granted or left out, in words.
+    /// The assumptions and omissions, in words.
     pub notes: Vec<String>,
 }
 
@@ -327,7 +327,7 @@ fn step(case: &Case, links: Links) -> Result<Nanos, Diagnostic> {
     Ok(metrics.span())
 }
 
-/// What `inner` says, with faster links.
+/// The durations of `inner`, with faster links.
 struct Faster<T> {
     inner: T,
     links: Links,
