@@ -78,12 +78,19 @@ slurm: cargo
 	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
 
-# The room `exact` is left to its own target: it needs a newer Rust than everything else.
+# The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
+# share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
+WASM = wasm32-unknown-unknown
+
 lint: cargo
 	cargo fmt --all --check
 	cargo clippy --workspace --exclude debubble-exact --all-targets --features nccl --locked -- -D warnings
 	cargo clippy --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
+	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
+	  echo cargo check --package debubble-draw --target $(WASM); \
+	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
+	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 
 exact: cargo
 	bash tests/exact.sh all

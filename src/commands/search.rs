@@ -18,7 +18,7 @@ use crate::{files, format, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  The best schedule for a question, beside the published heuristic and what no schedule undercuts:
+  The best schedule for a question, beside the published heuristic and a lower bound:
     debubble search --stages 8 --microbatches 32 --memory-limit 2p \\
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --certificate best.toml

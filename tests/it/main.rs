@@ -13,6 +13,7 @@ mod cli;
 mod closed_forms;
 mod compare;
 mod controllable;
+mod doors;
 mod draw;
 mod endings;
 mod engine;

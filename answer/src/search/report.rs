@@ -238,7 +238,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
     }
     sheet.push_text(
-        "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
+        "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n\
          published: the best of the published schedules that fit, each backward split where it stands\n",
     );

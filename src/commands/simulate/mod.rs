@@ -49,16 +49,16 @@ Examples:
       --host-bandwidth 15GB/s
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
-  Why stages wait, and what changes would be worth:
+  Why stages wait, and what each change would save:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
-and what is done where alone: every schedule meets the same.
+and what is done where alone: all schedules see the same random draws.
 
 --schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
-and the activations of a stage in v. Families that cannot do the question are named below the table
-with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
+and the activations of a stage in v. Schedules that do not support this setting are listed below
+the table with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
 off the front.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
@@ -90,10 +90,10 @@ new order with that limit raised alone. Under noise all of it is about replica 0
 pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
-    /// Say why stages wait: idle time by cause, the critical path, and what changes would be worth
+    /// Say why stages wait: idle time by cause, the critical path, and what each change would save
     #[arg(long, help_heading = OUTPUT)]
     explain: bool,
-    /// Write a picture of what changes would be worth; explains too
+    /// Write a picture of what each change would save; explains too
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     explain_svg: Option<PathBuf>,
