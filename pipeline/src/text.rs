@@ -96,7 +96,7 @@ pub enum TextError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{text}` is not a pass, such as F0.3, or a pair of them, such as F1.4&BW0.2")]
 pub struct SlotError {
-    /// What was read, shortened.
+    /// The text that was read, shortened.
     pub text: String,
 }
 

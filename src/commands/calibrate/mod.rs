@@ -199,7 +199,7 @@ const RISE: Duration = Duration::from_millis(500);
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
-    /// What computes.
+    /// The backend that computes.
     pub const fn backend(&self) -> Backend {
         self.device.0
     }
@@ -417,7 +417,7 @@ impl WithTarget for Calibration<'_> {
     }
 }
 
-/// What of a device is timed, and what meanwhile the rest of it does.
+/// The part of a device that is timed, and the work of the rest of it meanwhile.
 fn timed_part(cut: Cut, neighbours: usize) -> String {
     let Cut { parts, multiprocessors, of } = cut;
     let idle = parts.saturating_sub(1 + neighbours);
