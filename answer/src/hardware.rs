@@ -1,4 +1,4 @@
-//! What came of a run on hardware, for tables and machines.
+//! The report of a run on hardware, for tables and files.
 
 use pipeline::{Bytes, Nanos};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What `run` came to on `hardware`.
+    /// The report of `run` on `hardware`.
     pub fn of(hardware: &Hardware, run: &Run, occupancy: Occupancy) -> Self {
         let mut carried = vec![0u64; hardware.cluster.wires().len()];
         for transfer in &run.transfers {
@@ -136,7 +136,7 @@ struct MemoryJson {
     resident_bytes: u64,
     buffer_bytes: u64,
     activations: Vec<HeldJson>,
-    /// What of the activations is on the host.
+    /// The bytes of activations that are on the host.
     on_host_bytes: u64,
     overflow: Option<OverflowJson>,
 }

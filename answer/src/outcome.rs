@@ -1,4 +1,4 @@
-//! What a simulated case came to, for tables and machines.
+//! The outcome of a simulated case, for tables and files.
 
 use std::borrow::Cow;
 
@@ -19,19 +19,19 @@ use crate::noise::{Distributions, NoiseFree};
 
 /// A case and its result.
 pub struct Outcome {
-    /// What was simulated.
+    /// The case that was simulated.
     pub case: Case,
     /// When each stage worked; under noise, in replica 0.
     pub metrics: Metrics,
     /// The same without noise, if there is any.
     pub noise_free: Option<Metrics>,
-    /// What many replicas came to, once they have been run.
+    /// The statistics of many replicas, once they have been run.
     pub monte_carlo: Option<MonteCarlo>,
-    /// What it did to the hardware, if there is some; under noise, in replica 0.
+    /// The report of the hardware, if there is some; under noise, that of replica 0.
     pub report: Option<Report>,
     /// Why stages wait, if that was asked.
     pub explanation: Option<Explanation>,
-    /// What becomes of it beside the others of its setting, by bubble and peak memory, if that was asked.
+    /// Its standing beside the others of its setting, by bubble and peak memory, if that was asked.
     pub standing: Option<Standing>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
@@ -175,7 +175,7 @@ impl Outcome {
     }
 }
 
-/// What to write over a drawing.
+/// The title of a drawing.
 pub fn title(outcome: &Outcome) -> String {
     let name = &outcome.case.name;
     match &outcome.case.setting {
@@ -247,12 +247,12 @@ impl From<&Limits> for LimitsJson {
     }
 }
 
-/// What goes to the host between forward and backward.
+/// The activations copied to the host between forward and backward.
 #[derive(Serialize)]
 struct HostCopiesJson {
     /// How many activations of chunks and microbatches, over all stages.
     activations: usize,
-    /// What part of each.
+    /// The part of each.
     part: f64,
 }
 

@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// The most passes of all orders that `all` stands for: some gigabytes.
 const MOST_PASSES: u64 = 100_000_000;
 
-/// What a scenario came to.
+/// The answers of a scenario.
 pub struct Answers {
     /// The schedules that were simulated, setting by setting.
     pub outcomes: Vec<Outcome>,

@@ -66,14 +66,15 @@ pub struct About {
     pub name: &'static str,
     /// Another name for it.
     pub alias: Option<&'static str>,
-    /// What passes do there, for the help of `debubble execute`.
+    /// The work of passes there, for the help of `debubble execute`.
     pub runs: &'static str,
-    /// What is timed there, for the help of `debubble calibrate`; `None` where there is nothing to be
-    /// timed.
+    /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there
+    /// is nothing to time.
     pub is_timed: Option<&'static str>,
-    /// What stands in results where the device has no name of its own.
+    /// The name in results where the device has no name of its own.
     pub title: &'static str,
-    /// What tensors may hold, first what they hold where nobody says; none where nothing is computed.
+    /// The number formats that tensors may have, the default first; empty where nothing is
+    /// computed.
     pub elements: &'static [Element],
     /// How values may travel between processes, first how they do where nobody says.
     pub transports: &'static [Transport],
@@ -89,7 +90,7 @@ pub struct About {
 /// Which devices of a kind are opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// What tensors hold: one of [`About::elements`].
+    /// The number format of tensors: one of [`About::elements`].
     pub element: Element,
     /// The numbers of the units, in the order in which stages are dealt to them; all if empty.
     pub units: Vec<usize>,
@@ -125,7 +126,7 @@ pub enum OpenError {
     /// A unit that cannot be cut into so many parts.
     #[error("{error}")]
     Uncut {
-        /// What the device says.
+        /// The error of the device.
         error: DeviceError,
         /// How many were asked for.
         parts: usize,
@@ -143,7 +144,7 @@ pub enum OpenError {
 
 /// Opened devices of one kind.
 pub trait Devices: fmt::Debug {
-    /// What profiles call what computes a stage.
+    /// The name in profiles of the device that computes a stage.
     fn name(&self) -> &str;
 
     /// Whether a profile that was measured on `device` is of one of these.

@@ -1,4 +1,4 @@
-//! What a family is asked: a pipeline, its costs, and how much memory it may use.
+//! The problem that a family solves: a pipeline, its costs, and the memory it may use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::units::{Bytes, UnitError};
 /// How much activation memory each stage may use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
-    /// A multiple of p times what one microbatch holds on one stage (the paper's unit), in
+    /// A multiple of p times the activations of one microbatch on one stage (the paper's unit), in
     /// millionths.
     TimesP {
         /// A million stands for 1p.
@@ -24,7 +24,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// `multiple` times p times what one microbatch holds on one stage.
+    /// `multiple` times p times the activations of one microbatch on one stage.
     #[must_use]
     pub const fn times_p(multiple: u64) -> Self {
         Self::TimesP { millionths: multiple.saturating_mul(1_000_000) }
@@ -96,7 +96,7 @@ impl fmt::Display for Limit {
 pub struct Limits(Vec<Bytes>);
 
 impl Limits {
-    /// From one for all stages, or one per stage.
+    /// Limits from one value for all stages, or one per stage.
     ///
     /// # Errors
     /// [`Fault::ValueCount`] for any other number.
@@ -104,7 +104,7 @@ impl Limits {
         each_stage(shape, limits).map(Self)
     }
 
-    /// That of `stage`.
+    /// The limit of `stage`.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -113,7 +113,7 @@ impl Limits {
         self.0[stage]
     }
 
-    /// By stage.
+    /// The limits, by stage.
     #[must_use]
     pub fn by_stage(&self) -> &[Bytes] {
         &self.0
@@ -146,7 +146,7 @@ pub struct Problem {
     shape: Shape,
     costs: Costs,
     footprints: Footprints,
-    /// By stage.
+    /// The limits, by stage.
     limits: Option<Vec<Limit>>,
     group: Option<u64>,
     segments: u32,
@@ -273,7 +273,7 @@ impl Problem {
         self.offload_chunks
     }
 
-    /// What part of an activation goes to the host: all of it unless told.
+    /// The part of an activation that is copied to the host: all of it by default.
     #[must_use]
     pub const fn offload_part(&self) -> CopyPart {
         self.offload_part
@@ -321,7 +321,7 @@ impl Problem {
         &self.costs
     }
 
-    /// What one microbatch holds in each chunk.
+    /// The activations that one microbatch holds in each chunk.
     #[must_use]
     pub const fn footprints(&self) -> &Footprints {
         &self.footprints
@@ -355,7 +355,8 @@ impl Problem {
         }
     }
 
-    /// What one microbatch holds on each stage between F and B, over all its chunks.
+    /// The activations that one microbatch holds on each stage between F and B, over all its
+    /// chunks.
     fn one_microbatch(&self, placement: Placement) -> Vec<Bytes> {
         let mut units = vec![Bytes(0); self.shape.stages()];
         // The first and the last microbatch stand for both directions of a mirrored placement.

@@ -35,7 +35,7 @@ pub trait Timing {
     }
 }
 
-/// Everything takes what the costs say.
+/// Every pass and hop takes its nominal time.
 #[derive(Clone, Copy, Debug)]
 pub struct Nominal<'a>(pub &'a Costs);
 

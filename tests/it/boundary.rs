@@ -1,4 +1,4 @@
-//! What lies between steps, against hand-derived times.
+//! The step boundary, against times derived by hand.
 
 use pipeline::{Family, Nanos};
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};

@@ -1,4 +1,4 @@
-//! What is really taken away moves the step by what was attributed to it.
+//! Removing a cause moves the step by the time that was attributed to it.
 
 use pipeline::Family;
 use sim::boundary::Synchronisation;

@@ -12,15 +12,15 @@ use question::{Context, Diagnostic, Work};
 
 /// Why the stages of a case wait.
 pub struct Explanation {
-    /// What their idle time is owed to.
+    /// The causes of their idle time.
     pub causes: Causes,
     /// The same of each gap between two slots, if that was wanted.
     pub gaps: Option<Gaps>,
     /// The chain of slots and transfers that makes the step as long as it is.
     pub path: Vec<Link>,
-    /// What that chain consists of.
+    /// The parts of that chain.
     pub summary: Summary,
-    /// What would change the step, and by how much.
+    /// The changes that would shorten the step, and by how much.
     pub levers: Levers,
 }
 

@@ -71,7 +71,7 @@ pub fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
     Cause::ALL.into_iter().filter(seen).collect()
 }
 
-/// What the critical path consists of, in a line.
+/// The parts of the critical path, in a line.
 fn path(summary: &Summary) -> String {
     let length = summary.end - summary.begin;
     let share = |time: Nanos| format::percent(ratio(whole(time), length));
@@ -95,7 +95,7 @@ fn path(summary: &Summary) -> String {
     format!("critical path, {length}: {parts}{mostly}{stages}")
 }
 
-/// What would change the step most.
+/// The changes that would shorten the step most.
 fn levers_table(levers: &Levers) -> Sheet {
     let row = |lever: &Lever| {
         let order = if lever.rebuilt { "rebuilt" } else { "kept" };
@@ -139,7 +139,7 @@ pub fn ratio(part: i64, of: Nanos) -> f64 {
     if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 
-/// What let a slot begin, in words.
+/// The event that let a slot begin, in words.
 pub fn waited_for(link: &Link) -> String {
     match link.wait {
         Wait::Nothing => "nothing".to_owned(),

@@ -152,7 +152,7 @@ fn add_hardware(line: &mut Line<'_>, report: &Report, hardware: &Hardware) {
     line.add_some(overflow.map(|overflow| overflow.by.0));
 }
 
-/// What was asked, and why there is no answer.
+/// Adds the question, and the reason why it has no answer.
 fn add_failure(
     line: &mut Line<'_>,
     columns: &Columns,

@@ -17,10 +17,10 @@ pub struct Idle<'a> {
     pub keys: Vec<Key>,
 }
 
-/// What a stage of average idleness does with its time.
+/// The use of time of a stage of average idleness.
 #[derive(Clone, Serialize)]
 pub struct Key {
-    /// What it does.
+    /// The name of the activity.
     pub name: String,
     /// Why, where it waits for one cause.
     #[serde(serialize_with = "index")]
@@ -58,7 +58,7 @@ pub(super) fn keys() -> Vec<[&'static str; 2]> {
     Cause::ALL.map(|cause| [cause.name(), colour(cause)]).to_vec()
 }
 
-/// What the script needs.
+/// The data for the script.
 #[derive(Serialize)]
 pub(super) struct IdleData {
     /// Why nothing can be said.

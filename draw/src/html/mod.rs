@@ -25,22 +25,22 @@ const READER: &str = include_str!("read.js");
 
 /// The most bytes of a page.
 pub const MOST_BYTES: u64 = 20_000_000;
-/// What a pass takes of them at least.
+/// The bytes that a pass takes at least.
 const PASS_BYTES: u64 = 4;
 
 /// One schedule of the page.
 pub struct Chart<'a> {
-    /// What to write over it.
+    /// The title.
     pub title: String,
     /// The order of passes.
     pub schedule: &'a Schedule,
-    /// What happened.
+    /// The run.
     pub run: &'a Run,
     /// The device of each stage.
     pub devices: Vec<usize>,
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub memory: &'a [Vec<(Nanos, Bytes)>],
-    /// What each device has, if that is known.
+    /// The memory of each device, if that is known.
     pub capacities: Option<&'a [Bytes]>,
     /// Why stages wait in the last step, or why that cannot be said.
     pub idle: Result<Idle<'a>, String>,
@@ -50,7 +50,7 @@ pub struct Chart<'a> {
 pub struct Page {
     /// The page itself.
     pub html: String,
-    /// What is not in it, for it would be too large.
+    /// The part that is left out, because it would be too large.
     pub left_out: Option<String>,
 }
 
@@ -152,7 +152,7 @@ struct Data {
     end: u64,
     /// Why it ends there.
     axis: String,
-    /// What is not in it, and why.
+    /// The part that is left out, and why.
     left_out: Option<String>,
     /// By cause: name and colour.
     causes: Vec<[&'static str; 2]>,

@@ -11,7 +11,7 @@ use super::checks::has_footprints;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 
-/// What is wrong, and at which key.
+/// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
 
 /// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
@@ -114,7 +114,7 @@ fn one_way(
     Ok(Some((0..shape.chunks()).map(time).collect()))
 }
 
-/// What the links of the cluster take while all devices behind one copy the same way.
+/// The time of a copy on the links of the cluster while all devices behind one copy the same way.
 fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,

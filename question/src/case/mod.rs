@@ -58,14 +58,14 @@ pub struct Case {
     pub split: Option<Split>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
-    /// What it runs on, if the question says.
+    /// The hardware that it runs on, if the question gives it.
     pub hardware: Option<Hardware>,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
 }
 
 impl Case {
-    /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
+    /// The activations of one microbatch on the stage that holds most: M_B, the unit of limits.
     pub fn microbatch_bytes(&self) -> Bytes {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
         let by_stage = self.problem.footprints().by_stage(shape, placement);

@@ -1,4 +1,4 @@
-//! What a pipeline runs on, as a question asks for it: from keys to [`Hardware`].
+//! The hardware of a pipeline, as a question asks for it: from keys to [`Hardware`].
 
 pub mod clusters;
 pub mod keys;
@@ -16,7 +16,7 @@ use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
 
-/// What `setting` asks for, if it says anything of the hardware; a microbatch crosses links in
+/// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
 /// `segments`.
 pub fn of(
     context: &Context<'_>,
@@ -97,7 +97,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
     }
 }
 
-/// What each device has: as given, one for all or one each, or what the cluster says.
+/// The memory of each device: as given, one for all or one each, or that of the cluster.
 fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes>>, String> {
     let devices = cluster.devices();
     match keys.device_memory.as_deref() {
@@ -124,7 +124,7 @@ fn communication(keys: &HardwareKeys) -> Communication {
     }
 }
 
-/// What crosses between chunks: as given, or b s h numbers of 2 bytes.
+/// The messages between chunks: as given, or b s h numbers of 2 bytes.
 fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     let from_model = || {
         let [hidden, seq, size] = [keys.hidden?, keys.seq?, keys.microbatch_size?];
@@ -143,7 +143,7 @@ fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     }
 }
 
-/// What each stage holds all the time: as given, or from the parameters.
+/// The memory that each stage holds all the time: as given, or from the parameters.
 fn resident(
     keys: &Keys,
     shape: Shape,
@@ -167,7 +167,7 @@ fn resident(
     }
 }
 
-/// What each stage holds of weights, gradients and optimizer state.
+/// The memory of each stage for weights, gradients and optimizer state.
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
 /// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
@@ -232,7 +232,7 @@ fn boundary(keys: &Keys, steps: u32) -> Result<Boundary, String> {
     })
 }
 
-/// What of the hardware keys of `setting` has no influence, in words.
+/// The hardware keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let (keys, all) = (&setting.keys.hardware, &setting.keys);
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! What the idle time of each stage is owed to.
+//! The causes of the idle time of each stage.
 
 use pipeline::{Fault, Metrics, Nanos};
 
@@ -11,9 +11,9 @@ use super::chain::Step;
 pub enum Cause {
     /// Stragglers, jitter and stalls. Without: every pass and transfer takes its nominal time.
     Noise,
-    /// What lies between steps: the barrier, the exchange at it, post-validation and its rollbacks,
-    /// and what the steps before leave behind. Without: the step is run alone, and each stage is
-    /// through with it at the end of its own optimizer step.
+    /// The step boundary: the barrier, the exchange at it, post-validation and its rollbacks, and
+    /// the state that the steps before leave behind. Without it, the step is run alone, and each
+    /// stage is through with it at the end of its own optimizer step.
     Synchronisation,
     /// Waits for room on a device and for activations on the host. Without: devices hold anything,
     /// and nothing is offloaded.
@@ -25,7 +25,7 @@ pub enum Cause {
     Communication,
     /// Chunks that take longer than others. Without: all take the average of F, of B and of W.
     UnequalStages,
-    /// What is left: warm-up, drain, and how the order fits them; also turns on a shared device.
+    /// The rest: warm-up, drain, and how the order fits them; also turns on a shared device.
     Structure,
 }
 
@@ -41,7 +41,7 @@ impl Cause {
         Self::Structure,
     ];
 
-    /// What people call it.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Cause {
         }
     }
 
-    /// What machines call it.
+    /// The name in files.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -139,7 +139,8 @@ pub(super) fn average(idle: &[[i64; CAUSES]]) -> [i64; CAUSES] {
     })
 }
 
-/// What goes with each cause, from what is left by run; the last run has nothing but structure.
+/// The idle time credited to each cause, from the idle time left by each run; the last run has
+/// nothing but structure.
 pub(super) fn differences(left: [i64; CAUSES]) -> [i64; CAUSES] {
     let next = |cause: usize| left.get(cause + 1).copied().unwrap_or(0);
     std::array::from_fn(|cause| left[cause] - next(cause))

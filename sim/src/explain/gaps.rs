@@ -1,4 +1,4 @@
-//! What each single gap is owed to.
+//! The causes of each single gap.
 
 use pipeline::{Fault, Nanos};
 

@@ -199,7 +199,7 @@ const RISE: Duration = Duration::from_millis(500);
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
-    /// What computes.
+    /// The backend that computes.
     pub const fn backend(&self) -> Backend {
         self.device.0
     }
@@ -418,7 +418,7 @@ impl WithTarget for Calibration<'_> {
     }
 }
 
-/// What of a device is timed, and what meanwhile the rest of it does.
+/// The part of a device that is timed, and the work of the rest of it meanwhile.
 fn timed_part(cut: Cut, neighbours: usize) -> String {
     let Cut { parts, multiprocessors, of } = cut;
     let idle = parts.saturating_sub(1 + neighbours);
@@ -473,7 +473,7 @@ fn gflops(operations: f64, time: Nanos) -> Option<f64> {
     (time.0 > 0).then(|| operations / time.0 as f64)
 }
 
-/// What is known to be computed in each quantity of a profile.
+/// The number of operations known to be computed in each quantity of a profile.
 fn operations(profile: &Profile, name: &str) -> Option<f64> {
     let model = profile.model.one_layer();
     let [forward, backward_input, backward_weight] = measure::layer_operations(model);

@@ -153,7 +153,7 @@ const RUN: &str = "The run";
 const MODEL: &str = "The model (cpu, cuda)";
 
 impl Execute {
-    /// What computes the passes.
+    /// The backend that computes the passes.
     pub const fn backend(&self) -> Backend {
         self.device.0
     }
@@ -164,7 +164,7 @@ impl Execute {
         Options { element: self.element(), units, may_share }
     }
 
-    /// What tensors hold.
+    /// The number format of the tensors.
     pub(super) fn element(&self) -> Element {
         let default = self.backend().about().elements.first().copied();
         self.element.map(Into::into).or(default).unwrap_or(Element::F32)

@@ -1,4 +1,4 @@
-//! What is to be run: the cases of a scenario, as long as they are to take.
+//! The cases of a scenario to be run, and how long each takes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use question::{Context, Warnings};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
 pub struct Job {
-    /// What is run.
+    /// The case that is run.
     pub case: Case,
     /// Whether the times of passes are given; else what is measured is simulated.
     pub has_times: bool,
@@ -43,7 +43,7 @@ const STEPS: u32 = 3;
 /// How long a stage waits for another where nobody says, in nanoseconds.
 const PATIENCE: u64 = 60_000_000_000;
 
-/// What a setting asks of all its jobs.
+/// The settings that all jobs of a scenario share.
 struct Common {
     taken: HardwareKeys,
     rules: Vec<Rule>,
@@ -88,7 +88,8 @@ pub fn jobs(
     Ok(jobs)
 }
 
-/// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
+/// The settings that all jobs of setting `at` of `scenario` share; keys that only they need are
+/// taken out of it.
 fn common(
     context: &Context<'_>,
     scenario: &mut Scenario,
@@ -310,8 +311,8 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
     Ok(())
 }
 
-/// What passes take by the medians over `steps`; a BW without any B and W of its chunk is B alone.
-/// Values that cross need no time of their own.
+/// The costs of passes by the medians over `steps`; a BW without any B and W of its chunk is B
+/// alone. Values that cross need no time of their own.
 pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
     let shape = schedule.shape();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); Kind::ALL.len() * usize::from(shape.chunks())];

@@ -29,7 +29,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What the variables of a launcher say; a process alone runs all stages.
+    /// The place of this process by the variables of a launcher; a process alone runs all stages.
     pub fn of(execute: &Execute) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok();
         let launch = Launch::read(variable).map_err(|error| Error::question(error.to_string()))?;

@@ -17,7 +17,7 @@ const F32_BYTES: usize = 4;
 /// Bytes of an element of the reference that runs are held against.
 const F64_BYTES: usize = 8;
 
-/// What stands in for hidden, heads, seq and microbatch-size.
+/// The defaults of hidden, heads, seq and microbatch-size.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
 
 /// The size of the vocabulary where nobody gives one: a token per byte.

@@ -14,7 +14,7 @@ use crate::files;
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
 
-/// What `job` and the flags say; `None` if nothing is trained.
+/// The training that `job` and the flags ask for; `None` if nothing is trained.
 pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     let Some(model) = job.model else { return Ok(None) };
     if job.case.schedule.placement() == Placement::Mirrored {
