@@ -23,7 +23,7 @@ pub enum DrawError {
     /// Nothing that takes time, no panel, or no group.
     #[error("there is nothing to draw: {what}")]
     Empty {
-        /// What is lacking.
+        /// The resource that is lacking.
         what: &'static str,
     },
     /// A value that has no place on an axis.
@@ -35,9 +35,9 @@ pub enum DrawError {
     /// More than a browser opens.
     #[error("the page would be {} MB or more: at most {} MB", bytes / 1_000_000, most / 1_000_000)]
     TooLarge {
-        /// What it would take at least.
+        /// The bytes that it would take at least.
         bytes: u64,
-        /// What it may take.
+        /// The bytes that it may take.
         most: u64,
     },
     /// The drawing library gave up.
@@ -61,7 +61,7 @@ fn is_later_chunk(stages: usize, stage: usize, pass: Pass) -> bool {
     lap > 0 || step != stage
 }
 
-/// What the other shade of [`is_later_chunk`] says about `timeline`; `None` if it has none.
+/// The meaning of the other shade of [`is_later_chunk`] in `timeline`; `None` if it has none.
 fn later_chunk_means(timeline: &Timeline) -> Option<&'static str> {
     let stages = timeline.stages.len();
     let passes = |spans: &[pipeline::Span]| {

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pipeline::{Bandwidth, Bytes, Limit, Nanos, as_text};
-use serde::de::{DeserializeOwned, Deserializer, Error, SeqAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::case::{Barriers, Ratio};
 use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
 #[cfg(any(feature = "clap", feature = "schema"))]
 use crate::noise::syntax::jitter_help;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
@@ -412,19 +413,19 @@ impl Keys {
 
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
     /// a file there.
-    pub fn files_in(&mut self, folder: &Path) {
+    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
         }
         for schedule in self.schedule.iter_mut().flatten() {
             let beside = folder.join(&*schedule);
-            if schedule.contains(['/', '.']) && beside.is_file() {
+            if schedule.contains(['/', '.']) && context.exists(&beside) {
                 *schedule = beside.to_string_lossy().into_owned();
             }
         }
         if let Some(cluster) = &mut self.hardware.cluster {
             let beside = folder.join(&*cluster);
-            if cluster.contains(['/', '.']) && beside.is_file() {
+            if cluster.contains(['/', '.']) && context.exists(&beside) {
                 *cluster = beside.to_string_lossy().into_owned();
             }
         }

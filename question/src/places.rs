@@ -37,8 +37,13 @@ impl Places {
     /// The same; or, where no path is that, the first key of that name in any table.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
         let named = |(path, _): &(&String, &_)| path.rsplit('.').next() == Some(key);
-        let anywhere =
-            || self.0.iter().filter(named).filter_map(|(_, place)| place.as_ref()).min_by_key(|at| at.start);
+        let anywhere = || {
+            self.0
+                .iter()
+                .filter(named)
+                .filter_map(|(_, place)| place.as_ref())
+                .min_by_key(|at| at.start)
+        };
         self.get(key).or_else(|| anywhere().cloned())
     }
 

@@ -83,11 +83,21 @@ fn of_key(name: &str) -> Option<Values> {
     Some(match name {
         "schedule" => list(word(&["1f1b", "zb-h1", "all", "mine.txt"])),
         "profile" | "slowdown-profile" | "cluster" => word(&["a.toml", "../b.csv", "dgx-a100"]),
-        "forward" | "backward" | "backward-input" | "backward-weight" | "offload-time"
-        | "vocab-s" | "vocab-t" | "vocab-input-forward" | "vocab-input-backward" => list(time()),
+        "forward"
+        | "backward"
+        | "backward-input"
+        | "backward-weight"
+        | "offload-time"
+        | "vocab-s"
+        | "vocab-t"
+        | "vocab-input-forward"
+        | "vocab-input-backward" => list(time()),
         "hop" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
         "memory-limit" => list(limit()),
-        "activation" | "activation-until-weight" | "vocab-activation" | "resident"
+        "activation"
+        | "activation-until-weight"
+        | "vocab-activation"
+        | "resident"
         | "device-memory" => list(size()),
         "message" => size(),
         "offload-ratio" => prop_oneof![
@@ -97,11 +107,10 @@ fn of_key(name: &str) -> Option<Values> {
         .boxed(),
         "host-bandwidth" => rate(),
         "vocab-tflops" => (0.0..1e9f64).prop_map(Value::from).boxed(),
-        "vocab-barrier" => prop_oneof![
-            time(),
-            text(|_, nanos| format!("{},{}", Nanos(nanos), Nanos(nanos + 7)))
-        ]
-        .boxed(),
+        "vocab-barrier" => {
+            prop_oneof![time(), text(|_, nanos| format!("{},{}", Nanos(nanos), Nanos(nanos + 7)))]
+                .boxed()
+        }
         "slowdown" => list(slowdown()),
         "jitter" => list(jitter()),
         "stall" => stall(),
@@ -128,11 +137,23 @@ fn of_key(name: &str) -> Option<Values> {
         .boxed(),
         "offload" => text(|part, _| part.to_string()),
         "when-full" => word(&["report", "wait"]),
-        "stages" | "microbatches" | "chunks" | "group" | "segments" | "layers" | "hidden"
-        | "heads" | "seq" | "layers-per-stage" | "microbatch-size" | "devices-per-host-link"
-        | "offload-chunks" | "seed" | "replicas" | "vocabulary" | "bytes-per-parameter" => {
-            number(1 << 40)
-        }
+        "stages"
+        | "microbatches"
+        | "chunks"
+        | "group"
+        | "segments"
+        | "layers"
+        | "hidden"
+        | "heads"
+        | "seq"
+        | "layers-per-stage"
+        | "microbatch-size"
+        | "devices-per-host-link"
+        | "offload-chunks"
+        | "seed"
+        | "replicas"
+        | "vocabulary"
+        | "bytes-per-parameter" => number(1 << 40),
         "steps" | "reload-ahead" => number(u64::from(u32::MAX)),
         _ => return None,
     })

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize, Serializer};
 use serde::de::{self, DeserializeOwned, Error};
 use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer};
 
@@ -43,7 +43,7 @@ pub struct Setting {
 /// A file of questions; without a file, a single question with no keys.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What to call it.
+    /// The title.
     pub title: Option<String>,
     /// By schedule, how the published figures were measured.
     pub convention: BTreeMap<String, Convention>,
@@ -202,12 +202,12 @@ impl Scenario {
 
     /// Reads a scenario file.
     pub fn read(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
-        Self::parse(file, context.read_toml(file, MAX_SCENARIO)?)
+        Self::parse(context, file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
     /// Reads `text`, calling it `file` in errors.
-    pub fn parse(file: &Path, text: String) -> Result<Self, Diagnostic> {
-        match Self::parse_sweep(file, text)? {
+    pub fn parse(context: &Context<'_>, file: &Path, text: String) -> Result<Self, Diagnostic> {
+        match Self::parse_sweep(context, file, text)? {
             (scenario, None) => Ok(scenario),
             (scenario, Some(axes)) => {
                 let place = axes.into_iter().next().map(|axis| axis.place);
@@ -224,10 +224,14 @@ impl Scenario {
         context: &Context<'_>,
         file: &Path,
     ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
-        Self::parse_sweep(file, context.read_toml(file, MAX_SCENARIO)?)
+        Self::parse_sweep(context, file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
-    fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
+    fn parse_sweep(
+        context: &Context<'_>,
+        file: &Path,
+        text: String,
+    ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
         let fail = |error: toml::de::Error| {
             let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
             let wanted = [Kind::Scenario, Kind::Sweep];
@@ -237,7 +241,8 @@ impl Scenario {
         let mut table = DeTable::parse(&text).map_err(fail)?;
         let span = table.span();
         let settings = table.get_mut().remove("setting");
-        let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
+        let axes =
+            table.get_mut().remove("sweep").map(|axes| axis::all(context, file, &text, axes));
         let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
         let shared_places = Places::of(table.get_ref());
@@ -260,7 +265,7 @@ impl Scenario {
             scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
         }
         let folder = file.parent().unwrap_or(Path::new(""));
-        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(folder));
+        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(context, folder));
         debug_assert!(span.end <= text.len());
         (scenario.file, scenario.text) = (file.to_owned(), text);
         Ok((scenario, axes))
@@ -386,13 +391,7 @@ impl Setting {
     #[must_use]
     pub fn new(name: Option<String>, keys: Keys) -> Self {
         let places = Places::nowhere(keys.given().chain(keys.hardware.given()));
-        Self {
-            name,
-            keys,
-            published: BTreeMap::new(),
-            regenerated: BTreeMap::new(),
-            places,
-        }
+        Self { name, keys, published: BTreeMap::new(), regenerated: BTreeMap::new(), places }
     }
 
     /// Whether it has nothing but keys.

@@ -132,16 +132,22 @@ fn of_scenario(title: &str, example: &Value) -> Value {
     }
     definitions.insert("range".to_owned(), range());
     let settings = object(of_setting, "One question: keys that override those at the top.");
-    top.insert("setting".to_owned(), json!({
-        "description": "Questions that share the keys at the top, each with keys of its own.",
-        "type": "array",
-        "minItems": 1,
-        "items": settings,
-    }));
+    top.insert(
+        "setting".to_owned(),
+        json!({
+            "description": "Questions that share the keys at the top, each with keys of its own.",
+            "type": "array",
+            "minItems": 1,
+            "items": settings,
+        }),
+    );
     let mut sweep = object(axes, "Keys with all their values: every combination is a question.");
     sweep["minProperties"] = 1.into();
     top.insert("sweep".to_owned(), sweep);
-    let mut schema = object(top, "Questions about pipeline schedules, for `debubble simulate` and `debubble sweep`.");
+    let mut schema = object(
+        top,
+        "Questions about pipeline schedules, for `debubble simulate` and `debubble sweep`.",
+    );
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
     schema["title"] = title.into();
     schema["definitions"] = definitions.into();
@@ -168,7 +174,8 @@ fn axis(key: &Value) -> Value {
 
 /// A range of values: their first and last, and the step or factor between neighbours.
 fn range() -> Value {
-    let number = json!({ "type": ["number", "string"], "pattern": r"^[0-9][0-9_.]*\s*\w*$", "minimum": 0 });
+    let number =
+        json!({ "type": ["number", "string"], "pattern": r"^[0-9][0-9_.]*\s*\w*$", "minimum": 0 });
     let form = |step: &str| {
         json!({
             "type": "object",

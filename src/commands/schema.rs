@@ -75,7 +75,9 @@ impl Kind {
             ),
             Self::Fsdp => schema::of::<fsdp::Keys>(
                 "debubble fsdp",
-                &[json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" })],
+                &[
+                    json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" }),
+                ],
             ),
             Self::Search => schema::of::<search::Keys>(
                 "debubble search",

@@ -46,9 +46,9 @@ fn holds(
         "allOf" => parts().all(|part| allows(root, part, value)),
         "anyOf" => parts().any(|part| allows(root, part, value)),
         "oneOf" => parts().filter(|part| allows(root, part, value)).count() == 1,
-        "pattern" => value.as_str().is_none_or(|text| {
-            Regex::new(rule.as_str().unwrap()).unwrap().is_match(text)
-        }),
+        "pattern" => value
+            .as_str()
+            .is_none_or(|text| Regex::new(rule.as_str().unwrap()).unwrap().is_match(text)),
         "minimum" => value.as_f64().is_none_or(|number| number >= limit()),
         "maximum" => value.as_f64().is_none_or(|number| number <= limit()),
         "minItems" => value.as_array().is_none_or(|all| all.len() as f64 >= limit()),
@@ -62,9 +62,8 @@ fn holds(
             .is_none_or(|all| parts().all(|key| all.contains_key(key.as_str().unwrap()))),
         "properties" => value.as_object().is_none_or(|all| {
             let known = rule.as_object().unwrap();
-            all.iter().all(|(key, value)| {
-                known.get(key).is_none_or(|part| allows(root, part, value))
-            })
+            all.iter()
+                .all(|(key, value)| known.get(key).is_none_or(|part| allows(root, part, value)))
         }),
         "additionalProperties" => value.as_object().is_none_or(|all| {
             let known = rules.get("properties").and_then(Value::as_object);
@@ -177,7 +176,8 @@ fn schemas_refuse_what_the_commands_refuse() {
         fs::write(&file, text).unwrap();
         let command = if text.contains("[sweep]") { "sweep" } else { "simulate" };
         let out = folder.path().join("rows.csv");
-        let out = if command == "sweep" { format!(" --out {}", out.display()) } else { String::new() };
+        let out =
+            if command == "sweep" { format!(" --out {}", out.display()) } else { String::new() };
         run(&format!("{command} {}{out}", file.display())).status.success()
     };
     let right = [
@@ -261,7 +261,8 @@ fn flags(command: &str, others: &[&str]) -> BTreeSet<String> {
 /// The keys that `question` may say, but for those of `others`.
 fn keys(question: &str, others: &[&str]) -> BTreeSet<String> {
     let schema = schema(question);
-    let mut all: BTreeSet<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+    let mut all: BTreeSet<String> =
+        schema["properties"].as_object().unwrap().keys().cloned().collect();
     for other in others {
         assert!(all.remove(*other), "{question} has no key {other}");
     }
@@ -271,7 +272,16 @@ fn keys(question: &str, others: &[&str]) -> BTreeSet<String> {
 #[test]
 fn the_keys_of_a_scenario_are_the_flags_of_simulate() {
     let answer = [
-        "explain", "explain-svg", "json", "sort", "pareto", "gantt", "svg", "html", "trace", "timeline",
+        "explain",
+        "explain-svg",
+        "json",
+        "sort",
+        "pareto",
+        "gantt",
+        "svg",
+        "html",
+        "trace",
+        "timeline",
     ];
     let file = ["title", "source", "convention", "setting", "sweep"];
     let flags = flags("simulate", &answer);
@@ -294,7 +304,11 @@ fn the_keys_of_other_questions_are_flags_too() {
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &["json", "csv", "svg", "timeline"]));
     let answer = ["certificate", "export", "svg", "pareto", "csv", "json"];
     let search = flags("search", &answer);
-    assert_eq!(&keys("scenario", &["title", "source", "convention", "setting", "sweep"]) | &keys("search", &[]), search);
+    assert_eq!(
+        &keys("scenario", &["title", "source", "convention", "setting", "sweep"])
+            | &keys("search", &[]),
+        search
+    );
     let replay = flags("replay", &[]);
     assert!(keys("replay", &[]).is_subset(&replay));
     assert!(keys("reproduce", &["tables"]).is_subset(&flags("reproduce", &[])));

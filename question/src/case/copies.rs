@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
-    spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
 };
 
 use super::Rule;
@@ -14,7 +13,7 @@ use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 use crate::text_form::text_form;
 
-/// What is wrong, and at which key.
+/// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
 
 /// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
@@ -131,7 +130,7 @@ fn one_way(
     Ok(Some((0..shape.chunks()).map(time).collect()))
 }
 
-/// What the links of the cluster take while all devices behind one copy the same way.
+/// The time of a copy on the links of the cluster while all devices behind one copy the same way.
 fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,
@@ -201,12 +200,4 @@ pub(super) fn choose(
         return Err((key, message.to_owned()));
     }
     Ok(problem)
-}
-
-/// `schedule` with what `problem` has it copy to the host.
-pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
-    match problem.reload_ahead() {
-        Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
-        None => schedule,
-    }
 }

@@ -119,7 +119,7 @@ pub enum SyntaxError {
 /// `stage:3=1.5`: what is slow, and by which factor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slowdown {
-    /// What is slow.
+    /// The target that is slow.
     pub target: Target,
     /// How many times as long its work takes.
     pub factor: f64,

@@ -150,7 +150,11 @@ pub struct ClusterDocument {
     pub machine: Option<String>,
     /// The number of devices; several numbers are several clusters.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_list))]
-    #[serde(default, deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub devices: Option<Vec<u64>>,
     /// The parts of a cluster of several kinds of machines.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,37 +182,70 @@ pub struct PartDocument {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct SearchDocument {
     /// Tensor-parallel degrees.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub tensor: Option<Vec<u64>>,
     /// Pipeline-parallel degrees.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub pipeline: Option<Vec<u64>>,
     /// Context-parallel degrees.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub context: Option<Vec<u64>>,
     /// Expert-parallel degrees.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub expert: Option<Vec<u64>>,
     /// Stages of ZeRO, 0 to 3.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub zero: Option<Vec<u64>>,
     /// Samples of a microbatch.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub microbatch: Option<Vec<u64>>,
     /// Chunks per stage, for schedules that take several.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub chunks: Option<Vec<u64>>,
     /// Schedules, by name.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub schedule: Option<Vec<String>>,
     /// Recomputation of activations: `none`, `selective` or `full`.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub recompute: Option<Vec<String>>,
     /// How layers are split over stages: `even` or `balanced`.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub split: Option<Vec<String>>,
     /// Whether all stages share the embedding and the output layer.
-    #[serde(deserialize_with = "crate::one_or_many::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub vocabulary_parallel: Option<Vec<bool>>,
     /// The most memory that a plan may hold of a device.
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]

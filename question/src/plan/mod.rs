@@ -86,7 +86,8 @@ pub fn read(context: &Context<'_>, path: &Path, memory_error: f64) -> Result<Que
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }.question()
+    Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
+        .question()
 }
 
 /// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.

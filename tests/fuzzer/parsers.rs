@@ -25,10 +25,10 @@ use crate::Cli;
 use crate::commands::sweep::merge;
 use crate::error::Error;
 use crate::host::Host;
-use crate::messages;
+use crate::report;
 use crate::sweep::journal::Journal;
 
-/// What a parser is given.
+/// The input of a parser.
 pub(super) struct Given<'a> {
     pub(super) bytes: &'a [u8],
     /// A folder for this parser alone.
@@ -93,7 +93,7 @@ const MOST_SHOWN: usize = 8_000;
 /// The error as the program prints it.
 fn shown(error: impl Into<Error>) -> String {
     let diagnostic = error.into().diagnostic();
-    let shown = messages::text(&diagnostic);
+    let shown = report::text(&diagnostic);
     assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
     let _ = serde_json::to_string(&diagnostic);
     shown
@@ -200,7 +200,7 @@ fn timeline(given: &Given<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a sweep that was killed left behind, read to its end.
+/// Reads the journal of a sweep that was killed, to its end.
 fn journal(given: &Given<'_>) -> Result<(), String> {
     given.file("rows.csv.partial");
     let out = given.folder.join("rows.csv");
