@@ -15,6 +15,7 @@ pub mod format;
 pub mod fsdp;
 pub mod hardware;
 pub mod host;
+mod key_set;
 pub mod keys;
 pub mod kinds;
 pub mod memory;

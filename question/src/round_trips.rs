@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::hardware::keys::HardwareKeys;
-use crate::keys::{Keys, Object};
+use crate::key_set::Object;
+use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use crate::{fsdp, plan, replay, search};
 

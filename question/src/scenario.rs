@@ -18,7 +18,8 @@ use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
-use crate::keys::{self, Keys, Object, Own};
+use crate::key_set::{self, Object};
+use crate::keys::{Keys, Own};
 use crate::kinds::{self, Kind};
 use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
@@ -154,8 +155,8 @@ impl<'de> Deserialize<'de> for Scenario {
         let mut all = Object::deserialize(from)?;
         let settings = all.remove("setting").map(serde_json::from_value::<Vec<Setting>>);
         let settings = settings.transpose().map_err(D::Error::custom)?;
-        let head: Head = keys::take(&mut all, &HEAD).map_err(D::Error::custom)?;
-        let shared: Keys = keys::read(all).map_err(D::Error::custom)?;
+        let head: Head = key_set::take(&mut all, &HEAD).map_err(D::Error::custom)?;
+        let shared: Keys = key_set::read(all).map_err(D::Error::custom)?;
         let scenario = Self { title: head.title, convention: head.convention, ..shared.into() };
         let Some(mut settings) = settings else { return Ok(scenario) };
         if settings.is_empty() {
@@ -379,8 +380,8 @@ impl Serialize for Setting {
 impl<'de> Deserialize<'de> for Setting {
     fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = Object::deserialize(from)?;
-        let head: SettingHead = keys::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
-        let keys = keys::read(all).map_err(D::Error::custom)?;
+        let head: SettingHead = key_set::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
+        let keys = key_set::read(all).map_err(D::Error::custom)?;
         let SettingHead { published, regenerated, .. } = head;
         Ok(Self { published, regenerated, ..Self::new(head.name, keys) })
     }

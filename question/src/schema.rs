@@ -7,7 +7,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use crate::keys::{Keys, Object};
+use crate::key_set::Object;
+use crate::keys::Keys;
 use crate::scenario::{Head, SettingHead};
 
 /// The pattern of a number without a unit.

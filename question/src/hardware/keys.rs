@@ -10,7 +10,7 @@ use sim::cluster::Seating;
 use sim::engine::Protocol;
 use thiserror::Error;
 
-use crate::keys::{key_set, list, text};
+use crate::key_set::{key_set, list, text};
 use crate::text_form::text_form;
 
 /// The keys of a question about the cluster, transfers, memory and the step boundary.

@@ -317,3 +317,18 @@ fn chance_of(text: &str, wrong: fn(String) -> SyntaxError) -> Result<(f64, &str)
 pub fn number(text: &str) -> Result<f64, SyntaxError> {
     text.trim().parse().map_err(|_| SyntaxError::Number(text.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_and_errors_name_every_law() {
+        let error = "pass=cauchy:1".parse::<JitterOf>().unwrap_err().to_string();
+        let help = jitter_help();
+        for law in LAWS {
+            assert!(error.contains(&law.form()) && help.contains(&law.form()), "{}", law.name);
+            assert!(help.contains(law.meaning), "{}", law.name);
+        }
+    }
+}

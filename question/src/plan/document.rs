@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::keys::{list, text};
+use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
 /// A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked.
