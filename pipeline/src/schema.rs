@@ -11,7 +11,7 @@ use crate::{Bandwidth, Bytes, Limit, Nanos};
 
 macro_rules! number {
     ($behind:literal) => {
-        concat!(r"\+?[0-9_]*\.?[0-9_]*([eE][+-]?[0-9]+)?", $behind)
+        concat!(r"\+?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?", $behind)
     };
 }
 

@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::scenario::{Head, SettingHead};
 
 /// The pattern of a number without a unit.
-pub(crate) const NUMBER: &str = r"\s*[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?\s*";
+pub(crate) const NUMBER: &str = r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*";
 
 /// A text of the form `pattern`.
 pub(crate) fn pattern(pattern: &str) -> Schema {

@@ -208,6 +208,7 @@ fn schemas_refuse_what_the_commands_refuse() {
         "stage = 4",
         "hop = 500",
         "hop = \"500\"",
+        "hop = \"ms\"",
         "hop = \"500 parsec\"",
         "hop = \"500Ms\"",
         "hop = \"-1ms\"",
