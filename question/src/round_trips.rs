@@ -1,6 +1,8 @@
 //! That every question that is written is read again as the same question, as JSON and as TOML.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
 
 use pipeline::{Bandwidth, Bytes, Limit, Nanos};
 use proptest::prelude::*;
@@ -11,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
 use crate::key_set::Object;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -258,7 +261,8 @@ proptest! {
         prop_assert_eq!(&again.title, &scenario.title);
         prop_assert_eq!(json!(again), json!(scenario));
         // The file that it would be is read as the same scenario, with its places.
-        let file = Scenario::parse(std::path::Path::new(""), text).unwrap();
+        let host = BTreeMap::new();
+        let file = Scenario::parse(&Context::new(&host), Path::new(""), text).unwrap();
         prop_assert_eq!(json!(file), json!(scenario));
     }
 

@@ -132,7 +132,7 @@ fn of_scenario(title: &str, example: &Value) -> Value {
         definitions.insert(format!("key.{name}"), key);
     }
     definitions.insert("range".to_owned(), range());
-    let settings = object(of_setting, "One question: keys that override those at the top.");
+    let settings = object(&of_setting, "One question: keys that override those at the top.");
     top.insert(
         "setting".to_owned(),
         json!({
@@ -142,11 +142,11 @@ fn of_scenario(title: &str, example: &Value) -> Value {
             "items": settings,
         }),
     );
-    let mut sweep = object(axes, "Keys with all their values: every combination is a question.");
+    let mut sweep = object(&axes, "Keys with all their values: every combination is a question.");
     sweep["minProperties"] = 1.into();
     top.insert("sweep".to_owned(), sweep);
     let mut schema = object(
-        top,
+        &top,
         "Questions about pipeline schedules, for `debubble simulate` and `debubble sweep`.",
     );
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
@@ -158,7 +158,7 @@ fn of_scenario(title: &str, example: &Value) -> Value {
 }
 
 /// An object with `properties` and no others.
-fn object(properties: Object, description: &str) -> Value {
+fn object(properties: &Object, description: &str) -> Value {
     json!({
         "type": "object",
         "description": description,
