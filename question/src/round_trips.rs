@@ -118,6 +118,13 @@ fn of_key(name: &str) -> Option<Values> {
         "slowdown" => list(slowdown()),
         "jitter" => list(jitter()),
         "stall" => stall(),
+        _ => return of_hardware(name).or_else(|| count(name)),
+    })
+}
+
+/// The values of the key `name` of the hardware; nothing for a key that is unknown here.
+fn of_hardware(name: &str) -> Option<Values> {
+    Some(match name {
         "seating" => prop_oneof![
             word(&["contiguous", "across-nodes"]),
             text(|_, device| format!("0,{device}, 2"))
@@ -141,6 +148,13 @@ fn of_key(name: &str) -> Option<Values> {
         .boxed(),
         "offload" => text(|part, _| part.to_string()),
         "when-full" => word(&["report", "wait"]),
+        _ => return None,
+    })
+}
+
+/// The values of the key `name` that is a whole number; nothing for a key that is unknown here.
+fn count(name: &str) -> Option<Values> {
+    Some(match name {
         "stages"
         | "microbatches"
         | "chunks"
