@@ -19,6 +19,7 @@ mod interrupt;
 mod memory;
 mod messages;
 mod progress;
+mod report;
 mod sweep;
 mod usage;
 

@@ -12,6 +12,34 @@ use crate::target::{TargetOptions, WithTarget};
 use crate::{cpu, cuda};
 
 /// A kind of device that computes the passes of a schedule.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use executor::{Backend, Execution, Options, Plan, Transport};
+/// use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+/// use profile::Element;
+///
+/// // Two stages whose passes take half a millisecond each; nothing is computed.
+/// let shape = Shape::new(2, 1, 4)?;
+/// let half = Nanos(500_000);
+/// let times = PassTimes { forward: half, backward_input: half, backward_weight: half };
+/// let costs = Costs::uniform(shape, times, Nanos(0));
+/// let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
+///
+/// let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
+/// let executed = Backend::Timed.open(&options)?.execute(&Execution {
+///     plan: Plan::new(schedule, 1)?,
+///     meeting: None,
+///     transport: Transport::Tcp,
+///     costs: Arc::new(costs),
+///     task: None,
+///     prepare: Arc::new(|_stage| {}),
+/// })?;
+/// let measured = executed.measured.ok_or("another process answers")?;
+/// assert_eq!(measured.steps[0].timeline().stages[1].len(), 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
     /// Nothing is computed: passes and hops take the times they are told.
@@ -74,8 +102,13 @@ pub struct Options {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OpenError {
     /// A kind that this program was built without.
-    #[error("this debubble was built without CUDA")]
-    NotBuilt,
+    #[error("this debubble was built without {what}")]
+    NotBuilt {
+        /// What it was built without.
+        what: &'static str,
+        /// What to do about it.
+        cure: &'static str,
+    },
     /// A device, driver or library that is missing or fails.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -185,5 +218,36 @@ impl Backend {
     #[must_use]
     pub const fn trains(self) -> bool {
         !self.about().elements.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_apart_and_say_what_they_are() {
+        let names: BTreeSet<&str> = Backend::ALL.iter().map(|kind| kind.about().name).collect();
+        assert_eq!(names.len(), Backend::ALL.len());
+        for kind in Backend::ALL {
+            let about = kind.about();
+            assert!(!about.transports.is_empty() && !about.runs.is_empty(), "{kind:?}");
+            // What computes can be timed, and its kernels have links to be timed with.
+            assert_eq!(kind.trains(), about.is_timed.is_some(), "{kind:?}");
+            assert!(about.is_host || kind.trains(), "{kind:?}");
+        }
+        assert!(Backend::Cpu.links().contains(&LinkKind::Queue));
+    }
+
+    #[test]
+    fn a_kind_that_needs_nothing_is_opened() {
+        let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
+        for kind in [Backend::Timed, Backend::Cpu] {
+            let devices = kind.open(&options).unwrap();
+            assert!(devices.is_named(devices.name()), "{kind:?}");
+            assert!((1..=4).contains(&devices.side_by_side(4)), "{kind:?}");
+        }
     }
 }

@@ -96,6 +96,7 @@ impl Costs {
 
     /// How long an activation of each chunk takes to the host and back; empty where nothing was said.
     #[must_use]
+    #[inline]
     pub fn copies(&self) -> &[CopyTimes] {
         &self.copies
     }
@@ -121,24 +122,28 @@ impl Costs {
 
     /// The latency of one transfer between stages.
     #[must_use]
+    #[inline]
     pub const fn hop(&self) -> Nanos {
         self.hop
     }
 
     /// The times of each chunk, in model order.
     #[must_use]
+    #[inline]
     pub fn chunks(&self) -> &[PassTimes] {
         &self.chunks
     }
 
     /// The times of each shard of the vocabulary, by stage; none if nothing was said of them.
     #[must_use]
+    #[inline]
     pub fn shards(&self) -> &[ShardTimes] {
         &self.shards
     }
 
     /// How long the collectives of the vocabulary take.
     #[must_use]
+    #[inline]
     pub const fn collectives(&self) -> Collectives {
         self.collectives
     }
@@ -171,6 +176,7 @@ impl Costs {
 
     /// How long `slot` takes: the two passes of a pair share the device, so their times add up.
     #[must_use]
+    #[inline]
     pub fn of_slot(&self, slot: Slot) -> Nanos {
         slot.passes().map(|pass| self.of(pass)).sum()
     }
@@ -248,6 +254,7 @@ impl Footprints {
 
     /// The activations that a shard holds on each stage; empty if they are not given.
     #[must_use]
+    #[inline]
     pub fn shards(&self) -> &[Bytes] {
         &self.shards
     }

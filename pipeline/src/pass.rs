@@ -124,24 +124,28 @@ pub type Needs = std::iter::Flatten<std::array::IntoIter<Option<Value>, 2>>;
 impl Pass {
     /// The forward of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn f(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::F, chunk, microbatch }
     }
 
     /// The input gradient of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn b(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::B, chunk, microbatch }
     }
 
     /// The weight gradient of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn w(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::W, chunk, microbatch }
     }
 
     /// The whole backward of `chunk` for `microbatch` in one pass.
     #[must_use]
+    #[inline]
     pub const fn bw(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::BW, chunk, microbatch }
     }
@@ -197,6 +201,7 @@ impl Pass {
 impl Value {
     /// The chunk whose pass makes this value; none if a pass on every stage makes it.
     #[must_use]
+    #[inline]
     pub const fn chunk(self) -> Option<u16> {
         match self {
             Self::Output { chunk, .. } | Self::Gradient { chunk, .. } => Some(chunk),
@@ -273,6 +278,7 @@ pub enum Slot {
 
 impl Slot {
     /// The passes of the slot, one or two.
+    #[inline]
     pub fn passes(self) -> impl Iterator<Item = Pass> {
         let (first, second) = match self {
             Self::One(pass) => (pass, None),

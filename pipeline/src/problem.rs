@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::copy_op::CopyPart;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, UnitError};
 
@@ -255,6 +256,15 @@ impl Problem {
     #[must_use]
     pub const fn reload_ahead(&self) -> Option<u32> {
         self.reload_ahead
+    }
+
+    /// `schedule` with the copies to the host that this problem asks of any order, if it does.
+    #[must_use]
+    pub fn offloaded(&self, schedule: Schedule) -> Schedule {
+        match self.reload_ahead {
+            Some(ahead) => schedule.offloaded(self.offload_part(), ahead),
+            None => schedule,
+        }
     }
 
     /// How many chunks of each stage go to the host, if that was said.

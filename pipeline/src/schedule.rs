@@ -67,36 +67,42 @@ impl Schedule {
 
     /// The activations copied to the host between forward and backward, if there are any.
     #[must_use]
+    #[inline]
     pub const fn copies(&self) -> Option<&Copies> {
         self.copies.as_ref()
     }
 
     /// Stages, chunks and microbatches.
     #[must_use]
+    #[inline]
     pub const fn shape(&self) -> Shape {
         self.shape
     }
 
     /// Which stage holds which chunk.
     #[must_use]
+    #[inline]
     pub const fn placement(&self) -> Placement {
         self.placement
     }
 
     /// The order of each stage.
     #[must_use]
+    #[inline]
     pub fn orders(&self) -> &[Order] {
         &self.orders
     }
 
     /// Number of passes over all stages.
     #[must_use]
+    #[inline]
     pub fn passes(&self) -> usize {
         self.orders.iter().map(|order| order.passes().len()).sum()
     }
 
     /// Runs of passes that, taken one after the other, never use a value before it is made.
     #[must_use]
+    #[inline]
     pub fn walk(&self) -> &[WalkStep] {
         &self.walk
     }

@@ -62,6 +62,7 @@ impl Metrics {
 
     /// Absolute end of the last slot of any stage.
     #[must_use]
+    #[inline]
     pub fn makespan(&self) -> Nanos {
         self.stages.iter().map(|stage| stage.last_end).max().unwrap_or_default()
     }

@@ -19,28 +19,33 @@ macro_rules! arithmetic {
     ($unit:ident) => {
         impl Add for $unit {
             type Output = Self;
+            #[inline]
             fn add(self, other: Self) -> Self {
                 Self(self.0 + other.0)
             }
         }
         impl AddAssign for $unit {
+            #[inline]
             fn add_assign(&mut self, other: Self) {
                 self.0 += other.0;
             }
         }
         impl Sub for $unit {
             type Output = Self;
+            #[inline]
             fn sub(self, other: Self) -> Self {
                 Self(self.0 - other.0)
             }
         }
         impl Mul<u64> for $unit {
             type Output = Self;
+            #[inline]
             fn mul(self, times: u64) -> Self {
                 Self(self.0 * times)
             }
         }
         impl Sum for $unit {
+            #[inline]
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
                 Self(all.map(|one| one.0).sum())
             }

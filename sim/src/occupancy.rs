@@ -53,11 +53,14 @@ pub struct Peak {
     pub overflow: Option<Overflow>,
 }
 
+/// Moments, ascending, and the bytes that a device holds from then on.
+pub type Curve = Vec<(Nanos, Bytes)>;
+
 /// Memory of each device, at each moment at which it changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Occupancy {
-    /// By device: moments, ascending, and bytes held from then on.
-    pub curves: Vec<Vec<(Nanos, Bytes)>>,
+    /// By device, what it holds over time.
+    pub curves: Vec<Curve>,
     /// By device, those on which a stage sits.
     pub peaks: Vec<Peak>,
 }
@@ -148,7 +151,7 @@ fn follow(
     changes: &Changes,
     resident: Bytes,
     capacity: Option<Bytes>,
-) -> (Vec<(Nanos, Bytes)>, Peak) {
+) -> (Curve, Peak) {
     let zero = (Nanos(0), Bytes(0));
     let mut peak = Peak {
         device,

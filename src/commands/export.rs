@@ -6,7 +6,7 @@ use answer::outcome::{self, Outcome};
 use clap::{Args, ValueEnum};
 use draw::pictures::simulate::write_trace;
 use question::{Context, Warnings, case};
-use sim::Replay;
+use sim::{Details, Replay};
 
 use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
@@ -78,10 +78,11 @@ impl Export {
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let outcome = Outcome::of(case, &mut Replay::new())?;
-                let timeline = outcome::timeline(&outcome)?;
+                let details = Details { run: true, ..Details::default() };
+                let outcome = Outcome::of(case, details, &mut Replay::new())?;
                 let run = outcome::recorded(&outcome)?;
-                write_trace(out, &outcome, &outcome.case.name, &timeline, &run)?;
+                let memory = outcome::memory_curves(&outcome, &run)?;
+                write_trace(out, &outcome, &outcome.case.name, &run, &memory)?;
             }
         }
         Ok(())

@@ -99,7 +99,7 @@ fn the_order_for_the_times_given_is_faster_where_backwards_are_long() {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_order_for_the_times_given_is_never_worse(

@@ -1,5 +1,7 @@
 //! Idle time by cause, for the page: each gap of the last step, and a table of the totals.
 
+use std::borrow::Cow;
+
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::engine::Run;
@@ -8,9 +10,9 @@ use sim::explain::{Cause, Gaps};
 use super::pack;
 
 /// Why stages wait in the last step.
-pub struct Idle {
+pub struct Idle<'a> {
     /// Gap by gap.
-    pub gaps: Gaps,
+    pub gaps: Cow<'a, Gaps>,
     /// In all: the lines of a table.
     pub keys: Vec<Key>,
 }
@@ -34,7 +36,7 @@ fn index<S: serde::Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S:
     cause.map(|cause| cause as usize).serialize(to)
 }
 
-impl Idle {
+impl Idle<'_> {
     /// The end of the step on the stage that ends last.
     pub(super) fn end(&self) -> u64 {
         let begin = self.gaps.begins.iter().max().copied().unwrap_or_default();
@@ -71,7 +73,7 @@ pub(super) struct IdleData {
 }
 
 impl IdleData {
-    pub(super) fn of(idle: &Result<Idle, String>, run: &Run) -> Self {
+    pub(super) fn of(idle: &Result<Idle<'_>, String>, run: &Run) -> Self {
         let idle = match idle {
             Ok(idle) => idle,
             Err(note) => return Self::none(note.clone()),

@@ -45,7 +45,7 @@ impl Devices for Cores {
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
-        execution.train(|_| Ok(Cpu::new()), || Ok(Cpu::new()), F32_TOLERANCE)
+        execution.train(|_| Ok(Cpu::<f32>::new()), || Ok(Cpu::new()), F32_TOLERANCE)
     }
 }
 

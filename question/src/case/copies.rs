@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
-    spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
 };
 
 use super::Rule;
@@ -185,12 +184,4 @@ pub(super) fn choose(
         return Err((key, message.to_owned()));
     }
     Ok(problem)
-}
-
-/// `schedule` with what `problem` has it copy to the host.
-pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
-    match problem.reload_ahead() {
-        Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
-        None => schedule,
-    }
 }

@@ -1,10 +1,8 @@
 //! The causes of the idle time of each stage.
 
-use pipeline::{Costs, Fault, Metrics, Nanos, Schedule};
+use pipeline::{Fault, Metrics, Nanos};
 
-use super::chain::{self, Step};
-use crate::engine::{EngineError, Job, Run};
-use crate::replay::Replay;
+use super::chain::Step;
 
 /// Why a stage is idle. The causes are taken away one after the other, in this order, from a run
 /// whose order of passes stays the same.
@@ -75,12 +73,12 @@ impl Cause {
 /// How many causes there are.
 pub const CAUSES: usize = 7;
 
-/// The idle time of each stage by cause.
+/// The idle time of each stage by cause: [`crate::Simulation::causes`].
 ///
 /// A step takes `cost`. In a replay that is the longest span of a stage ([`Metrics::span`]): the
 /// bubble rate is the idle time of all stages, by `cost` times stages. On a cluster it is the whole
 /// step with what lies between two: the longest time from when a stage may begin the step until it
-/// may begin the next ([`Run::step_length`]).
+/// may begin the next ([`crate::engine::Run::step_length`]).
 ///
 /// A stage is idle for `cost` less what it is busy and less `optimizer`. A cause is given the change
 /// of the idle time between the run that still has it and the run that has it no more, so that the
@@ -102,25 +100,6 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Of `actual`, the replay of `schedule` under `costs`, with noise or without.
-    ///
-    /// # Errors
-    /// If `costs` are those of another pipeline, or so large that the clock overflows.
-    pub fn of_replay(schedule: &Schedule, costs: &Costs, actual: &Metrics) -> Result<Self, Fault> {
-        let mut replay = Replay::new();
-        let mut run = |costs: &Costs| Ok(Times::from(&replay.metrics(schedule, costs)?));
-        Self::between(&chain::of_replay(costs, Times::from(actual), &mut run)?, Nanos(0))
-    }
-
-    /// Of the last step of `actual`, a run of `job`, with noise or without.
-    ///
-    /// # Errors
-    /// If a run without one of the causes fails.
-    pub fn of_engine(job: &Job<'_>, actual: &Run) -> Result<Self, EngineError> {
-        let runs = chain::of_engine(job, actual, |step| Times::from(step))?;
-        Ok(Self::between(&runs, job.boundary.optimizer)?)
-    }
-
     /// The idle time of a stage of average idleness, by cause, in nanoseconds, rounded towards zero.
     #[must_use]
     pub fn average(&self) -> [i64; CAUSES] {
@@ -128,7 +107,7 @@ impl Causes {
     }
 
     /// From runs of which each leaves out one cause more than the one before.
-    fn between(runs: &[Times; CAUSES], optimizer: Nanos) -> Result<Self, Fault> {
+    pub(crate) fn between(runs: &[Times; CAUSES], optimizer: Nanos) -> Result<Self, Fault> {
         let idle = |run: &Times, stage: usize| {
             let idle = run.cost.0.saturating_sub(run.busy[stage].0).saturating_sub(optimizer.0);
             i64::try_from(idle).map_err(|_| Fault::Overflow { what: "the times" })
@@ -169,7 +148,7 @@ pub(super) fn differences(left: [i64; CAUSES]) -> [i64; CAUSES] {
 
 /// How long a step takes, and how long of it each stage is busy.
 #[derive(Clone)]
-struct Times {
+pub(crate) struct Times {
     cost: Nanos,
     busy: Vec<Nanos>,
 }

@@ -20,7 +20,7 @@ use pipeline::Nanos;
 use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
 
 use super::{OUTPUT, note};
-use crate::devices::{ElementArg, Timed, not_opened, refused};
+use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
@@ -215,7 +215,8 @@ impl Calibrate {
                 ("--partition", self.partition.is_some()),
             ];
             if let Some((flag, _)) = of_gpus.into_iter().find(|one| one.1) {
-                let message = format!("{flag} is for --device cuda: a core computes in f32");
+                let message =
+                    format!("{flag} is for --device {}: a core computes in f32", with_units());
                 return Err(Error::question(message));
             }
         }

@@ -11,7 +11,7 @@ use profile::Element;
 
 use super::kinds::{Against, Links};
 use crate::commands::{Asked, OUTPUT};
-use crate::devices::{ElementArg, RunsOn};
+use crate::devices::{ElementArg, RunsOn, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
@@ -216,7 +216,8 @@ impl Execute {
             ("--shared", self.shared),
         ];
         if let Some(flag) = given(&of_gpus).filter(|_| !self.backend().about().has_units) {
-            let message = format!("{flag} is for --device cuda: the CPU computes in f32");
+            let message =
+                format!("{flag} is for --device {}: the CPU computes in f32", with_units());
             return Err(Error::question(message));
         }
         self.check_links()

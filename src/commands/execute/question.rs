@@ -11,7 +11,6 @@ use sim::Replay;
 use super::flags::Execute;
 use super::sizes::Sizes;
 use crate::error::Error;
-use answer::outcome::named;
 use question::case;
 use question::case::{Case, Rule};
 use question::hardware::keys::{BoundaryKey, HardwareKeys};
@@ -285,7 +284,7 @@ fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
 /// How long a lone step of `case` takes.
 pub fn makespan(case: &Case) -> Result<Nanos, Error> {
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-    Ok(metrics.map_err(|fault| named(case, &fault))?.makespan())
+    Ok(metrics.map_err(|fault| case.error(&fault))?.makespan())
 }
 
 /// Times that are `by` times as long, a fraction, rounded.
@@ -308,7 +307,7 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
     let problem = || -> Result<Problem, Fault> {
         Problem::new(case.schedule.shape(), costs)?.with_footprints(footprints)
     };
-    case.problem = problem().map_err(|fault| named(case, &fault))?;
+    case.problem = problem().map_err(|fault| case.error(&fault))?;
     Ok(())
 }
 
