@@ -59,7 +59,7 @@ pub struct Question {
     search: Search,
     pub framework: Framework,
     pub recipe: Recipe,
-    pub unrest: Noise,
+    pub noise: Noise,
 }
 
 /// Reads the question in `path`.
@@ -102,7 +102,7 @@ impl Reader<'_> {
         let clusters = self.clusters(&model)?;
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
-        let unrest = self.unrest(&clusters)?;
+        let noise = self.noise(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -113,7 +113,7 @@ impl Reader<'_> {
             search,
             framework,
             recipe: self.recipe()?,
-            unrest,
+            noise,
             model,
             model_assumed: assumed,
         })
