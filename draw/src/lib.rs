@@ -1,6 +1,24 @@
 //! Pictures of timelines and of results: SVG, text for a terminal, and Chrome trace events.
 //!
-//! Everything is made in memory or written to what the caller gives; nothing here opens a path.
+//! Everything is made in memory or written to what the caller gives; nothing here opens a path. Diagrams
+//! and charts take plain data ([`gantt`], [`plot`], [`html`], [`terminal`], [`trace`]); [`pictures`] makes
+//! them of answers.
+//!
+//! ```
+//! use draw::gantt::{Chart, svg};
+//! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+//! use sim::Replay;
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let ms = Nanos(1_000_000);
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let costs = Costs::uniform(shape, times, Nanos(0));
+//! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
+//! let timeline = Replay::new().timeline(&schedule, &costs)?;
+//! let chart = Chart { title: "zb-h1", timeline: &timeline, row: "stage", copies: &[] };
+//! assert!(svg(&[chart])?.starts_with("<svg"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod canvas;
 pub mod gantt;

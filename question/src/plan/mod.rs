@@ -72,7 +72,7 @@ pub struct Question {
     /// The recipe of training.
     pub recipe: Recipe,
     /// How durations differ, and slow devices.
-    pub unrest: Noise,
+    pub noise: Noise,
 }
 
 /// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
@@ -135,7 +135,7 @@ impl Reader<'_> {
         let clusters = self.clusters(&model)?;
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
-        let unrest = self.unrest(&clusters)?;
+        let noise = self.noise(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -146,7 +146,7 @@ impl Reader<'_> {
             search,
             framework,
             recipe: self.recipe()?,
-            unrest,
+            noise,
             model,
             model_assumed: assumed,
         })
