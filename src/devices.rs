@@ -49,6 +49,12 @@ fn value(backend: Backend, help: &'static str) -> PossibleValue {
     PossibleValue::new(about.name).help(help).aliases(about.alias)
 }
 
+/// The kinds of devices whose units have numbers, as in `cuda`.
+pub fn with_units() -> String {
+    let names = Backend::ALL.map(Backend::about).into_iter().filter(|about| about.has_units);
+    names.map(|about| about.name).collect::<Vec<_>>().join(" or ")
+}
+
 /// What tensors on a GPU hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ElementArg {
@@ -92,10 +98,9 @@ pub fn begin_with_environment(backend: Backend) {
 /// `error` of devices of the kind `backend`, with its cure.
 pub fn not_opened(backend: Backend, error: &OpenError) -> Error {
     match error {
-        OpenError::NotBuilt => {
-            let cure =
-                "build it with `cargo build --release`, which needs no CUDA; or use --device cpu";
-            Error::question(format!("--device {}: {error}", backend.about().name)).with_help(cure)
+        OpenError::NotBuilt { cure, .. } => {
+            let message = format!("--device {}: {error}", backend.about().name);
+            Error::question(message).with_help(*cure)
         }
         OpenError::Device(error) => refused(backend, error),
         OpenError::NoUnit { .. } => Error::question(error.to_string())

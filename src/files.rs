@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::memory;
 
-/// What a pipe or a device may give: it does not say how much it has before it is read.
+/// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].

@@ -1,4 +1,4 @@
-//! What is said on stderr: notes, progress and errors. Answers go to stdout and never come here.
+//! Messages on stderr: notes, progress and errors. Answers go to stdout and never come here.
 //!
 //! Where the answer is JSON, every line here is a JSON object, too, named by what it is:
 //! `{"note": ...}`, `{"progress": ...}`, `{"error": {...}}`.

@@ -9,7 +9,7 @@ use question::host::{Context, foretell};
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-/// What speed-ups are over.
+/// The way that speed-ups are relative to.
 pub const BASELINE: Way =
     Way { method: Method::LbMicro, communication: Communication::Collectives };
 

@@ -1,4 +1,4 @@
-//! What is known of the machine.
+//! A description of the machine that is measured.
 
 use std::fs;
 use std::sync::OnceLock;

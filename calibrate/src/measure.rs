@@ -38,29 +38,29 @@ pub enum MeasureError {
     TooLarge {
         /// How many layers are timed one after the other.
         layers: usize,
-        /// What they take.
+        /// The memory that they need.
         needs: Bytes,
-        /// What is there.
+        /// The memory that is free.
         free: Bytes,
     },
 }
 
-/// What was measured of a device's kernels.
+/// The measured times of a device's kernels.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelTimes {
     /// Two readings of the clock with nothing between them; taken off all others.
     pub nothing: Quantity,
     /// A square product, and its floating-point operations.
     pub peak: (Quantity, u64),
-    /// See [`crate::Profile::layer`].
+    /// See [`profile::Profile::layer`].
     pub layer: Part,
-    /// See [`crate::Profile::embedding`].
+    /// See [`profile::Profile::embedding`].
     pub embedding: Part,
-    /// See [`crate::Profile::head`].
+    /// See [`profile::Profile::head`].
     pub head: Part,
-    /// See [`crate::Profile::overhead`].
+    /// See [`profile::Profile::overhead`].
     pub overhead: Quantity,
-    /// See [`crate::Profile::optimizer`].
+    /// See [`profile::Profile::optimizer`].
     pub optimizer: Optimizer,
 }
 
@@ -162,8 +162,8 @@ pub fn kernel_times<O: Ops>(
     })
 }
 
-/// What one microbatch holds in a layer, in the embeddings and in the head, as the executor counts
-/// it: three chunks of a layer each, of which the outer ones have an end.
+/// The activations that one microbatch holds in a layer, in the embeddings and in the head, as the
+/// executor counts them: three chunks of a layer each, of which the outer ones have an end.
 fn held_by_parts(shape: ModelShape) -> Result<[Footprint; 3], MeasureError> {
     let element = usize::try_from(shape.element().bytes()).unwrap_or(usize::MAX);
     let Ok(chunks) = Shape::new(3, 1, 1) else { return Ok([Footprint::default(); 3]) };
@@ -179,7 +179,8 @@ fn held_by_parts(shape: ModelShape) -> Result<[Footprint; 3], MeasureError> {
 /// The sizes at which links are timed, in bytes, besides that of what stages hand on.
 const SIZES: [u64; 7] = [8, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 
-/// What is sent over links of `kind`: each size alone; some both ways at once, and with other pairs.
+/// The messages that are timed over links of `kind`: each size alone; some both ways at once, and
+/// together with other pairs.
 #[must_use]
 pub fn traffic(kind: LinkKind, message: Bytes) -> Vec<(u64, u64, bool)> {
     let mut sizes = SIZES.to_vec();

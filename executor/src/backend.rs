@@ -12,6 +12,34 @@ use crate::target::{TargetOptions, WithTarget};
 use crate::{cpu, cuda};
 
 /// A kind of device that computes the passes of a schedule.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use executor::{Backend, Execution, Options, Plan, Transport};
+/// use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+/// use profile::Element;
+///
+/// // Two stages whose passes take half a millisecond each; nothing is computed.
+/// let shape = Shape::new(2, 1, 4)?;
+/// let half = Nanos(500_000);
+/// let times = PassTimes { forward: half, backward_input: half, backward_weight: half };
+/// let costs = Costs::uniform(shape, times, Nanos(0));
+/// let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
+///
+/// let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
+/// let executed = Backend::Timed.open(&options)?.execute(&Execution {
+///     plan: Plan::new(schedule, 1)?,
+///     meeting: None,
+///     transport: Transport::Tcp,
+///     costs: Arc::new(costs),
+///     task: None,
+///     prepare: Arc::new(|_stage| {}),
+/// })?;
+/// let measured = executed.measured.ok_or("another process answers")?;
+/// assert_eq!(measured.steps[0].timeline().stages[1].len(), 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
     /// Nothing is computed: passes and hops take the times they are told.
@@ -38,14 +66,15 @@ pub struct About {
     pub name: &'static str,
     /// Another name for it.
     pub alias: Option<&'static str>,
-    /// What passes do there, for the help of `debubble execute`.
+    /// The work of passes there, for the help of `debubble execute`.
     pub runs: &'static str,
-    /// What is timed there, for the help of `debubble calibrate`; `None` where there is nothing to be
-    /// timed.
+    /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there
+    /// is nothing to time.
     pub is_timed: Option<&'static str>,
-    /// What stands in results where the device has no name of its own.
+    /// The name in results where the device has no name of its own.
     pub title: &'static str,
-    /// What tensors may hold, first what they hold where nobody says; none where nothing is computed.
+    /// The number formats that tensors may have, the default first; empty where nothing is
+    /// computed.
     pub elements: &'static [Element],
     /// How values may travel between processes, first how they do where nobody says.
     pub transports: &'static [Transport],
@@ -61,7 +90,7 @@ pub struct About {
 /// Which devices of a kind are opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// What tensors hold: one of [`About::elements`].
+    /// The number format of tensors: one of [`About::elements`].
     pub element: Element,
     /// The numbers of the units, in the order in which stages are dealt to them; all if empty.
     pub units: Vec<usize>,
@@ -73,8 +102,13 @@ pub struct Options {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OpenError {
     /// A kind that this program was built without.
-    #[error("this debubble was built without CUDA")]
-    NotBuilt,
+    #[error("this debubble was built without {what}")]
+    NotBuilt {
+        /// What it was built without.
+        what: &'static str,
+        /// What to do about it.
+        cure: &'static str,
+    },
     /// A device, driver or library that is missing or fails.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -92,7 +126,7 @@ pub enum OpenError {
     /// A unit that cannot be cut into so many parts.
     #[error("{error}")]
     Uncut {
-        /// What the device says.
+        /// The error of the device.
         error: DeviceError,
         /// How many were asked for.
         parts: usize,
@@ -110,7 +144,7 @@ pub enum OpenError {
 
 /// Opened devices of one kind.
 pub trait Devices: fmt::Debug {
-    /// What profiles call what computes a stage.
+    /// The name in profiles of the device that computes a stage.
     fn name(&self) -> &str;
 
     /// Whether a profile that was measured on `device` is of one of these.
@@ -184,5 +218,36 @@ impl Backend {
     #[must_use]
     pub const fn trains(self) -> bool {
         !self.about().elements.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_apart_and_say_what_they_are() {
+        let names: BTreeSet<&str> = Backend::ALL.iter().map(|kind| kind.about().name).collect();
+        assert_eq!(names.len(), Backend::ALL.len());
+        for kind in Backend::ALL {
+            let about = kind.about();
+            assert!(!about.transports.is_empty() && !about.runs.is_empty(), "{kind:?}");
+            // What computes can be timed, and its kernels have links to be timed with.
+            assert_eq!(kind.trains(), about.is_timed.is_some(), "{kind:?}");
+            assert!(about.is_host || kind.trains(), "{kind:?}");
+        }
+        assert!(Backend::Cpu.links().contains(&LinkKind::Queue));
+    }
+
+    #[test]
+    fn a_kind_that_needs_nothing_is_opened() {
+        let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
+        for kind in [Backend::Timed, Backend::Cpu] {
+            let devices = kind.open(&options).unwrap();
+            assert!(devices.is_named(devices.name()), "{kind:?}");
+            assert!((1..=4).contains(&devices.side_by_side(4)), "{kind:?}");
+        }
     }
 }

@@ -6,6 +6,9 @@
 //! `pipeline` alone. [`run()`] runs all stages as threads of one process, [`join`] the stages of one
 //! process among several. [`Gpt`] trains a transformer on such workers, [`Reference`] the same one in
 //! one piece to check it against, and [`Timed`] is a worker that only takes its time.
+//! A [`Backend`] is a kind of device: it opens [`Devices`], which run an [`Execution`], training and
+//! comparison with the serial reference included, and the [`Target`] whose kernels are timed for a
+//! profile.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What of a device is timed: a core, a GPU, or one of the equal parts that stages on it have.
+//! The target of a calibration: a core, a GPU, or one of the equal parts that stages on it have.
 
 use profile::{LinkKind, Machine};
 
@@ -8,7 +8,7 @@ use crate::ops::Ops;
 /// Which device, and how much of it, is timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetOptions {
-    /// What tensors hold: one of [`About::elements`](crate::About::elements).
+    /// The number format of tensors: one of [`About::elements`](crate::About::elements).
     pub element: profile::Element,
     /// The number of the unit.
     pub unit: usize,
@@ -27,7 +27,7 @@ pub struct Cut {
     pub of: u32,
 }
 
-/// What is timed, and what only it knows of itself.
+/// The target of a calibration, and what only it knows of itself.
 pub trait Target {
     /// Its kernels.
     type Ops: Ops + 'static;
@@ -47,7 +47,7 @@ pub trait Target {
     /// `hidden`.
     fn peak(&self, hidden: usize) -> usize;
 
-    /// What is known of it.
+    /// Adds to `machine` what is known of the target.
     fn describe(&self, machine: Machine) -> Machine;
 
     /// Its memory in bytes; `None` where it has that of the host.
@@ -75,8 +75,8 @@ pub trait Target {
         Err(no_link(kind))
     }
 
-    /// What copies so many bytes to pinned memory of the host and back, and gives the nanoseconds of
-    /// both ways.
+    /// A measurement that copies so many bytes to pinned memory of the host and back, and gives the
+    /// nanoseconds of both ways.
     ///
     /// # Errors
     /// Whatever stops the device, or if it has no memory of its own.
@@ -95,9 +95,9 @@ pub trait HostCopy {
     fn time(&mut self) -> Result<[u64; 2], DeviceError>;
 }
 
-/// What is done with a target, whatever its kernels.
+/// An operation on a target, whatever its kernels.
 pub trait WithTarget {
-    /// What comes of it.
+    /// The result of the operation.
     type Output;
 
     /// Does it.

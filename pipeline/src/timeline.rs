@@ -7,7 +7,7 @@ use crate::units::Nanos;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span {
-    /// What was done.
+    /// The slot that ran.
     pub slot: Slot,
     /// When it began.
     #[cfg_attr(feature = "serde", serde(rename = "start_ns", with = "crate::nanoseconds"))]

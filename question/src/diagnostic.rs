@@ -26,7 +26,7 @@ pub struct Diagnostic {
     /// The file to blame, if the fault is in one.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub place: Option<Box<Place>>,
-    /// What kind of input the fault is in.
+    /// The kind of input that the fault is in.
     #[serde(skip)]
     pub fault: Fault,
 }

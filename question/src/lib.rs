@@ -1,4 +1,5 @@
-//! What a user may ask: the keys of a question, the files it names, and the faults it may have.
+//! Questions: the keys that a user may give, the files that they name, and the faults that they may
+//! have.
 //!
 //! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`], a
 //! [`plan::Question`] or [`fsdp::Keys`], and lends a [`host::Host`]. From there on everything is typed:

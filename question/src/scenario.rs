@@ -42,7 +42,7 @@ pub struct Setting {
 /// A file of questions; without a file, a single question with no keys.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What to call it.
+    /// The title.
     pub title: Option<String>,
     /// By schedule, how the published figures were measured.
     pub convention: BTreeMap<String, Convention>,
@@ -52,7 +52,7 @@ pub struct Scenario {
     text: String,
 }
 
-/// What of a timeline a published bubble rate was computed from.
+/// The part of a timeline that a published bubble rate was computed from.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Convention {
@@ -77,7 +77,7 @@ impl Convention {
     }
 }
 
-/// What may stand at the top besides the keys.
+/// The keys that only the top of a file may have.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Head {
@@ -87,7 +87,7 @@ struct Head {
     convention: BTreeMap<String, Convention>,
 }
 
-/// What may stand in a setting besides the keys.
+/// The keys that only a setting may have.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct SettingHead {

@@ -117,7 +117,7 @@ impl Search {
         }
     }
 
-    /// What is written of the searches.
+    /// Writes the files of the searches.
     fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;

@@ -57,7 +57,7 @@ impl Verify {
     }
 }
 
-/// What was checked, line by line.
+/// Prints the facts that were checked, line by line.
 fn print(out: &mut dyn Write, verified: &Verified) -> Result<(), Error> {
     let Verified { passes, peaks, cost, bound, argument, .. } = verified;
     let stages = peaks.len();

@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::report;
 use crate::sweep::journal::Journal;
 
-/// What a parser is given.
+/// The input of a parser.
 pub(super) struct Given<'a> {
     pub(super) bytes: &'a [u8],
     /// A folder for this parser alone.
@@ -200,7 +200,7 @@ fn timeline(given: &Given<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a sweep that was killed left behind, read to its end.
+/// Reads the journal of a sweep that was killed, to its end.
 fn journal(given: &Given<'_>) -> Result<(), String> {
     given.file("rows.csv.partial");
     let out = given.folder.join("rows.csv");

@@ -1,4 +1,5 @@
-//! What the property tests draw: questions to families, and valid schedules of no family.
+//! The values that the property tests draw: questions to families, and valid schedules of no
+//! family.
 
 use std::env;
 use std::fmt::Debug;

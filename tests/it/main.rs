@@ -46,6 +46,7 @@ mod processes;
 mod removal;
 mod room;
 mod search;
+mod simulation;
 mod sweep;
 mod sweep_files;
 mod sweep_rows;

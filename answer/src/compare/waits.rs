@@ -12,7 +12,7 @@ pub struct Wait {
     pub stage: usize,
     /// Before what.
     pub slot: Slot,
-    /// What it needed last from another stage, if anything.
+    /// The value that it needed last from another stage, if any.
     pub value: Option<Value>,
     /// How long it waits by the prediction, from the end of the slot before it.
     pub predicted: Nanos,

@@ -1,4 +1,4 @@
-//! What the steps of a run would have been.
+//! The steps of a run under changed conditions.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -13,7 +13,7 @@ use question::replay::{Keys, WhatIf};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
 
-/// What a change comes to.
+/// The effect of a change.
 #[derive(Serialize)]
 pub struct Change {
     /// Name of the change, or of the schedule.

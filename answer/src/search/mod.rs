@@ -18,7 +18,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 pub use self::report::Row;
 
-/// What searches came to.
+/// The answer of a search: the results for all cases.
 pub struct Answer {
     /// A row for each setting under each limit.
     pub rows: Vec<Row>,

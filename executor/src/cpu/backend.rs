@@ -23,7 +23,7 @@ pub(crate) const ABOUT: About = About {
     variable: None,
 };
 
-/// What profiles call a core.
+/// The name of a core in profiles.
 pub const ONE_CORE: &str = "cpu, one core";
 
 /// How far losses and gradients in f32 may lie from the reference's, which may be in f64.
@@ -45,7 +45,7 @@ impl Devices for Cores {
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
-        execution.train(|_| Ok(Cpu::new()), || Ok(Cpu::new()), F32_TOLERANCE)
+        execution.train(|_| Ok(Cpu::<f32>::new()), || Ok(Cpu::new()), F32_TOLERANCE)
     }
 }
 

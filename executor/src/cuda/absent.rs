@@ -9,14 +9,19 @@ use crate::target::{TargetOptions, WithTarget};
 
 pub(crate) use about::ABOUT;
 
+const NOT_BUILT: OpenError = OpenError::NotBuilt {
+    what: "CUDA",
+    cure: "build it with `cargo build --release`, which needs no CUDA; or use --device cpu",
+};
+
 /// There is none.
 pub(crate) fn open(_: &Options) -> Result<Box<dyn Devices>, OpenError> {
-    Err(OpenError::NotBuilt)
+    Err(NOT_BUILT)
 }
 
 /// There is none.
 pub(crate) fn with_target<W: WithTarget>(_: &TargetOptions, _: W) -> Result<W::Output, OpenError> {
-    Err(OpenError::NotBuilt)
+    Err(NOT_BUILT)
 }
 
 /// There are none.

@@ -96,7 +96,7 @@ impl Devices for Gpus {
         self.infos.first().map_or("", |info| &info.name)
     }
 
-    /// What part of a GPU was measured stands behind its name.
+    /// Whether `device` names the GPU: the part that was measured stands behind its name.
     fn is_named(&self, device: &str) -> bool {
         device.split(',').next() == Some(self.name())
     }
@@ -207,7 +207,7 @@ fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
     }
 }
 
-/// What makes the times of `count` stages on a GPU less than they seem.
+/// Warnings about what makes the times of `count` stages on a GPU less than they seem.
 fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
     let mut warnings = Vec::new();
     if *sharing == Sharing::Shared {

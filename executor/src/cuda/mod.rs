@@ -11,8 +11,8 @@
 //! NCCL (feature `nccl`). [`split`] gives every stage of one GPU multiprocessors of its own, so that
 //! a bubble of one stage leaves its part of the GPU idle.
 //!
-//! What has been checked, and where: the kernels and the host's arithmetic by tests on a processor,
-//! every thread of every launch; that the kernels compile, by NVRTC. The calls into the driver and
+//! How far this is tested: the kernels and the host's arithmetic by tests on a processor, every
+//! thread of every launch; that the kernels compile, by NVRTC. The calls into the driver and
 //! cuBLASLt run in tests against libraries that stand in for them, and have not run on a GPU; those
 //! into NCCL have been compiled. The tests that need a GPU say that they are skipped where there is
 //! none, and fail there if `DEBUBBLE_NEEDS_GPU=1`.

@@ -22,7 +22,7 @@ use crate::run::{Failure, Meeting, Plan, Timed, join, run};
 pub use reference::{Against, Check};
 pub(crate) use watched::{Seen, Watched};
 
-/// What is run, and where its stages are.
+/// A run: its schedule and task, and the devices of its stages.
 pub struct Execution {
     /// The order and the steps.
     pub plan: Plan,
@@ -30,9 +30,9 @@ pub struct Execution {
     pub meeting: Option<Meeting>,
     /// How values travel between processes.
     pub transport: Transport,
-    /// What passes take on a device that computes nothing.
+    /// The durations of passes on a device that computes nothing.
     pub costs: Arc<Costs>,
-    /// What is trained on a device that computes.
+    /// The training on a device that computes.
     pub task: Option<Task>,
     /// Called with the number of each stage of this process, on its thread, before anything else.
     pub prepare: Arc<dyn Fn(usize) + Send + Sync>,
@@ -43,33 +43,33 @@ pub struct Execution {
 pub struct Task {
     /// The model.
     pub model: Model,
-    /// What it is trained on.
+    /// The data that it is trained on.
     pub batches: Arc<dyn Batches>,
     /// Tells one source of batches from another.
     pub fingerprint: u64,
     /// How weights begin and change.
     pub training: Training,
-    /// What the run is held against afterwards.
+    /// The reference that the run is compared with afterwards.
     pub check: Option<Against>,
 }
 
 impl fmt::Debug for Task {
-    /// What must be the same for all processes of a run.
+    /// The description that must be the same for all processes of a run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)
     }
 }
 
-/// What came of an execution.
+/// The outcome of an execution.
 #[derive(Debug)]
 pub struct Executed {
-    /// What was measured; a process that does not answer for the run has nothing.
+    /// The measurements; none in a process that does not answer for the run.
     pub measured: Option<Measured>,
     /// How it compares with the model in one piece, if that was asked.
     pub check: Option<Check>,
-    /// What computed, where more is known than its kind.
+    /// The device that computed, where more is known than its kind.
     pub device: Option<String>,
-    /// What makes its times less than they seem.
+    /// Warnings about what makes its times less than they seem.
     pub notes: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub enum ExecutionError {
     /// Units that could not be cut into a part for each stage.
     #[error("{error}")]
     Uncut {
-        /// What the device says.
+        /// The error of the device.
         error: DeviceError,
         /// For how many stages.
         stages: usize,

@@ -10,7 +10,7 @@ use crate::ops::Ops;
 use crate::reference::Reference;
 use crate::run::Plan;
 
-/// What a run is held against.
+/// The reference that a run is compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Against {
     /// The model in one piece, in f64 on the CPU.
@@ -26,7 +26,7 @@ pub struct Check {
     pub loss_error: f64,
     /// Largest difference of a gradient of the first step, as a share of the largest gradient.
     pub gradient_error: f64,
-    /// What either may be at most.
+    /// The most that either may be.
     pub tolerance: f64,
 }
 

@@ -15,12 +15,12 @@ pub(super) fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || one > other { one } else { other }
 }
 
-/// What a run computed.
+/// The results that a run computed.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// The gradients of the first step, by where they lie in the model.
     gradients: Vec<Parameters>,
-    /// What the gradients of each step were scaled by, as stage 0 did it.
+    /// The factors by which the gradients of each step were scaled, as stage 0 did it.
     pub(super) scales: Vec<f64>,
 }
 

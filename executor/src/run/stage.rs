@@ -12,7 +12,7 @@ use super::clock::{nanos_since, wait_until};
 use super::failure::{Failure, Halt};
 use super::inbox::{Inbox, Name};
 use super::link::Link;
-use super::plan::{Plan, input_of};
+use super::plan::Plan;
 use super::raw::{RawSlot, RawStage, RawStep};
 use crate::error::DeviceError;
 use crate::worker::Trainer;
@@ -165,7 +165,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
         let shape = self.plan.schedule().shape();
         // Nothing is taken before all is here: a slot that is put off finds it again.
-        for value in slot.passes().filter_map(|pass| input_of(pass, shape)) {
+        for value in slot.passes().filter_map(|pass| pass.input(shape)) {
             if !self.await_value(slot, value)? {
                 return Ok(None);
             }
@@ -173,7 +173,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let mut inputs: [Option<W::Value>; 2] = [None, None];
         let mut raw = RawSlot::default();
         for (i, pass) in slot.passes().enumerate() {
-            let Some(value) = input_of(pass, shape) else { continue };
+            let Some(value) = pass.input(shape) else { continue };
             let name = Name { step: self.step, attempt: self.attempt, value };
             let Some((parcel, at)) = self.inbox.take(&name) else {
                 inputs[i] = self.kept.remove(&value);

@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
 use crate::worker::{Norm, Trainer, Wire, Worker};
 
-/// What results call it.
+/// The name in results.
 const TITLE: &str = "timed device";
 
 pub(crate) const ABOUT: About = About {

@@ -16,7 +16,7 @@ use crate::threads::{losses, schedules};
 /// Numbers by where they begin in the model.
 type Numbers = BTreeMap<usize, Vec<f64>>;
 
-/// What the stages of a run leave behind.
+/// The state of the stages after a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Left {
     /// The gradients of the last update.
@@ -25,11 +25,11 @@ struct Left {
     weights: Numbers,
 }
 
-/// What is to go wrong.
+/// The fault to be injected.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Poison {
     Nothing,
-    /// What this stage is handed for its first backward of step 1 is NaN.
+    /// The value that this stage receives for its first backward of step 1 is NaN.
     Gradient {
         stage: usize,
     },
@@ -136,7 +136,7 @@ impl<T: Real> Trainer for Shown<T> {
     }
 }
 
-/// What is trained, on what, and what goes wrong.
+/// A training: the model, its data, and the fault to be injected.
 #[derive(Clone)]
 struct Course {
     model: Model,
@@ -247,7 +247,7 @@ fn processes_train_as_threads_do() {
     }
 }
 
-/// What goes wrong, how far gradients may reach, and how many of four steps are skipped.
+/// A fault, the limit of the gradient norm, and how many of four steps are skipped.
 const MISHAPS: [(Poison, f64, u32); 4] = [
     (Poison::Nothing, 0.5, 0),
     (Poison::Gradient { stage: 0 }, f64::INFINITY, 1),

@@ -1,4 +1,4 @@
-//! What is wrong with a question, at the key that is to blame.
+//! The faults of a question, each at the key that is to blame.
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 

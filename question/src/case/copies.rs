@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
-    spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
 };
 
 use super::Rule;
@@ -12,7 +11,7 @@ use super::checks::has_footprints;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 
-/// What is wrong, and at which key.
+/// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
 
 /// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
@@ -115,7 +114,7 @@ fn one_way(
     Ok(Some((0..shape.chunks()).map(time).collect()))
 }
 
-/// What the links of the cluster take while all devices behind one copy the same way.
+/// The time of a copy on the links of the cluster while all devices behind one copy the same way.
 fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,
@@ -185,12 +184,4 @@ pub(super) fn choose(
         return Err((key, message.to_owned()));
     }
     Ok(problem)
-}
-
-/// `schedule` with what `problem` has it copy to the host.
-pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
-    match problem.reload_ahead() {
-        Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
-        None => schedule,
-    }
 }

@@ -14,9 +14,10 @@ use pipeline::{
     Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
     Vocabulary,
 };
+use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
-pub use copies::{Ratio, offloaded};
+pub use copies::Ratio;
 pub use notes::{assumed, ignored};
 pub use rule::{Rule, SEARCHED, Selected, rules, selected};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
@@ -57,14 +58,14 @@ pub struct Case {
     pub split: Option<Split>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
-    /// What it runs on, if the question says.
+    /// The hardware that it runs on, if the question gives it.
     pub hardware: Option<Hardware>,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
 }
 
 impl Case {
-    /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
+    /// The activations of one microbatch on the stage that holds most: M_B, the unit of limits.
     pub fn microbatch_bytes(&self) -> Bytes {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
         let by_stage = self.problem.footprints().by_stage(shape, placement);
@@ -75,6 +76,14 @@ impl Case {
     /// `error` about this schedule.
     pub fn error(&self, error: &impl ToString) -> Diagnostic {
         Diagnostic::new(format!("{}: {}", self.name, error.to_string()))
+    }
+
+    /// The case as the simulator times it.
+    pub fn simulation(&self) -> Simulation<'_> {
+        Simulation::new(&self.schedule, self.problem.costs(), self.problem.footprints())
+            .on(self.hardware.as_ref())
+            .measured(self.steady)
+            .under(self.noise.as_ref().map(Noise::stragglers))
     }
 
     /// Microbatches of a step, whole ones.
@@ -119,7 +128,7 @@ fn ground(
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
-    let hardware = Hardware::of(context, scenario, setting, shape, placement, segments)?;
+    let hardware = hardware::of(context, scenario, setting, shape, placement, segments)?;
     if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
@@ -175,7 +184,7 @@ pub fn case(
         Rule::Written(_, schedule) => (**schedule).clone(),
         Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
     };
-    let schedule = offloaded(schedule, problem);
+    let schedule = problem.offloaded(schedule);
     case_of(context, scenario, setting, rule, ground, schedule)
 }
 

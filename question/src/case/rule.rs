@@ -1,4 +1,4 @@
-//! What orders the passes of a question.
+//! The source of the order of passes of a question.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const MAX_SCHEDULE: u64 = 2 << 30;
 /// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
 const OF_A_BYTE: u64 = 6;
 
-/// What orders the passes: a family, or an order somebody wrote down.
+/// The source of the order of passes: a family, or an order somebody wrote down.
 pub enum Rule {
     /// A family.
     Family(Family),
@@ -60,7 +60,7 @@ impl Rule {
         }
     }
 
-    /// What to call it: the name of the family, or of the file without folder and extension.
+    /// The name of the family, or of the file without folder and extension.
     pub fn name(&self) -> &str {
         match self {
             Self::Family(family) => family.name(),
@@ -82,12 +82,12 @@ fn unknown(name: &str) -> Diagnostic {
     )
 }
 
-/// What stands for every schedule that has a name among the names of schedules.
+/// The name that stands for all schedules.
 const ALL: &str = "all";
 
 /// A schedule that a setting asks for.
 pub struct Selected {
-    /// What orders the passes.
+    /// The source of the order.
     pub rule: Rule,
     /// Whether it is only meant by [`ALL`], and need not be able to do the question.
     pub by_all: bool,

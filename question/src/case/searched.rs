@@ -12,7 +12,7 @@ use crate::scenario::{Scenario, Setting};
 pub struct Search<'a> {
     /// Where chunks lie, if that was told.
     pub placement: Option<Placement>,
-    /// What is to be small.
+    /// The objective.
     pub objective: Objective,
     /// For how long.
     pub effort: Effort,
@@ -24,9 +24,9 @@ pub struct Search<'a> {
 pub struct Searched {
     /// The order with what it was made for.
     pub case: Case,
-    /// What was searched.
+    /// The instance that was searched.
     pub instance: Instance,
-    /// What the search came to.
+    /// The result of the search.
     pub found: Found,
 }
 
@@ -92,7 +92,7 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
-/// What of `setting` has no influence on a search that is asked for by itself, in words.
+/// The keys of `setting` that have no influence on a search that is asked for by itself, in words.
 pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = super::ignored(setting, &Rule::Searched(placement));

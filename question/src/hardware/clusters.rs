@@ -14,7 +14,7 @@ use crate::keys::text;
 /// The clusters that can be named without a file.
 const CLUSTERS: BuiltIn = BuiltIn { what: "cluster", folder: scenarios::CLUSTERS };
 
-/// What a cluster file says.
+/// The form of a cluster file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Document {

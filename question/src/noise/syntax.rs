@@ -42,7 +42,7 @@ pub enum SyntaxError {
 /// `stage:3=1.5`: what is slow, and by which factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Slowdown {
-    /// What is slow.
+    /// The target that is slow.
     pub target: Target,
     /// How many times as long its work takes.
     pub factor: f64,
@@ -76,7 +76,7 @@ pub fn target(kind: &str, which: &str) -> Option<Result<Target, SyntaxError>> {
     }
 }
 
-/// What is random.
+/// The quantity that is random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Jittered {
     /// The durations of passes.
@@ -107,7 +107,7 @@ impl Law {
 /// `pass=lognormal:0.05`: what is random, and how.
 #[derive(Clone, Debug)]
 pub struct JitterOf {
-    /// What is random.
+    /// The quantity that is random.
     pub what: Jittered,
     /// How.
     pub law: Law,

@@ -92,7 +92,7 @@ pub(super) struct ClusterDocument {
     #[serde(default, deserialize_with = "one_or_many")]
     pub(super) devices: Option<Vec<u64>>,
     pub(super) parts: Option<Vec<PartDocument>>,
-    /// What `debubble calibrate` measured of the model on the machine.
+    /// The profile that `debubble calibrate` measured of the model on the machine.
     pub(super) profile: Option<PathBuf>,
 }
 

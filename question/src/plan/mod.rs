@@ -48,7 +48,7 @@ pub enum Paid {
 pub struct Question {
     pub title: String,
     pub model: Transformer,
-    /// What was assumed where the model was read, a sentence each.
+    /// The assumptions made when the model was read, a sentence each.
     pub model_assumed: Vec<String>,
     pub tokens: f64,
     pub deadline_days: Option<f64>,

@@ -26,7 +26,7 @@ const MAX_NAMED: u64 = 2 << 30;
 
 /// All questions of a sweep.
 pub struct Grid {
-    /// What errors point into.
+    /// The scenario that errors point into.
     pub scenario: Scenario,
     /// The axes, slowest first.
     pub axes: Vec<Axis>,
@@ -50,7 +50,7 @@ struct Part {
 pub struct Question<'a> {
     /// Its keys.
     pub setting: Setting,
-    /// What orders the passes.
+    /// The source of the order.
     pub rule: &'a Rule,
     /// Its place on each axis.
     pub places: Vec<u64>,
@@ -264,7 +264,7 @@ impl Grid {
         Ok(Question { setting, rule, places })
     }
 
-    /// What a question says of each axis.
+    /// The value that a question has on each axis.
     pub fn labels<'a>(&'a self, places: &'a [u64]) -> impl Iterator<Item = Cow<'a, str>> {
         self.axes.iter().zip(places).map(|(axis, &place)| axis.label(place))
     }

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
 
-/// What random numbers are drawn for. The numbers are part of the key: keep them.
+/// The purpose for which a random number is drawn. The numbers are part of the key: keep them.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     Pass = 1,

@@ -20,7 +20,7 @@ use pipeline::Nanos;
 use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
 
 use super::{OUTPUT, note};
-use crate::devices::{ElementArg, Timed, not_opened, refused};
+use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
@@ -199,7 +199,7 @@ const RISE: Duration = Duration::from_millis(500);
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
-    /// What computes.
+    /// The backend that computes.
     pub const fn backend(&self) -> Backend {
         self.device.0
     }
@@ -215,7 +215,8 @@ impl Calibrate {
                 ("--partition", self.partition.is_some()),
             ];
             if let Some((flag, _)) = of_gpus.into_iter().find(|one| one.1) {
-                let message = format!("{flag} is for --device cuda: a core computes in f32");
+                let message =
+                    format!("{flag} is for --device {}: a core computes in f32", with_units());
                 return Err(Error::question(message));
             }
         }
@@ -417,7 +418,7 @@ impl WithTarget for Calibration<'_> {
     }
 }
 
-/// What of a device is timed, and what meanwhile the rest of it does.
+/// The part of a device that is timed, and the work of the rest of it meanwhile.
 fn timed_part(cut: Cut, neighbours: usize) -> String {
     let Cut { parts, multiprocessors, of } = cut;
     let idle = parts.saturating_sub(1 + neighbours);
@@ -472,7 +473,7 @@ fn gflops(operations: f64, time: Nanos) -> Option<f64> {
     (time.0 > 0).then(|| operations / time.0 as f64)
 }
 
-/// What is known to be computed in each quantity of a profile.
+/// The number of operations known to be computed in each quantity of a profile.
 fn operations(profile: &Profile, name: &str) -> Option<f64> {
     let model = profile.model.one_layer();
     let [forward, backward_input, backward_weight] = measure::layer_operations(model);

@@ -11,7 +11,7 @@ use profile::Element;
 
 use super::kinds::{Against, Links};
 use crate::commands::{Asked, OUTPUT};
-use crate::devices::{ElementArg, RunsOn};
+use crate::devices::{ElementArg, RunsOn, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
@@ -153,7 +153,7 @@ const RUN: &str = "The run";
 const MODEL: &str = "The model (cpu, cuda)";
 
 impl Execute {
-    /// What computes the passes.
+    /// The backend that computes the passes.
     pub const fn backend(&self) -> Backend {
         self.device.0
     }
@@ -164,7 +164,7 @@ impl Execute {
         Options { element: self.element(), units, may_share }
     }
 
-    /// What tensors hold.
+    /// The number format of the tensors.
     pub(super) fn element(&self) -> Element {
         let default = self.backend().about().elements.first().copied();
         self.element.map(Into::into).or(default).unwrap_or(Element::F32)
@@ -216,7 +216,8 @@ impl Execute {
             ("--shared", self.shared),
         ];
         if let Some(flag) = given(&of_gpus).filter(|_| !self.backend().about().has_units) {
-            let message = format!("{flag} is for --device cuda: the CPU computes in f32");
+            let message =
+                format!("{flag} is for --device {}: the CPU computes in f32", with_units());
             return Err(Error::question(message));
         }
         self.check_links()

@@ -1,4 +1,4 @@
-//! What a run may be chosen to have.
+//! The choices of a run.
 
 use clap::ValueEnum;
 use executor::Transport;

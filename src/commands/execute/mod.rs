@@ -16,7 +16,7 @@ use std::path::Path;
 use executor::{Check, Devices, Measured};
 use pipeline::Nanos;
 use serde::Serialize;
-use sim::Replay;
+use sim::{Details, Replay};
 
 use ::question::{Context, Warnings};
 
@@ -204,8 +204,9 @@ impl Execute {
             costs: Some(case.problem.costs().clone()),
             steps: measured.steps,
         };
+        let details = Details { timeline: self.svg.is_some(), ..Details::default() };
         Ok(Ran {
-            outcome: Outcome::of(case, &mut Replay::new())?,
+            outcome: Outcome::of(case, details, &mut Replay::new())?,
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
@@ -244,7 +245,7 @@ impl Execute {
         for one in ran {
             let name = title(&one.outcome);
             let (step, _) = one.median();
-            let simulated = answer::outcome::timeline(&one.outcome)?;
+            let simulated = answer::outcome::timeline(&one.outcome)?.into_owned();
             drawn.push((format!("{name}, simulated"), simulated));
             drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
         }

@@ -164,8 +164,8 @@ fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stag
     Ok(Stage { child, words, ended: None, look: 0 })
 }
 
-/// What became of it. Of those that failed, one that a signal ended comes first, then who ended first:
-/// the others say what they saw of that.
+/// The verdict on it. Of those that failed, one that a signal ended comes first, then the one that
+/// ended first: the others report what they saw of that.
 fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
     for stage in &mut crew.0 {
         // None is to write on; one that has ended cannot be killed, which is just as well.

@@ -1,4 +1,4 @@
-//! What is to be run: the cases of a scenario, as long as they are to take.
+//! The cases of a scenario to be run, and how long each takes.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use sim::Replay;
 use super::flags::Execute;
 use super::sizes::Sizes;
 use crate::error::Error;
-use answer::outcome::named;
 use question::case;
 use question::case::{Case, Rule};
 use question::hardware::keys::{BoundaryKey, HardwareKeys};
@@ -22,7 +21,7 @@ use question::{Context, Warnings};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
 pub struct Job {
-    /// What is run.
+    /// The case that is run.
     pub case: Case,
     /// Whether the times of passes are given; else what is measured is simulated.
     pub has_times: bool,
@@ -44,7 +43,7 @@ const STEPS: u32 = 3;
 /// How long a stage waits for another where nobody says, in nanoseconds.
 const PATIENCE: u64 = 60_000_000_000;
 
-/// What a setting asks of all its jobs.
+/// The settings that all jobs of a scenario share.
 struct Common {
     taken: HardwareKeys,
     rules: Vec<Rule>,
@@ -89,7 +88,8 @@ pub fn jobs(
     Ok(jobs)
 }
 
-/// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
+/// The settings that all jobs of setting `at` of `scenario` share; keys that only they need are
+/// taken out of it.
 fn common(
     context: &Context<'_>,
     scenario: &mut Scenario,
@@ -284,7 +284,7 @@ fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
 /// How long a lone step of `case` takes.
 pub fn makespan(case: &Case) -> Result<Nanos, Error> {
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-    Ok(metrics.map_err(|fault| named(case, &fault))?.makespan())
+    Ok(metrics.map_err(|fault| case.error(&fault))?.makespan())
 }
 
 /// Times that are `by` times as long, a fraction, rounded.
@@ -307,12 +307,12 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
     let problem = || -> Result<Problem, Fault> {
         Problem::new(case.schedule.shape(), costs)?.with_footprints(footprints)
     };
-    case.problem = problem().map_err(|fault| named(case, &fault))?;
+    case.problem = problem().map_err(|fault| case.error(&fault))?;
     Ok(())
 }
 
-/// What passes take by the medians over `steps`; a BW without any B and W of its chunk is B alone.
-/// Values that cross need no time of their own.
+/// The costs of passes by the medians over `steps`; a BW without any B and W of its chunk is B
+/// alone. Values that cross need no time of their own.
 pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
     let shape = schedule.shape();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); Kind::ALL.len() * usize::from(shape.chunks())];

@@ -23,7 +23,7 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
-    /// What the comparison with the serial reference came to, if that was asked.
+    /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
 }
 
@@ -74,7 +74,7 @@ pub fn swapped(all: &[Ran]) -> Vec<(String, String)> {
     swapped
 }
 
-/// What is to be said of updates that were left out, if any were.
+/// The note about updates that were left out, if any were.
 pub fn left_out(updates: u32) -> Option<String> {
     let (s, were) = if updates == 1 { ("", "was") } else { ("s", "were") };
     (updates > 0).then(|| {
@@ -85,7 +85,7 @@ pub fn left_out(updates: u32) -> Option<String> {
     })
 }
 
-/// What is to be said of allocations in steps that were measured, if there were any.
+/// The note about allocations in steps that were measured, if there were any.
 pub fn allocated(allocations: u64) -> Option<String> {
     (allocations > 0).then(|| {
         format!(

@@ -15,7 +15,6 @@ use super::processes::TOKEN;
 use super::question::{Job, patience};
 use crate::error::Error;
 use crate::files;
-use answer::outcome::named;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -30,7 +29,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What the variables of a launcher say; a process alone runs all stages.
+    /// The place of this process by the variables of a launcher; a process alone runs all stages.
     pub fn of(execute: &Execute) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok();
         let launch = Launch::read(variable).map_err(|error| Error::question(error.to_string()))?;
@@ -107,7 +106,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
-        .map_err(|error| named(&job.case, &error).into())
+        .map_err(|error| job.case.error(&error).into())
 }
 
 /// Runs `job`, number `index` of this command, on `devices`.
@@ -141,7 +140,7 @@ fn pin(stage: usize, pins: bool) {
 
 /// Why `job` came to nothing, with its cure.
 fn failed(job: &Job, error: &ExecutionError) -> Error {
-    let named = named(&job.case, error);
+    let named = job.case.error(error);
     let cure = match error {
         ExecutionError::Run(Failure::Stuck { .. }) => {
             "a stage that waits gives up after --patience: raise it if passes take that long"

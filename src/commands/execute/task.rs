@@ -3,7 +3,6 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use answer::outcome::named;
 use executor::{AdamW, Batches, BuildError, DataError, Random, Task, Text, Training};
 use pipeline::Placement;
 
@@ -15,16 +14,16 @@ use crate::files;
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
 
-/// What `job` and the flags say; `None` if nothing is trained.
+/// The training that `job` and the flags ask for; `None` if nothing is trained.
 pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     let Some(model) = job.model else { return Ok(None) };
     if job.case.schedule.placement() == Placement::Mirrored {
-        return Err(named(&job.case, &BuildError::Mirrored).into());
+        return Err(job.case.error(&BuildError::Mirrored).into());
     }
     if job.case.problem.segments() > 1 {
         let message = "attention looks from one segment of a microbatch into those before it, \
                        which the model that is run cannot: use --device timed";
-        return Err(named(&job.case, &message).into());
+        return Err(job.case.error(&message).into());
     }
     let seed = job.seed;
     let mut fingerprint = DefaultHasher::new();

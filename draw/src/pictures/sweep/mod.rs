@@ -16,7 +16,7 @@ use question::{Context, Diagnostic};
 /// The most panels and points of a picture: more cannot be read.
 pub(super) const MOST: (u64, u64) = (36, 100_000);
 
-/// What a picture of a sweep shows.
+/// The kind of picture of a sweep.
 pub enum Kind<'a> {
     /// The bubble over the axis of that name, or the last one of numbers.
     Lines {
@@ -84,7 +84,7 @@ impl<R: Read> Rows<R> {
         self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))
     }
 
-    /// What the row has in the column `name`.
+    /// The field of the row in column `name`.
     pub(super) fn field(&self, name: &str) -> &str {
         let at = self.names.iter().position(|one| one == name);
         at.and_then(|at| self.row.get(at)).unwrap_or_default()
@@ -103,7 +103,7 @@ impl<R: Read> Rows<R> {
         self.field("fits").parse().ok()
     }
 
-    /// What stands over the panel of the row: its setting, and its values of the axes that `own` takes.
+    /// The title of the row's panel: its setting, and its values of the axes that `own` takes.
     pub(super) fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
         let axes = grid.axes.iter().filter(|axis| own(axis));
         let axes = axes.map(|axis| format!("{}={}", axis.key, self.field(&column_of(axis))));
@@ -144,7 +144,7 @@ pub fn check_panels(flag: &str, count: u64) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(message).with_help(cure))
 }
 
-/// What stands above all panels.
+/// The title above all panels.
 pub fn title(grid: &Grid, of: &str) -> String {
     grid.scenario.title.clone().unwrap_or_else(|| format!("Sweep: {of}"))
 }

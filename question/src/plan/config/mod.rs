@@ -288,7 +288,7 @@ impl Config<'_> {
         self.optional(names)?.ok_or_else(|| self.missing(names))
     }
 
-    /// What all of `names` say that there are.
+    /// The value that all of `names` agree on.
     fn alike(&self, names: &[&str]) -> Result<u64, Diagnostic> {
         let first = self.required(names)?;
         for name in names {
