@@ -40,6 +40,7 @@ use crate::commands::plan::Plan;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
+use crate::commands::schema::Schema;
 use crate::commands::search::Search;
 use crate::commands::simulate::Simulate;
 use crate::commands::sweep::Sweep;
@@ -83,6 +84,7 @@ enum Command {
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
     Verify(Verify),
+    Schema(Schema),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -142,6 +144,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Fsdp(fsdp) => fsdp.run(out)?,
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
+        Command::Schema(schema) => schema.run(out)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

@@ -37,7 +37,7 @@ pub struct Outcome {
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
     pub in_flight: Vec<u32>,
-    /// What was kept of the run; under noise, of replica 0.
+    /// The part of the run that was kept; under noise, of replica 0.
     pub kept: Kept,
     /// The run without noise, if there is noise and it was kept.
     pub nominal: Option<Run>,

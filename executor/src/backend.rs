@@ -104,9 +104,9 @@ pub enum OpenError {
     /// A kind that this program was built without.
     #[error("this debubble was built without {what}")]
     NotBuilt {
-        /// What it was built without.
+        /// The feature that it was built without.
         what: &'static str,
-        /// What to do about it.
+        /// The remedy.
         cure: &'static str,
     },
     /// A device, driver or library that is missing or fails.

@@ -65,7 +65,7 @@ pub struct Finalist {
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
     schedule: Arc<Schedule>,
-    /// What it runs on: a step, or as many as it takes to know one.
+    /// The hardware that it runs on, for a step, or for as many as it takes to know one.
     hardware: Hardware,
 }
 
@@ -274,7 +274,7 @@ const fn steps(boundary: Boundary) -> u32 {
     }
 }
 
-/// What lies between two steps of `costed` under `boundary`: see [`Finalist::crossing`].
+/// The boundary between two steps of `costed` under `boundary`: see [`Finalist::crossing`].
 fn crossing(boundary: Boundary, costed: &Costed) -> boundary::Boundary {
     let Costed { exchange, optimizer, shape, .. } = *costed;
     let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };

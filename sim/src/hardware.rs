@@ -1,4 +1,4 @@
-//! What a pipeline runs on: a cluster, where its stages sit, and how they use it.
+//! The hardware of a pipeline: a cluster, where its stages sit, and how they use it.
 
 use pipeline::{Bytes, Costs, Footprints, Nanos, Placement, Schedule, Shape};
 
@@ -20,9 +20,9 @@ pub struct Hardware {
     pub messages: Messages,
     /// How many steps are run in sequence, at least 1. The last one is the step that is reported.
     pub steps: u32,
-    /// What lies between two steps.
+    /// The boundary between two steps.
     pub boundary: Boundary,
-    /// What each stage holds all the time: weights, gradients and optimizer state.
+    /// The memory that each stage holds all the time: weights, gradients and optimizer state.
     pub resident: Vec<Bytes>,
     /// Whether activations are known in bytes of whole stages; else no device counts them.
     pub measures_activations: bool,

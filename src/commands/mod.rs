@@ -10,6 +10,7 @@ pub mod plan;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;
+pub mod schema;
 pub mod search;
 pub mod simulate;
 pub mod sweep;

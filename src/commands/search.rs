@@ -7,8 +7,8 @@ use answer::search::{Row, certificate, search, settings};
 use clap::Args;
 use draw::gantt;
 use draw::pictures::search as pictures;
+use question::Context;
 use question::search::Keys;
-use question::{Context, Diagnostic};
 use sim::Replay;
 
 use super::{Asked, OUTPUT, note, note_all, print_json};

@@ -45,6 +45,7 @@ mod plan_page;
 mod processes;
 mod removal;
 mod room;
+mod schema;
 mod search;
 mod simulation;
 mod sweep;

@@ -24,7 +24,7 @@ pub fn baseline<'a>(case: &'a Case, simulation: Simulation<'a>) -> Baseline<'a> 
 pub struct Watched<'a> {
     /// The question, and who asks.
     pub context: &'a Context<'a>,
-    /// What is changed.
+    /// The pipeline that is changed, and its step.
     pub baseline: Baseline<'a>,
     /// The progress that the host shows.
     pub work: &'a dyn Work,
@@ -55,7 +55,7 @@ impl Watch for Watched<'_> {
     }
 }
 
-/// What is assumed or left out, in words.
+/// The assumption or omission, in words.
 pub fn note(note: LeverNote) -> String {
     match note {
         LeverNote::AssumedLayers(layers) => {

@@ -172,14 +172,14 @@ impl Planner<'_> {
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Diagnostic> {
         let steps: u64 =
-            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
+            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.noise)).sum();
         let bar = self.context.host().begin(steps, "steps under noise");
         let mut plans = Vec::new();
         for (at, finalists) in finalists.into_iter().enumerate() {
             for finalist in finalists {
                 let percentiles = percentiles_with(
                     &finalist,
-                    &self.question.unrest,
+                    &self.question.noise,
                     &|more| bar.inc(more),
                     &|| self.context.stopped(),
                 );

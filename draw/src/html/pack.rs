@@ -154,14 +154,14 @@ pub(super) mod tests {
     use super::*;
 
     /// Numbers as they stand in a text, for who knows which of them are signed.
-    pub struct Unpacked<'a>(std::str::Bytes<'a>);
+    pub(crate) struct Unpacked<'a>(std::str::Bytes<'a>);
 
     impl<'a> Unpacked<'a> {
-        pub fn of(text: &'a str) -> Self {
+        pub(crate) fn of(text: &'a str) -> Self {
             Self(text.bytes())
         }
 
-        pub fn natural(&mut self) -> Option<i128> {
+        pub(crate) fn natural(&mut self) -> Option<i128> {
             let (mut number, mut scale) = (0, 1);
             loop {
                 let byte = self.0.next()?;
@@ -174,7 +174,7 @@ pub(super) mod tests {
             }
         }
 
-        pub fn signed(&mut self) -> Option<i128> {
+        pub(crate) fn signed(&mut self) -> Option<i128> {
             let twice = self.natural()?;
             Some(if twice % 2 == 1 { -(twice + 1) / 2 } else { twice / 2 })
         }

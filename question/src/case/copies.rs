@@ -1,5 +1,6 @@
 //! How long activations take to the host and back, and what part of them goes there.
 
+use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{
@@ -10,6 +11,7 @@ use super::Rule;
 use super::checks::has_footprints;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
+use crate::text_form::text_form;
 
 /// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
@@ -36,6 +38,20 @@ impl FromStr for Ratio {
             _ => Err(format!("`{text}`: write a number from 0 to 1000, such as 1.4")),
         }
     }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let decimals = format!("{whole}.{rest:06}");
+        f.write_str(decimals.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+text_form! {
+    Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
+        crate::schema::number(0.0, 1000.0),
+        [1.4];
 }
 
 /// A copy without a neighbour on the link to the host takes seven tenths of one beside a neighbour's

@@ -4,12 +4,14 @@
 //! behind a broadcast that nobody waits for (Vocabulary Parallelism, appendix C), so that only their
 //! time on the stage counts: they are parts of S and of T.
 
+use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, UnitError, Vocabulary};
 
 use super::Rule;
 use crate::keys::Keys;
+use crate::text_form::text_form;
 
 /// The times of the barriers behind S and behind T: `90us` for both, or `90us,400us`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -22,6 +24,18 @@ impl FromStr for Barriers {
         let (behind_s, behind_t) = text.split_once(',').unwrap_or((text, text));
         Ok(Self([behind_s.trim().parse()?, behind_t.trim().parse()?]))
     }
+}
+
+impl fmt::Display for Barriers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.0[0], self.0[1])
+    }
+}
+
+text_form! {
+    Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
+        crate::schema::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
+        ["90us", "90us,400us"];
 }
 
 /// Checks that S and T have times where `rule` has them.

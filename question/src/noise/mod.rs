@@ -130,7 +130,7 @@ fn add_profiles(
     Ok(())
 }
 
-/// What of the noise of `setting` has no influence, in words.
+/// The noise keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = Vec::new();

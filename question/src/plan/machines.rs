@@ -11,7 +11,7 @@ use sim::cluster::Host;
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::keys::text;
+use crate::key_set::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.

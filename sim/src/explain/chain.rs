@@ -40,8 +40,8 @@ impl<'a> Step<'a> {
         Self { spans, begins, cost }
     }
 
-    /// What `timeline` shows, where nothing lies between steps: each stage from its first pass on,
-    /// as long as the longest span.
+    /// The step of `timeline`, without a boundary: each stage from its first pass on, as long as
+    /// the longest span.
     pub(crate) fn replayed(timeline: &'a Timeline) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
@@ -55,8 +55,8 @@ fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
     spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
 }
 
-/// What `run` says of costs that leave out one cause after the other, after `actual` and `nominal`,
-/// which is without noise.
+/// The results of `run` for costs from which the causes are removed in turn, after `actual` and
+/// `nominal`, which is without noise.
 pub(crate) fn of_replay<T: Clone>(
     costs: &Costs,
     [actual, nominal]: [T; 2],
@@ -73,8 +73,8 @@ pub(crate) fn of_replay<T: Clone>(
     Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
-/// What `take` says of the last step of `actual` and of `nominal`, the run of `job` without noise,
-/// and of runs that leave out one cause more after the other; and how many those were.
+/// The results of `take` for the last step of `actual` and of `nominal`, the run of `job` without
+/// noise, and for runs from which the causes are removed in turn; and how many those were.
 pub(crate) fn of_engine<T: Clone>(
     job: &Job<'_>,
     [actual, nominal]: [&Run; 2],

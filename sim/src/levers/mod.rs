@@ -1,4 +1,4 @@
-//! What a change of a pipeline would be worth, by trying it.
+//! Levers: changes of a pipeline, and the step time that each would save, found by trying them.
 //!
 //! [`LEVERS`] is the table of all changes: each entry says where it is tried and makes its
 //! [`Variant`]s; a new lever is a new entry.
@@ -18,9 +18,9 @@ const MOST_WORK: usize = 200_000_000;
 /// A simulation with what its order was made for, so that changes can have an order of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Baseline<'a> {
-    /// What is changed.
+    /// The simulation that is changed.
     pub simulation: Simulation<'a>,
-    /// What the order was made for.
+    /// The problem that the order was made for.
     pub problem: &'a Problem,
     /// The family that made the order, unless it was written by hand.
     pub family: Option<Family>,
@@ -30,14 +30,14 @@ pub struct Baseline<'a> {
     pub layers_per_stage: Option<u64>,
     /// Whether the footprints are bytes of whole stages.
     pub has_whole_bytes: bool,
-    /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
+    /// The activations of one microbatch on the stage that holds most: M_B, the unit of limits.
     pub microbatch_bytes: Bytes,
 }
 
 /// A change, and the step with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lever {
-    /// What is changed, as in `stage 3 5 % faster`.
+    /// The change, as in `stage 3 5 % faster`.
     pub name: String,
     /// Step time with the change, as in [`crate::explain::Causes`].
     pub step: Nanos,
@@ -54,11 +54,11 @@ pub struct Levers {
     pub ranked: Vec<Lever>,
     /// Step time without any change.
     pub base: Nanos,
-    /// What is assumed or left out.
+    /// The assumptions and omissions.
     pub notes: Vec<LeverNote>,
 }
 
-/// What is assumed about levers, or left out of them.
+/// An assumption about levers, or an omission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeverNote {
     /// Layers per stage are not known: so many are assumed.
@@ -112,7 +112,7 @@ enum Place {
     Link(usize, usize),
 }
 
-/// What is to be simulated instead; nothing is changed that is not given.
+/// The changed simulation; everything that is not given stays as it is.
 #[derive(Default)]
 struct Variant {
     name: String,

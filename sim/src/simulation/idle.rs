@@ -9,9 +9,9 @@ use crate::explain::{CAUSES, Causes, Gaps, Lengths, Times};
 use crate::replay::Replay;
 
 impl Simulation<'_> {
-    /// What the idle time in `run` is owed to: one of this simulation, [shown](Self::shown) in tables.
-    /// `nominal` is the run without noise; if there is noise and it is not given, it is made once
-    /// more.
+    /// The causes of the idle time in `run`: one of this simulation, [shown](Self::shown) in
+    /// tables. `nominal` is the run without noise; if there is noise and it is not given, it is
+    /// made once more.
     ///
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
@@ -28,7 +28,7 @@ impl Simulation<'_> {
         Ok(Causes::between(&runs, Nanos(0))?)
     }
 
-    /// What each gap between two slots of `run` is owed to. `nominal` is as in [`Self::causes`].
+    /// The causes of each gap between two slots of `run`. `nominal` is as in [`Self::causes`].
     ///
     /// # Errors
     /// Those of [`Self::causes`].
@@ -59,7 +59,8 @@ impl Simulation<'_> {
         Ok((causes, Gaps::between(&lengths, &self.last_step(run), optimizer)?))
     }
 
-    /// What `take` says of `run` and of the runs that each leave out one cause of waiting more.
+    /// The results of `take` for `run` and for the runs from which the causes of waiting are
+    /// removed in turn.
     fn chain<T: Clone>(
         &self,
         run: &Run,

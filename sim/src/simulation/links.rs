@@ -18,7 +18,7 @@ pub enum FasterLinks {
 }
 
 impl FasterLinks {
-    /// What is left of `time` between two stages, rounded up.
+    /// The part of `time` between two stages that is left, rounded up.
     #[inline]
     fn shorten(self, time: u64, from: usize, to: usize) -> u64 {
         let applies = match self {
@@ -30,7 +30,7 @@ impl FasterLinks {
     }
 }
 
-/// What `inner` says, with faster links.
+/// The durations of `inner`, with faster links.
 pub(super) struct Faster<T> {
     pub(super) inner: T,
     pub(super) links: FasterLinks,

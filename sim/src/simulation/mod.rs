@@ -160,13 +160,13 @@ impl<'a> Simulation<'a> {
         self.costs
     }
 
-    /// What chunks keep from forward to backward.
+    /// The activations that chunks keep from forward to backward.
     #[must_use]
     pub const fn footprints(&self) -> &'a Footprints {
         self.footprints
     }
 
-    /// What it runs on, if that is given.
+    /// The hardware that it runs on, if that is given.
     #[must_use]
     pub const fn hardware(&self) -> Option<&'a Hardware> {
         self.hardware
@@ -276,7 +276,7 @@ impl<'a> Simulation<'a> {
         Some(self.hardware?.job(self.schedule, self.costs, self.footprints))
     }
 
-    /// What slots and copies do in `replica`, and all else on hardware.
+    /// Runs slots and copies, and everything else on hardware, in `replica`.
     fn walk(&self, replica: Option<u64>, replay: &mut Replay) -> Result<Run, SimulationError> {
         if let Some(hardware) = self.hardware {
             return Ok(self.run_engine(hardware, replica, FasterLinks::None)?);

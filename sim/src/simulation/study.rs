@@ -1,4 +1,4 @@
-//! What a simulation comes to: one run without noise, one of replica 0, and all that is read from
+//! The study of a simulation: one run without noise, one of replica 0, and all that is read from
 //! them.
 
 use pipeline::{Bytes, Fault, Footprint, Footprints, Memory, Metrics, Timeline, peak_in_flight};
@@ -16,12 +16,12 @@ pub struct Details {
     pub timeline: bool,
     /// Everything that happens, transfers too: for traces, pages and recorded timelines.
     pub run: bool,
-    /// What [`Simulation::causes`] asks for where the event engine makes it: the run, and under noise
-    /// the run without it. Other runs are quicker repeated than kept.
+    /// Keeps the runs that [`Simulation::causes`] needs where the event engine makes them: the run,
+    /// and under noise the run without it. Other runs are quicker repeated than kept.
     pub causes: bool,
 }
 
-/// What is kept of a run.
+/// The parts of a run that are kept.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Kept {
     /// Its figures alone.
@@ -44,7 +44,7 @@ impl Kept {
         }
     }
 
-    /// What `wants` asks for of it; the rest is dropped.
+    /// Keeps the parts that `wants` asks for; the rest is dropped.
     #[must_use]
     pub fn reduced_to(self, wants: Details) -> Self {
         match self {
@@ -66,7 +66,7 @@ impl Kept {
     }
 }
 
-/// What a simulation came to.
+/// The results of a simulation.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// When each stage worked; under noise, in replica 0.
@@ -79,8 +79,9 @@ pub struct Study {
     pub in_flight: Vec<u32>,
     /// The memory of each device, if it is on hardware; under noise, in replica 0.
     pub occupancy: Option<Occupancy>,
-    /// What was kept of the run, replica 0 under noise. On hardware it is always the whole run, of
-    /// which the caller drops what is not wanted once it has been read: [`Kept::reduced_to`].
+    /// The part of the run that was kept, replica 0 under noise. On hardware it is always the whole
+    /// run, of which the caller drops what is not wanted once it has been read:
+    /// [`Kept::reduced_to`].
     pub kept: Kept,
     /// The run without noise, if there is noise, and causes are wanted of a run on hardware.
     pub nominal: Option<Run>,
