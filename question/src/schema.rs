@@ -159,6 +159,7 @@ fn of_scenario(title: &str, example: &Value) -> Value {
 
 /// An object with `properties` and no others.
 fn object(properties: Object, description: &str) -> Value {
+    let properties = Value::Object(properties);
     json!({
         "type": "object",
         "description": description,
