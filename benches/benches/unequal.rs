@@ -1,6 +1,8 @@
 //! Unequal stages: how often the search beats the published schedules on the same costs. Prints a
 //! table; run with `cargo bench --package debubble-benches --bench unequal`.
 
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // A bench has a clock and prints.
+
 use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
 use search::{Effort, Instance, Objective, search};
 

@@ -83,6 +83,7 @@ fn stall() -> Values {
 }
 
 /// The values of the key `name` of a scenario; nothing for a key that is unknown here.
+#[allow(clippy::too_many_lines)] // One line for each key.
 fn of_key(name: &str) -> Option<Values> {
     Some(match name {
         "schedule" => list(word(&["1f1b", "zb-h1", "all", "mine.txt"])),

@@ -170,6 +170,7 @@ fn parts(part: &Value, see: &mut impl FnMut(&Value)) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // A line for each fault.
 fn schemas_refuse_what_the_commands_refuse() {
     let whole = "schedule = \"1f1b\"\nstages = 4\nmicrobatches = 8\nforward = \"1ms\"\nbackward = \"2ms\"\n";
     let (scenario, folder) = (schema("scenario"), tempfile::tempdir().unwrap());

@@ -175,13 +175,7 @@ impl Execute {
         }
         let at_once = devices.side_by_side(stages);
         if let Some(neighbours) = neighbours.filter(|&one| one + 1 != at_once as u64) {
-            let parts =
-                if about.has_units { format!("--partition {at_once} ") } else { String::new() };
-            let text = format!(
-                "the profile was measured with {neighbours} workers beside the one that was timed, \
-                 but {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what \
-                 they do"
-            );
+            let text = other_neighbours(neighbours, stages, at_once, about.has_units);
             notes.add(&text, &case.name);
         }
         if let Some(text) = report::allocated(measured.allocations) {
@@ -298,4 +292,13 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         };
         trace::write(file, &trace)
     })
+}
+
+/// That a profile was measured beside `neighbours` workers, and `at_once` of `stages` stages run at a time.
+fn other_neighbours(neighbours: u64, stages: usize, at_once: usize, has_units: bool) -> String {
+    let parts = if has_units { format!("--partition {at_once} ") } else { String::new() };
+    format!(
+        "the profile was measured with {neighbours} workers beside the one that was timed, but \
+         {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what they do"
+    )
 }
