@@ -161,12 +161,12 @@ mod tests {
 
     #[test]
     fn long_messages_break_where_words_end() {
-        let diagnostic = Diagnostic::new("word ".repeat(60)).with_help("help/".repeat(60));
+        let diagnostic = Diagnostic::new("word ".repeat(60)).with_help("help ".repeat(60));
         let lines: Vec<String> = text(&diagnostic).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 4);
         assert_eq!(lines[0], format!("error: {}", ["word"; 38].join(" ")));
         assert_eq!(lines[1], format!("  │ {}", ["word"; 22].join(" ")));
-        assert_eq!(lines[2], format!("  help: {}", "help/".repeat(38)));
-        assert_eq!(lines[3], format!("        {}", "help/".repeat(22)));
+        assert_eq!(lines[2], format!("  help: {}", ["help"; 38].join(" ")));
+        assert_eq!(lines[3], format!("        {}", ["help"; 22].join(" ")));
     }
 }
