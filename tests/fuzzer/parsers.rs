@@ -9,7 +9,7 @@ use clap::Parser as _;
 use papers::measured::memory_error;
 use pipeline::Schedule;
 use question::Context;
-use question::case::{self, Rule};
+use question::case::{self, ScheduleSource};
 use question::fsdp::syntax::LengthsKey;
 use question::hardware::clusters;
 use question::keys::Keys;
@@ -171,8 +171,8 @@ fn config(given: &Given<'_>) -> Result<(), String> {
 /// An order somebody wrote down, which is written again as it was read.
 fn schedule(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("schedule.txt");
-    let rule = on_disk(|context| Rule::named(context, &path.to_string_lossy()));
-    let Rule::Written(_, schedule) = rule.map_err(shown)? else {
+    let rule = on_disk(|context| ScheduleSource::named(context, &path.to_string_lossy()));
+    let ScheduleSource::File(_, schedule) = rule.map_err(shown)? else {
         return Err("a file is no family".to_owned());
     };
     let again: Schedule = schedule.to_string().parse().expect("what is written can be read");

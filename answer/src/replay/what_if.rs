@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use traces::{Medians, Operation, Run, Times};
 
-use question::case::{self, Rule};
+use question::case::{self, ScheduleSource};
 use question::replay::{Keys, WhatIf};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
@@ -50,7 +50,7 @@ impl fmt::Display for Straggler {
 pub(super) struct Asked<'a> {
     context: &'a Context<'a>,
     keys: &'a Keys,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
 }
 
 impl<'a> Asked<'a> {
@@ -68,7 +68,7 @@ impl<'a> Asked<'a> {
         if keys.schedule.is_empty() {
             note_unused(context, keys);
         }
-        let rules = keys.schedule.iter().map(|name| Rule::named(context, name));
+        let rules = keys.schedule.iter().map(|name| ScheduleSource::named(context, name));
         Ok(Self { context, keys, rules: rules.collect::<Result<_, _>>()? })
     }
 
@@ -114,7 +114,7 @@ impl<'a> Asked<'a> {
             metrics.map(|metrics| metrics.makespan().0).map_err(fault)
         };
         let replaced = makespan(&own, &costs)?;
-        let answer = |rule: &Rule| {
+        let answer = |rule: &ScheduleSource| {
             let (scenario, setting) = self.setting(&own, &costs);
             let case = case::case(self.context, &scenario, &setting, rule)?;
             case::ignored(&setting, rule)

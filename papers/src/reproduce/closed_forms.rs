@@ -2,7 +2,7 @@
 
 use pipeline::closed_form::Uniform;
 use pipeline::{Bytes, Nanos};
-use question::case::{self, Case, Rule};
+use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -32,7 +32,7 @@ fn cells_of(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Vec<Cell>, Diagnostic> {
     let case = case::case(context, scenario, setting, rule)?;
     let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };

@@ -7,7 +7,7 @@ use pipeline::{
     Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
 };
 
-use super::Rule;
+use super::ScheduleSource;
 use super::checks::has_footprints;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
@@ -152,12 +152,12 @@ fn of_cluster(
 pub(super) fn choose(
     keys: &Keys,
     problem: Problem,
-    rule: &Rule,
+    rule: &ScheduleSource,
     hardware: Option<&Hardware>,
 ) -> Result<Problem, Wrong> {
     let copies = rule.family().is_some_and(|family| family.about().choice == Choice::Offload);
     let part = keys.hardware.offload.map(|part| CopyPart::new(part.0));
-    let brings = matches!(rule, Rule::Written(_, schedule) if schedule.copies().is_some());
+    let brings = matches!(rule, ScheduleSource::File(_, schedule) if schedule.copies().is_some());
     let mut problem = problem;
     if let Some(chunks) = keys.offload_chunks.filter(|_| copies) {
         problem = problem.with_offload_chunks(chunks);

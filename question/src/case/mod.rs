@@ -6,8 +6,8 @@ mod checks;
 mod copies;
 mod notes;
 mod room;
-mod rule;
 mod searched;
+mod source;
 mod vocabulary;
 
 use pipeline::{
@@ -19,8 +19,8 @@ use sim::Simulation;
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use copies::Ratio;
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, SEARCHED, Selected, rules, selected};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use source::{SEARCHED, ScheduleSource, Selected, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
@@ -93,7 +93,7 @@ impl Case {
 }
 
 /// All of a case but the order and the noise: what is cheap, whatever the shape.
-struct Ground {
+struct Prepared {
     shape: Shape,
     hardware: Option<Hardware>,
     problem: Problem,
@@ -106,7 +106,7 @@ struct Ground {
 pub fn shape(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<(Shape, Placement), Diagnostic> {
     let segments = amounts::segments(&setting.keys, rule);
     let shaped = amounts::shape(&setting.keys, rule, segments);
@@ -115,12 +115,12 @@ pub fn shape(
     Ok(shaped)
 }
 
-fn ground(
+fn prepared(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-) -> Result<Ground, Diagnostic> {
+    rule: &ScheduleSource,
+) -> Result<Prepared, Diagnostic> {
     complete(scenario, setting, rule)?;
     let (shape, placement) = shape(scenario, setting, rule)?;
     let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
@@ -157,11 +157,11 @@ fn ground(
     let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
-    Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
+    Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage })
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.
-pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
+pub fn forwards(setting: &Setting, rule: &ScheduleSource) -> u64 {
     let shape = amounts::shape(&setting.keys, rule, amounts::segments(&setting.keys, rule));
     shape.map_or(0, |(shape, _)| shape.cells() as u64)
 }
@@ -171,21 +171,21 @@ pub fn case(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Case, Diagnostic> {
-    let ground = ground(context, scenario, setting, rule)?;
-    room::check(context.host(), rule, &ground)?;
-    let problem = &ground.problem;
+    let prepared = prepared(context, scenario, setting, rule)?;
+    room::check(context.host(), rule, &prepared)?;
+    let problem = &prepared.problem;
     let schedule = match rule {
-        Rule::Family(family) => {
+        ScheduleSource::Family(family) => {
             let schedule = family.schedule(problem);
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
-        Rule::Written(_, schedule) => (**schedule).clone(),
-        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
+        ScheduleSource::File(_, schedule) => (**schedule).clone(),
+        ScheduleSource::Searched(_) => searched::schedule(scenario, setting, rule, &prepared)?,
     };
     let schedule = problem.offloaded(schedule);
-    case_of(context, scenario, setting, rule, ground, schedule)
+    case_of(context, scenario, setting, rule, prepared, schedule)
 }
 
 /// The case of a schedule that is there.
@@ -193,11 +193,11 @@ fn case_of(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-    ground: Ground,
+    rule: &ScheduleSource,
+    prepared: Prepared,
     schedule: Schedule,
 ) -> Result<Case, Diagnostic> {
-    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
+    let Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage } = prepared;
     let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
@@ -229,20 +229,24 @@ pub fn try_out(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<(), Diagnostic> {
     const FEW: u64 = 20_000;
-    let ground = ground(context, scenario, setting, rule)?;
-    let is_search = matches!(rule, Rule::Searched(_));
-    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
+    let prepared = prepared(context, scenario, setting, rule)?;
+    let is_search = matches!(rule, ScheduleSource::Searched(_));
+    if !is_search && 3 * prepared.shape.cells() as u64 <= FEW {
         return case(context, scenario, setting, rule).map(drop);
     }
-    let devices = seats(ground.hardware.as_ref(), ground.shape);
-    Noise::of(context, scenario, setting, ground.shape, devices).map(drop)
+    let devices = seats(prepared.hardware.as_ref(), prepared.shape);
+    Noise::of(context, scenario, setting, prepared.shape, devices).map(drop)
 }
 
 /// Checks that `setting` lacks no key that `rule` needs.
-pub fn check(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Diagnostic> {
+pub fn check(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<(), Diagnostic> {
     complete(scenario, setting, rule)
 }
 

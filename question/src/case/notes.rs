@@ -3,19 +3,19 @@
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::{Rule, Split, amounts};
+use super::{ScheduleSource, Split, amounts};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::Setting;
 
 /// The keys of `setting` that have no influence on `rule`, or are settled by it, in words.
-pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
+pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     let keys = &setting.keys;
     let family = match rule {
-        Rule::Family(family) => family,
-        Rule::Written(..) => return Vec::new(),
-        Rule::Searched(_) => return ignored_by_search(setting),
+        ScheduleSource::Family(family) => family,
+        ScheduleSource::File(..) => return Vec::new(),
+        ScheduleSource::Searched(_) => return ignored_by_search(setting),
     };
     let about = family.about();
     let mut notes = Vec::new();

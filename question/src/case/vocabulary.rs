@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, UnitError, Vocabulary};
 
-use super::Rule;
+use super::ScheduleSource;
 use crate::keys::Keys;
 use crate::text_form::text_form;
 
@@ -39,13 +39,13 @@ text_form! {
 }
 
 /// Checks that S and T have times where `rule` has them.
-pub(super) fn check(keys: &Keys, rule: &Rule, shape: Shape) -> Result<(), Fault> {
+pub(super) fn check(keys: &Keys, rule: &ScheduleSource, shape: Shape) -> Result<(), Fault> {
     if !shape.has_shards() || keys.of_vocabulary().next().is_some() {
         return Ok(());
     }
     match rule {
-        Rule::Family(family) => Err(family.needs_shard_times()),
-        Rule::Written(..) | Rule::Searched(_) => {
+        ScheduleSource::Family(family) => Err(family.needs_shard_times()),
+        ScheduleSource::File(..) | ScheduleSource::Searched(_) => {
             Err(Fault::ShardCount { what: "costs", given: 0, shards: shape.stages() })
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Checksum;
 use super::axis::Axis;
 use super::columns::Columns;
-use crate::case::{self, Rule};
+use crate::case::{self, ScheduleSource};
 use crate::diagnostic::Diagnostic;
 use crate::hardware;
 use crate::host::Context;
@@ -41,7 +41,7 @@ pub struct Grid {
 struct Part {
     begin: u64,
     setting: Setting,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
     /// The axis whose value chooses among the rules, if the schedule is an axis.
     chosen_by: Option<usize>,
 }
@@ -51,7 +51,7 @@ pub struct Question<'a> {
     /// Its keys.
     pub setting: Setting,
     /// The source of the order.
-    pub rule: &'a Rule,
+    pub rule: &'a ScheduleSource,
     /// Its place on each axis.
     pub places: Vec<u64>,
 }
@@ -114,7 +114,7 @@ impl Grid {
         context: &Context<'_>,
         setting: &Setting,
         axis: &Axis,
-    ) -> Result<Vec<Rule>, Diagnostic> {
+    ) -> Result<Vec<ScheduleSource>, Diagnostic> {
         let one = |index| {
             let keys = self.at(axis, index)?;
             let mut selected = case::selected(context, &self.scenario, &setting.with(keys))?;
@@ -198,7 +198,7 @@ impl Grid {
             let _ = write!(text, "\n{:?} {:?}", part.setting.name, part.setting.keys);
             for rule in &part.rules {
                 text.extend(["\n", rule.name()]);
-                if let Rule::Written(_, schedule) = rule {
+                if let ScheduleSource::File(_, schedule) = rule {
                     let _ = write!(text, "\n{schedule}");
                 }
             }

@@ -12,7 +12,7 @@ use super::flags::Execute;
 use super::sizes::Sizes;
 use crate::error::Error;
 use question::case;
-use question::case::{Case, Rule};
+use question::case::{Case, ScheduleSource};
 use question::hardware::keys::{BoundaryKey, HardwareKeys};
 use question::keys::Keys;
 use question::profiles;
@@ -46,7 +46,7 @@ const PATIENCE: u64 = 60_000_000_000;
 /// The settings that all jobs of a scenario share.
 struct Common {
     taken: HardwareKeys,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
     has_times: bool,
     sizes: Option<Sizes>,
     neighbours: Option<u64>,
@@ -153,7 +153,7 @@ fn job(
     scenario: &Scenario,
     setting: &Setting,
     common: &Common,
-    rule: &Rule,
+    rule: &ScheduleSource,
     most_chunks: usize,
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
