@@ -20,7 +20,7 @@ pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use copies::Ratio;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
-pub use source::{SEARCHED, ScheduleSource, Selected, rules, selected};
+pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;

@@ -83,7 +83,7 @@ fn unknown(name: &str) -> Diagnostic {
 }
 
 /// The name that stands for all schedules.
-const ALL: &str = "all";
+pub const ALL: &str = "all";
 
 /// A schedule that a setting asks for.
 pub struct Selected {

@@ -1,7 +1,7 @@
 //! Levers: changes of a pipeline, and the step time that each would save, found by trying them.
 //!
-//! [`LEVERS`] is the table of all changes: each entry says where it is tried and makes its
-//! [`Variant`]s; a new lever is a new entry.
+//! `LEVERS` is the table of all changes: each entry says where it is tried and makes its
+//! `Variant`s; a new lever is a new entry.
 
 mod links;
 mod memory;
