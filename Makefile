@@ -12,7 +12,8 @@
 # make gpu-bundle  the same as a folder and a .tar.gz of some 7 MB in target/gpu-bundle, for a machine
 #             with a driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make test   the tests, those of SLURM too where it runs or can be started, and those of the solver
-#             where Rust is new enough for it
+#             where Rust is new enough for it. Properties are tried on a few hundred random cases each;
+#             `DEBUBBLE_CASES=20 make test` tries 20 times as many
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: most of what CI runs
@@ -66,27 +67,36 @@ gpu: gpu-bundle
 gpu-bundle: cargo
 	bash tests/gpu-bundle.sh
 
-# NCCL is in no default build: its tests come with it here, in one build of everything.
+# All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
+# new enough for it. Whatever selects packages or features otherwise builds most of them once more.
+TESTED = --workspace --exclude debubble-benches $(shell bash tests/exact.sh exclude) --features nccl --locked
+
 test: cargo
-	cargo test --workspace --exclude debubble-benches --exclude debubble-exact --features nccl --locked
+	cargo test $(TESTED)
 	$(MAKE) --no-print-directory slurm
-	bash tests/exact.sh
 
 # With the program that the tests have built.
 slurm: cargo
-	cargo build --quiet --features nccl --locked
+	cargo test --quiet --no-run $(TESTED)
 	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
 	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
 
-# The room `exact` is left to its own target: it needs a newer Rust than everything else.
+# The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
+# share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
+WASM = wasm32-unknown-unknown
+
 lint: cargo
 	cargo fmt --all --check
 	cargo clippy --workspace --exclude debubble-exact --all-targets --features nccl --locked -- -D warnings
 	cargo clippy --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
+	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
+	  echo cargo check --package debubble-draw --target $(WASM); \
+	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
+	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 
 exact: cargo
-	bash tests/exact.sh all
+	bash tests/exact.sh
 
 check: lint test
 
@@ -97,8 +107,7 @@ fuzz: cargo
 
 # Six seconds for each of the parsers, two at a time, with what the tests have built.
 fuzz-minute: cargo
-	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet --workspace --exclude debubble-benches \
-	  --exclude debubble-exact --features nccl --locked $(FUZZ)
+	RUST_BACKTRACE=0 FUZZ_SECONDS=6 FUZZ_JOBS=2 cargo test --quiet $(TESTED) $(FUZZ)
 
 bench: build
 	cargo bench --package debubble-benches --locked

@@ -2,6 +2,7 @@
 //! the same random draws, so that they can be compared replica by replica.
 //!
 //! `cargo run --example add_noise`
+#![allow(clippy::print_stdout)] // A program that prints its answer.
 
 use std::error::Error;
 

@@ -2,6 +2,7 @@
 //! configurations with what they hold.
 //!
 //! `cargo run --example ask_for_a_plan`
+#![allow(clippy::print_stdout)] // A program that prints its answer.
 
 use std::error::Error;
 

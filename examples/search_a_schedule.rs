@@ -2,6 +2,7 @@
 //! optimum.
 //!
 //! `cargo run --example search_a_schedule`
+#![allow(clippy::print_stdout, clippy::print_stderr)] // A program that prints its answer.
 
 use std::error::Error;
 

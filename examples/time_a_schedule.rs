@@ -1,6 +1,7 @@
 //! Times published schedules on one pipeline: time per step, bubble and peak activation memory.
 //!
 //! `cargo run --example time_a_schedule`
+#![allow(clippy::print_stdout)] // A program that prints its answer.
 
 use pipeline::{
     Bytes, Costs, Family, Fault, Footprint, Footprints, Memory, Nanos, PassTimes, Problem, Shape,

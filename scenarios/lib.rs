@@ -112,6 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_methods)] // The folders are what is checked.
     fn every_file_of_a_folder_is_in_its_table() {
         let folders = [
             ("clusters", CLUSTERS, ".toml"),

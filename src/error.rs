@@ -1,4 +1,5 @@
-//! What ends a command early. Everything but a closed standard output is a [`Diagnostic`], with exit code 2.
+//! The error that ends a command early. Everything but a closed standard output is a
+//! [`Diagnostic`], with exit code 2.
 
 use std::io;
 use std::path::Path;

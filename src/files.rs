@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::memory;
 
-/// What a pipe or a device may give: it does not say how much it has before it is read.
+/// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
@@ -34,6 +34,9 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let cure = "give the process more memory";
     memory::demand(&echo::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
     let mut bytes = Vec::new();
+    // One more, for the end: a vector that grows takes up to thrice what the file has.
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX).saturating_add(1);
+    bytes.try_reserve_exact(size).map_err(|error| ReadError::Other(error.to_string()))?;
     file.take(limit + 1).read_to_end(&mut bytes).map_err(other)?;
     match bytes.len() as u64 > limit {
         true => Err(ReadError::TooLarge(limit)),

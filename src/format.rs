@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-pub use question::format::{grouped, percent, signed_percent, signed_time, size, time, wrapped};
+pub use question::format::{percent, signed_percent, size, time, wrapped};
 
 use question::sheet::{Block, Sheet};
 

@@ -1,4 +1,5 @@
-//! What the command line lends the library: files on the disk, bars on stderr, Ctrl-C and a clock.
+//! The host that the command line lends the library: files on the disk, bars on stderr, Ctrl-C and
+//! a clock.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

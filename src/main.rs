@@ -1,20 +1,25 @@
 //! debubble: which pipeline-parallel schedule wins for a model, its memory and its links, and how
 //! much of the step is bubble.
-#![allow(unreachable_pub)] // A binary exports nothing.
+#![allow(unreachable_pub)]
+// A binary exports nothing.
+// Files, clocks, the terminal and the end of the process are what a command line is for.
+#![allow(clippy::disallowed_methods, clippy::exit)]
 
 mod commands;
+mod devices;
 mod error;
 mod files;
 mod format;
 #[cfg(test)]
+#[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
-mod gpus;
 mod help;
 mod host;
 mod interrupt;
 mod memory;
 mod messages;
 mod progress;
+mod report;
 mod sweep;
 mod usage;
 
@@ -23,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use executor::Backend;
 
 use crate::commands::Verdict;
 use crate::commands::calibrate::Calibrate;
@@ -34,6 +40,7 @@ use crate::commands::plan::Plan;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
+use crate::commands::schema::Schema;
 use crate::commands::search::Search;
 use crate::commands::simulate::Simulate;
 use crate::commands::sweep::Sweep;
@@ -77,6 +84,7 @@ enum Command {
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
     Verify(Verify),
+    Schema(Schema),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -89,8 +97,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli.command,
         Err(error) => return usage::end(&error),
     };
-    if command.is_for_gpus() {
-        gpus::begin_with_queues();
+    if let Some(backend) = command.backend() {
+        devices::begin_with_environment(backend);
     }
     progress::watch();
     let mut out = BufWriter::new(stdout().lock());
@@ -111,12 +119,12 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Whether it computes on GPUs.
-    fn is_for_gpus(&self) -> bool {
+    /// The kind of device that it uses, if it uses any.
+    fn backend(&self) -> Option<Backend> {
         match self {
-            Self::Execute(execute) => execute.is_for_gpus(),
-            Self::Calibrate(calibrate) => calibrate.is_for_gpus(),
-            _ => false,
+            Self::Execute(execute) => Some(execute.backend()),
+            Self::Calibrate(calibrate) => Some(calibrate.backend()),
+            _ => None,
         }
     }
 }
@@ -136,6 +144,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Fsdp(fsdp) => fsdp.run(out)?,
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
+        Command::Schema(schema) => schema.run(out)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

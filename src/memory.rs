@@ -24,12 +24,13 @@ pub fn demand(what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
     question::memory::demand(&Host::default(), what, bytes, cure)
 }
 
-/// What the machine has left.
+/// The memory that the machine has left.
 fn of_machine() -> Option<u64> {
     field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// What the limits of the process leave of its address space and of its data (`ulimit -v`, `-d`).
+/// The memory that the limits of the process leave of its address space and of its data (`ulimit
+/// -v`, `-d`).
 fn of_process() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -56,7 +57,7 @@ fn group(line: &str) -> Option<PathBuf> {
     Some(Path::new(root).join(path.trim_start_matches('/')))
 }
 
-/// What the control group of `folder`, and each that it lies in, has left.
+/// The memory that the control group of `folder`, and each that it lies in, has left.
 fn left_of_groups(folder: &Path) -> Vec<u64> {
     let root = Path::new("/sys/fs/cgroup");
     folder.ancestors().take_while(|folder| folder.starts_with(root)).filter_map(left_of).collect()

@@ -114,11 +114,11 @@ fn gap(elapsed: Duration) -> Duration {
     LEAST_GAP.max(elapsed / 10)
 }
 
-/// What of some work is done.
+/// The count of how much of some work is done.
 struct Count {
     done: AtomicU64,
     of: AtomicU64,
-    /// What was done before the work began here.
+    /// The work done before it began here.
     before: u64,
     what: Mutex<String>,
 }
@@ -129,7 +129,7 @@ impl Count {
         Self { done: AtomicU64::new(before), of: AtomicU64::new(of), before, what }
     }
 
-    /// What is said when the work has taken `elapsed`.
+    /// The progress line after `elapsed`.
     fn line(&self, elapsed: Duration) -> String {
         let [done, of] = [&self.done, &self.of].map(|count| count.load(Ordering::Relaxed));
         let what = self.what.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +184,7 @@ impl Progress {
         }
     }
 
-    /// What is done.
+    /// The work that is being done.
     pub fn set_message(&self, what: String) {
         match &self.0 {
             Shown::Nothing => {}

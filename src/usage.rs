@@ -1,4 +1,4 @@
-//! What is said of flags that make no sense, before anything is asked.
+//! Refusals of flags that make no sense, before anything is asked.
 
 use std::env;
 use std::io::{IsTerminal, stderr};
@@ -14,7 +14,7 @@ use question::{Diagnostic, echo};
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;
 
-/// What readers of numbers say, and how a person says it.
+/// The words of readers of numbers, and those for a person.
 const WORDS: [(&str, &str); 4] = [
     ("invalid digit found in string", "it must be a whole number, such as 8"),
     ("invalid float literal", "it must be a number, such as 0.5"),

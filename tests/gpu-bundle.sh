@@ -1,21 +1,21 @@
 #!/bin/bash
 # Packs what tests/gpu.sh needs on a machine with a GPU into target/gpu-bundle: the program and the
-# tests of the executor, both built for release with NCCL, without symbols, and the figures that the
-# results are held against. Fails if the bundle is larger than 20 MB.
+# tests of the executor, both built to be handed out (profile dist) with NCCL, without symbols, and the
+# figures that the results are held against. Fails if the bundle is larger than 20 MB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(cargo metadata --locked --no-deps --format-version 1 |
   sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 bundle=$target/gpu-bundle/debubble-gpu
 
-cargo build --release --locked --features nccl
-built=$(cargo test --release --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1) ||
+cargo build --profile dist --locked --features nccl
+built=$(cargo test --profile dist --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1) ||
   { echo "$built"; exit 1; }
 tests=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
 
 rm -rf "$bundle"
 mkdir -p "$bundle/scenarios/paper"
-strip -o "$bundle/debubble" "$target/release/debubble"
+strip -o "$bundle/debubble" "$target/dist/debubble"
 strip -o "$bundle/executor-tests" "$tests"
 cp tests/gpu.sh "$bundle/"
 cp scenarios/paper/table5.toml "$bundle/scenarios/paper/"

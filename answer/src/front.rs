@@ -1,6 +1,6 @@
-//! What is on a front and what fits: the one home of both, which every picture and table asks.
+//! The Pareto front, and what fits: the one home of both for all pictures and tables.
 
-/// What becomes of an answer among those of the same question.
+/// The standing of an answer among those of the same question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Standing {
     /// No alternative is as good in both coordinates and better in one.
@@ -30,9 +30,9 @@ impl Standing {
     }
 }
 
-/// What pictures say of [`Standing::OverLimit`].
+/// The words of pictures for [`Standing::OverLimit`].
 pub const DOES_NOT_FIT: &str = "does not fit in memory";
-/// What pictures and tables of schedules say of [`Standing::NotCompared`].
+/// The words of pictures and tables of schedules for [`Standing::NotCompared`].
 pub const ASYNCHRONOUS: &str = "asynchronous: not compared";
 
 /// An answer before it is compared: its two figures, of each the less the better.
@@ -67,7 +67,8 @@ impl Candidate {
     }
 }
 
-/// What becomes of each of `candidates`, which answer the same question. Equals are on the front together.
+/// The standing of each of `candidates`, which answer the same question. Equals are on the front
+/// together.
 pub fn standings(candidates: &[Candidate]) -> Vec<Standing> {
     let mut standings: Vec<Standing> = candidates
         .iter()

@@ -9,20 +9,24 @@ use question::host::{Context, foretell};
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-/// What speed-ups are over.
+/// The way that speed-ups are relative to.
 pub const BASELINE: Way =
     Way { method: Method::LbMicro, communication: Communication::Collectives };
 
 /// One way in one setting.
 #[derive(Serialize, Clone, Debug)]
 pub struct Row {
+    /// Data-parallel devices.
     pub devices: usize,
     /// Samples per device.
     pub minibatch_size: u64,
+    /// The most tokens of a microbatch.
     pub max_tokens: u64,
     /// `max_tokens` over the longest sample there may be.
     pub packing_ratio: f64,
+    /// The name of the packing method.
     pub method: &'static str,
+    /// `collectives` or `on-demand`.
     pub communication: &'static str,
     minibatches: u64,
     /// Of the average device.
@@ -32,6 +36,7 @@ pub struct Row {
     longest_step_ns: u64,
     /// Of the average device, mean over the minibatches.
     idle_ns: u64,
+    /// The share of the step in which the average device waits.
     pub bubble_rate: f64,
     /// Over LB-Micro with collectives.
     speedup: f64,
@@ -42,7 +47,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(
+    fn new(
         setting: &Setting,
         way: Way,
         tally: &Tally,

@@ -1,6 +1,6 @@
-//! What came of a run on hardware, for tables and machines.
+//! The report of a run on hardware, for tables and files.
 
-use pipeline::{Bytes, Nanos, Timeline};
+use pipeline::{Bytes, Nanos};
 use serde::Serialize;
 use sim::engine::Run;
 use sim::occupancy::{Occupancy, Peak};
@@ -10,11 +10,9 @@ use question::hardware::Hardware;
 
 /// A run, and what it did to the hardware.
 pub struct Report {
-    /// When each slot ran, over all steps.
-    pub timeline: Timeline,
     /// The time per step, with everything between two steps.
     pub step_time: Nanos,
-    /// The memory of each device.
+    /// The memory of each device; its curves only where the run was kept.
     pub occupancy: Occupancy,
     /// By wire, bytes carried.
     carried: Vec<u64>,
@@ -23,13 +21,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// What `run` came to on `hardware`.
-    pub fn of(hardware: &Hardware, run: Run, occupancy: Occupancy) -> Self {
+    /// The report of `run` on `hardware`.
+    pub fn of(hardware: &Hardware, run: &Run, occupancy: Occupancy) -> Self {
         let mut carried = vec![0u64; hardware.cluster.wires().len()];
         for transfer in &run.transfers {
             let [from, to] = [transfer.from, transfer.to].map(|stage| hardware.seats.device(stage));
             for wire in hardware.cluster.route(from, to).wires {
-                carried[wire] = carried[wire].saturating_add(hardware.message().0);
+                carried[wire] = carried[wire].saturating_add(hardware.messages.bytes.0);
             }
         }
         for copy in &run.copies {
@@ -41,7 +39,7 @@ impl Report {
         let spans = run.timeline.stages.iter().flatten();
         let end = spans.map(|span| span.end).max().unwrap_or_default();
         let step_time = run.step_time();
-        Self { timeline: run.timeline, step_time, occupancy, carried, end }
+        Self { step_time, occupancy, carried, end }
     }
 
     /// The device that overflows first, if any does.
@@ -138,7 +136,7 @@ struct MemoryJson {
     resident_bytes: u64,
     buffer_bytes: u64,
     activations: Vec<HeldJson>,
-    /// What of the activations is on the host.
+    /// The bytes of activations that are on the host.
     on_host_bytes: u64,
     overflow: Option<OverflowJson>,
 }

@@ -1,7 +1,45 @@
 //! One function for each question: a typed question in, a typed answer out.
+//!
+//! | question | function | answer |
+//! |---|---|---|
+//! | schedules side by side | [`simulate::simulate`] | [`simulate::Answers`]: an [`outcome::Outcome`] each |
+//! | a grid of questions | [`sweep::sweep`] | [`sweep::Answer`]: rows as CSV |
+//! | the best order under a memory limit | [`search::search`] | [`search::Answer`] |
+//! | set-ups of a model on machines | [`plan::plan`] | [`plan::Planned`] |
+//! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::Answer`] |
+//! | a trace of a real run | [`replay::replay`] | [`replay::Answer`] |
+//! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
+//! | a certificate | [`verify::verify`] | [`verify::Answer`] |
+//! | one schedule for other tools | [`export::export`] | [`question::case::Case`] |
+//! | all schedules | [`schedules::schedules`] | [`schedules::Answer`] |
+//!
+//! Nothing here opens a path, prints, reads a clock or ends the process: a [`question::Host`] lends
+//! files, progress, a clock and a way to stop. Every answer is [`Serialize`]; what a user should be warned of
+//! is in the [`question::Context`] afterwards.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::path::{Path, PathBuf};
+//!
+//! use answer::simulate::{Wants, simulate};
+//! use question::{Context, keys::Keys, scenario::Scenario};
+//!
+//! // A host: files by name, in memory.
+//! let text = "schedule = [\"1f1b\", \"zb-h1\"]\nstages = 4\nmicrobatches = 8\n\
+//!             forward = \"1ms\"\nbackward-input = \"1ms\"\nbackward-weight = \"1ms\"\n";
+//! let host = BTreeMap::from([(PathBuf::from("question.toml"), text.as_bytes().to_vec())]);
+//! let context = Context::new(&host);
+//! let scenario = Scenario::asked(&context, Some(Path::new("question.toml")), &Keys::default())?;
+//!
+//! let answers = simulate(&context, &scenario, Wants::default())?;
+//! let bubbles: Vec<f64> = answers.outcomes.iter().map(|one| one.metrics.bubble_rate()).collect();
+//! assert!(bubbles[1] < bubbles[0]); // Zero Bubble waits less than 1F1B.
+//! # Ok::<(), question::Diagnostic>(())
+//! ```
 
 pub mod compare;
 pub mod explain;
+pub mod export;
 pub mod front;
 pub mod fsdp;
 pub mod hardware;

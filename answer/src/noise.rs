@@ -1,4 +1,4 @@
-//! What many replicas came to, for tables and machines.
+//! The results of many replicas, for tables and files.
 
 use pipeline::{Metrics, Nanos};
 use serde::Serialize;
@@ -83,7 +83,7 @@ impl<T> From<Summary<T>> for Distribution<T> {
     }
 }
 
-/// What the columns of [`spans`] and [`bubbles`] are.
+/// The columns of [`spans`] and [`bubbles`].
 pub const COLUMNS: [&str; 5] = ["noise-free", "mean", "P50", "P95", "P99"];
 
 /// A row about the span.

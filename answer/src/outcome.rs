@@ -1,17 +1,16 @@
-//! What a simulated case came to, for tables and machines.
+//! The outcome of a simulated case, for tables and files.
 
-use pipeline::{Bytes, Footprint, Footprints, Limits, Memory, Metrics, Timeline, peak_in_flight};
+use std::borrow::Cow;
+
+use pipeline::{Bytes, Limits, Memory, Metrics, Timeline};
 use serde::Serialize;
-use sim::engine::{NominalDurations, Run};
+use sim::engine::Run;
 use sim::monte_carlo::MonteCarlo;
-use sim::occupancy::activation_peaks;
-use sim::timed::{Nominal, Timing};
-use sim::{HostCopy, Replay, explain, timed};
+use sim::occupancy::Curve;
+use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
 use question::Diagnostic;
 use question::case::{Case, Split, SplitJson};
-use question::hardware::Hardware;
-use question::noise::{self, Noise};
 
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
@@ -20,38 +19,46 @@ use crate::noise::{Distributions, NoiseFree};
 
 /// A case and its result.
 pub struct Outcome {
-    /// What was simulated.
+    /// The case that was simulated.
     pub case: Case,
     /// When each stage worked; under noise, in replica 0.
     pub metrics: Metrics,
     /// The same without noise, if there is any.
     pub noise_free: Option<Metrics>,
-    /// What many replicas came to, once they have been run.
+    /// The statistics of many replicas, once they have been run.
     pub monte_carlo: Option<MonteCarlo>,
-    /// What it did to the hardware, if there is some; under noise, in replica 0.
+    /// The report of the hardware, if there is some; under noise, that of replica 0.
     pub report: Option<Report>,
     /// Why stages wait, if that was asked.
     pub explanation: Option<Explanation>,
-    /// What becomes of it beside the others of its setting, by bubble and peak memory, if that was asked.
+    /// Its standing beside the others of its setting, by bubble and peak memory, if that was asked.
     pub standing: Option<Standing>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
     /// Peak number of chunk activations per stage.
     pub in_flight: Vec<u32>,
+    /// The part of the run that was kept; under noise, of replica 0.
+    pub kept: Kept,
+    /// The run without noise, if there is noise and it was kept.
+    pub nominal: Option<Run>,
+    /// How often the event engine has run for all this.
+    pub engine_runs: EngineRuns,
 }
 
 impl Outcome {
-    /// Simulates `case`.
-    pub fn of(case: Case, replay: &mut Replay) -> Result<Self, Diagnostic> {
-        let (nominal, steady) = time(&case, None, replay)?;
-        let (metrics, noise_free, report) = match &case.noise {
-            Some(_) => {
-                let (metrics, report) = time(&case, Some(0), replay)?;
-                (metrics, Some(nominal), report)
-            }
-            None => (nominal, None, steady),
-        };
-        let (memory, in_flight) = memory(&case)?;
+    /// Simulates `case`, and keeps of the run the `details`.
+    pub fn of(case: Case, details: Details, replay: &mut Replay) -> Result<Self, Diagnostic> {
+        let engine_runs = EngineRuns::default();
+        let study = case.simulation().counted_by(&engine_runs).study(details, replay);
+        let study = study.map_err(|error| case.error(&error))?;
+        let Study { metrics, noise_free, memory, in_flight, occupancy, kept, nominal } = study;
+        let ran = case.hardware.as_ref().zip(kept.run()).zip(occupancy);
+        let mut report =
+            ran.map(|((hardware, run), occupancy)| Report::of(hardware, run, occupancy));
+        let kept = kept.reduced_to(details);
+        if let Some(report) = report.as_mut().filter(|_| kept.run().is_none()) {
+            report.occupancy.curves = Vec::new();
+        }
         Ok(Self {
             case,
             metrics,
@@ -62,7 +69,15 @@ impl Outcome {
             standing: None,
             memory,
             in_flight,
+            kept,
+            nominal,
+            engine_runs,
         })
+    }
+
+    /// The case as the simulator times it, its runs counted.
+    pub fn simulation(&self) -> Simulation<'_> {
+        self.case.simulation().counted_by(&self.engine_runs)
     }
 
     /// Runs the replicas that were asked for, or as many as there are when `stop` says so; `done` is
@@ -75,10 +90,12 @@ impl Outcome {
         done: impl Fn() + Sync,
         stop: impl Fn() -> bool + Sync,
     ) -> Result<(), Diagnostic> {
-        let case = &self.case;
-        if let Some((noise, count)) = case.noise.as_ref().zip(self.asked_replicas()) {
-            let one = |number| replica(case, noise, number);
-            self.monte_carlo = Some(noise::replicas(count, one, done, stop)?);
+        if let Some(count) = self.asked_replicas() {
+            let all = self.simulation().replicas(count, done, stop);
+            self.monte_carlo = Some(all.map_err(|error| match error {
+                SimulationError::Replicas(count) => Diagnostic::new(count.to_string()),
+                error @ SimulationError::Engine(_) => self.case.error(&error),
+            })?);
         }
         Ok(())
     }
@@ -90,10 +107,7 @@ impl Outcome {
 
     /// The device of each stage: its own where the question does not say.
     pub fn devices(&self) -> Vec<usize> {
-        match &self.case.hardware {
-            Some(hardware) => hardware.seats.devices().to_vec(),
-            None => (0..self.case.schedule.shape().stages()).collect(),
-        }
+        self.simulation().devices()
     }
 
     /// The largest peak of any stage, and that stage.
@@ -161,94 +175,7 @@ impl Outcome {
     }
 }
 
-/// The peak activation memory of each stage and its peak number of chunk activations, without noise:
-/// along the order, or over time where activations go to the host meanwhile.
-fn memory(case: &Case) -> Result<(Memory, Vec<u32>), Diagnostic> {
-    let (schedule, footprints) = (&case.schedule, case.problem.footprints());
-    let memory = match schedule.copies() {
-        None => {
-            let memory = Memory::of(schedule, footprints);
-            memory.map(|memory| (memory, peak_in_flight(schedule)))
-        }
-        Some(copies) => {
-            let (timeline, mut moved) = without_noise(case)?;
-            let peak = activation_peaks(schedule, &timeline, &moved, footprints);
-            // What is only in part on the host is counted on the device.
-            let one = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
-            let bytes = copies.part().of_bytes(one.until_backward);
-            moved.iter_mut().for_each(|copy| copy.bytes = bytes);
-            let ones = Footprints::uniform(schedule.shape(), one);
-            let counts = activation_peaks(schedule, &timeline, &moved, &ones);
-            let small = |count: Bytes| u32::try_from(count.0).unwrap_or(u32::MAX);
-            let counts = counts.map(|counts| counts.into_iter().map(small).collect());
-            peak.and_then(|peak| Ok((Memory { peak }, counts?)))
-        }
-    };
-    memory.map_err(|fault| named(case, &fault))
-}
-
-/// When slots and copies of `case` run without noise.
-fn without_noise(case: &Case) -> Result<(Timeline, Vec<HostCopy>), Diagnostic> {
-    if let Some(hardware) = &case.hardware {
-        let Run { timeline, copies, .. } = run(case, hardware, None)?;
-        return Ok((timeline, copies));
-    }
-    let timing = Nominal(case.problem.costs());
-    let copies = timed::host_copies(&case.schedule, &timing, case.problem.footprints());
-    Ok((timed::timeline(&case.schedule, &timing), copies))
-}
-
-/// Times `case`, in a replica of its noise if one is given; on hardware, its last step.
-fn time(
-    case: &Case,
-    replica: Option<u64>,
-    replay: &mut Replay,
-) -> Result<(Metrics, Option<Report>), Diagnostic> {
-    if let Some(hardware) = &case.hardware {
-        let run = run(case, hardware, replica)?;
-        let metrics = run.metrics(hardware.steps - 1);
-        let occupancy = hardware.occupancy(case, &run).map_err(|fault| named(case, &fault))?;
-        return Ok((metrics, Some(Report::of(hardware, run, occupancy))));
-    }
-    let (schedule, costs) = (&case.schedule, case.problem.costs());
-    let metrics = match (replica, &case.noise, case.steady) {
-        (Some(replica), Some(noise), _) => noise::metrics(case, noise, replica),
-        (_, _, Some(steady)) => {
-            let timeline = replay.timeline(schedule, costs);
-            timeline.map(|timeline| steady.metrics(schedule.shape(), &timeline))
-        }
-        _ => replay.metrics(schedule, costs),
-    };
-    Ok((metrics.map_err(|fault| named(case, &fault))?, None))
-}
-
-fn run(case: &Case, hardware: &Hardware, replica: Option<u64>) -> Result<Run, Diagnostic> {
-    let run = match (replica, &case.noise) {
-        (Some(replica), Some(noise)) => {
-            hardware.run(case, &noise.durations(replica, case.problem.costs()))
-        }
-        _ => hardware.run(case, &NominalDurations),
-    };
-    run.map_err(|error| named(case, &error))
-}
-
-/// How `case` went in one of many replicas.
-///
-/// # Errors
-/// If the clock overflows or the pipeline gets stuck.
-fn replica(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Diagnostic> {
-    match &case.hardware {
-        Some(hardware) => Ok(run(case, hardware, Some(replica))?.metrics(hardware.steps - 1)),
-        None => noise::metrics(case, noise, replica).map_err(|fault| named(case, &fault)),
-    }
-}
-
-/// An error about `case`.
-pub fn named(case: &Case, error: &impl ToString) -> Diagnostic {
-    Diagnostic::new(format!("{}: {}", case.name, error.to_string()))
-}
-
-/// What to write over a drawing.
+/// The title of a drawing.
 pub fn title(outcome: &Outcome) -> String {
     let name = &outcome.case.name;
     match &outcome.case.setting {
@@ -257,45 +184,49 @@ pub fn title(outcome: &Outcome) -> String {
     }
 }
 
-/// When every slot of the case runs; under noise, in replica 0.
-pub fn timeline(outcome: &Outcome) -> Result<Timeline, Diagnostic> {
-    let case = &outcome.case;
-    let costs = case.problem.costs();
-    let timeline = match (&outcome.report, &case.noise) {
-        (Some(report), _) => Ok(report.timeline.clone()),
-        (None, Some(noise)) => Ok(timed::timeline(&case.schedule, &noise.sample(0).timing(costs))),
-        (None, None) => Replay::new().timeline(&case.schedule, costs),
-    };
-    timeline.map_err(|fault| named(case, &fault))
+/// When every slot of the case runs; under noise, in replica 0. It is simulated again if it was not
+/// kept.
+pub fn timeline(outcome: &Outcome) -> Result<Cow<'_, Timeline>, Diagnostic> {
+    if let Some(timeline) = outcome.kept.timeline() {
+        return Ok(Cow::Borrowed(timeline));
+    }
+    let simulation = outcome.simulation();
+    let timeline = simulation.timeline(simulation.shown());
+    timeline.map(Cow::Owned).map_err(|error| outcome.case.error(&error))
 }
 
-/// Everything that happened in the run of `outcome`, transfers too; under noise, in replica 0. The
-/// engine runs again, since keeping all of it for every outcome would take too much memory.
-pub fn recorded(outcome: &Outcome) -> Result<Run, Diagnostic> {
-    let (case, costs) = (&outcome.case, outcome.case.problem.costs());
-    if let Some(hardware) = &case.hardware {
-        return run(case, hardware, case.noise.as_ref().map(|_| 0));
+/// Everything that happened in the run of `outcome`, transfers too; under noise, in replica 0. It is
+/// simulated again if it was not kept.
+pub fn recorded(outcome: &Outcome) -> Result<Cow<'_, Run>, Diagnostic> {
+    if let Some(run) = outcome.kept.run() {
+        return Ok(Cow::Borrowed(run));
     }
-    let timeline = timeline(outcome)?;
-    let sample = case.noise.as_ref().map(|noise| noise.sample(0).timing(costs));
-    let footprints = case.problem.footprints();
-    let copies = match &sample {
-        Some(timing) => timed::host_copies(&case.schedule, timing, footprints),
-        None => timed::host_copies(&case.schedule, &Nominal(costs), footprints),
-    };
-    let run = explain::unshared(&case.schedule, timeline, |value, from, to, made| match &sample {
-        Some(timing) => timing.hop(value, from, to, made),
-        None => costs.hop().0,
-    });
-    let run = explain::with_collectives(run, &case.schedule, costs);
-    Ok(Run { copies, ..run })
+    let simulation = outcome.simulation();
+    let run = simulation.record(simulation.shown());
+    run.map(Cow::Owned).map_err(|error| outcome.case.error(&error))
 }
 
 /// Every activation that goes to the host in the run of `outcome`; under noise, in replica 0.
-pub fn copies(outcome: &Outcome) -> Result<Vec<HostCopy>, Diagnostic> {
+pub fn copies(outcome: &Outcome) -> Result<Cow<'_, [HostCopy]>, Diagnostic> {
     match outcome.case.schedule.copies() {
-        Some(_) => Ok(recorded(outcome)?.copies),
-        None => Ok(Vec::new()),
+        Some(_) => Ok(match recorded(outcome)? {
+            Cow::Borrowed(run) => Cow::Borrowed(&run.copies[..]),
+            Cow::Owned(run) => Cow::Owned(run.copies),
+        }),
+        None => Ok(Cow::Borrowed(&[])),
+    }
+}
+
+/// By device, the bytes held from each moment on over `run`, that of `outcome`; none without
+/// hardware.
+pub fn memory_curves<'a>(outcome: &'a Outcome, run: &Run) -> Result<Cow<'a, [Curve]>, Diagnostic> {
+    match &outcome.report {
+        Some(report) if outcome.kept.run().is_some() => Ok(Cow::Borrowed(&report.occupancy.curves)),
+        _ => {
+            let occupancy = outcome.simulation().occupancy(run);
+            let occupancy = occupancy.map_err(|error| outcome.case.error(&error))?;
+            Ok(occupancy.map_or(Cow::Borrowed(&[]), |all| Cow::Owned(all.curves)))
+        }
     }
 }
 
@@ -316,12 +247,12 @@ impl From<&Limits> for LimitsJson {
     }
 }
 
-/// What goes to the host between forward and backward.
+/// The activations copied to the host between forward and backward.
 #[derive(Serialize)]
 struct HostCopiesJson {
     /// How many activations of chunks and microbatches, over all stages.
     activations: usize,
-    /// What part of each.
+    /// The part of each.
     part: f64,
 }
 

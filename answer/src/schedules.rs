@@ -35,18 +35,18 @@ pub struct Entry {
     pub needs: &'static str,
     /// Chunks per stage.
     pub chunks: String,
-    /// What a memory limit does to its order.
+    /// The effect of a memory limit on its order.
     pub memory_limit: String,
     /// Its bubble per step, without communication.
     pub bubble: &'static str,
     /// Its peak memory.
     pub memory: &'static str,
-    /// What else may be chosen, by which key.
+    /// The further parameter, and the key for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
     /// The training frameworks that run its order.
     pub runs_in: String,
-    /// What should be known of these figures.
+    /// A remark on these figures.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub note: &'static str,
 }

@@ -1,6 +1,6 @@
 //! Schedules side by side: what each answers to its question, or why it cannot.
 
-use question::case::{self, Selected};
+use question::case::{self, Case, Selected};
 use question::diagnostic::Fault;
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
@@ -8,7 +8,7 @@ use question::simulate::Sort;
 use question::{Context, Diagnostic, Warnings};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
-use sim::Replay;
+use sim::{Details, Replay};
 
 use crate::explain::Explanation;
 use crate::front::{Candidate, standings};
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// The most passes of all orders that `all` stands for: some gigabytes.
 const MOST_PASSES: u64 = 100_000_000;
 
-/// What a scenario came to.
+/// The answers of a scenario.
 pub struct Answers {
     /// The schedules that were simulated, setting by setting.
     pub outcomes: Vec<Outcome>,
@@ -52,10 +52,41 @@ impl Serialize for Answers {
 pub struct Wants {
     /// Why stages wait, and what changes would be worth.
     pub explanation: bool,
+    /// The same of each gap between two slots, for a page.
+    pub gaps: bool,
+    /// The schedules whose timelines are drawn.
+    pub timelines: Timelines,
+    /// Everything that happens in a run, transfers too: for traces, pages and recorded timelines.
+    pub runs: bool,
     /// Which schedules of a setting nothing beats in bubble and memory; `all` always says it.
     pub front: bool,
     /// The order of the schedules of a setting; as asked, unless given.
     pub sort: Option<Sort>,
+}
+
+/// The schedules whose timelines are drawn, with the copies of activations to the host.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Timelines {
+    /// None.
+    #[default]
+    None,
+    /// Those of fewer passes than this.
+    Below(usize),
+    /// All.
+    All,
+}
+
+impl Wants {
+    /// The details of the run of `case` that are kept for all this.
+    fn details(&self, case: &Case) -> Details {
+        let drawn = match self.timelines {
+            Timelines::None => false,
+            Timelines::Below(passes) => case.schedule.passes() < passes,
+            Timelines::All => true,
+        };
+        let copies = drawn && case.schedule.copies().is_some();
+        Details { timeline: drawn, run: copies || self.runs, causes: self.explanation }
+    }
 }
 
 impl Answers {
@@ -129,7 +160,7 @@ pub fn simulate(
     scenario: &Scenario,
     wants: Wants,
 ) -> Result<Answers, Diagnostic> {
-    let mut answers = answers(context, scenario)?;
+    let mut answers = answers(context, scenario, wants)?;
     if answers.all || wants.front {
         answers.each_setting(mark);
     }
@@ -137,29 +168,35 @@ pub fn simulate(
         answers.each_setting(|setting| sort(setting, by));
     }
     if wants.explanation {
-        explain(context, &mut answers.outcomes)?;
+        explain(context, &mut answers.outcomes, wants.gaps)?;
     }
     answers.interrupted = context.cut_short();
     Ok(answers)
 }
 
-/// Explains the outcomes that have a step to explain: a run that never flushes has none.
-fn explain(context: &Context<'_>, outcomes: &mut [Outcome]) -> Result<(), Diagnostic> {
+/// Explains the outcomes that have a step to explain, with each gap if `gaps` are wanted: a run that never
+/// flushes has none.
+fn explain(context: &Context<'_>, outcomes: &mut [Outcome], gaps: bool) -> Result<(), Diagnostic> {
     let work = context.host().begin(0, "runs for explanations");
     for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
         if context.stopped() {
             break;
         }
-        outcome.explanation = Some(Explanation::of(context, outcome, &*work)?);
+        outcome.explanation = Some(Explanation::of(context, outcome, gaps, &*work)?);
     }
     Ok(())
 }
 
-/// Simulates every schedule of every setting, and notes what had no influence.
+/// Simulates every schedule of every setting, keeps the details of each run that `wants` needs, and notes
+/// what had no influence.
 ///
 /// # Errors
 /// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
-fn answers(context: &Context<'_>, scenario: &Scenario) -> Result<Answers, Diagnostic> {
+fn answers(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    wants: Wants,
+) -> Result<Answers, Diagnostic> {
     let mut questions = Vec::new();
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
@@ -170,6 +207,11 @@ fn answers(context: &Context<'_>, scenario: &Scenario) -> Result<Answers, Diagno
     let count: usize = questions.iter().map(|(_, selected)| selected.len()).sum();
     let work = context.host().begin(count as u64, "schedules");
     let mut replay = Replay::new();
+    let mut budget = Budget::default();
+    let mut simulate = |case: Case| {
+        let details = budget.grant(&case, wants.details(&case));
+        Outcome::of(case, details, &mut replay)
+    };
     let mut answers = Answers {
         outcomes: Vec::new(),
         sizes: Vec::new(),
@@ -187,7 +229,7 @@ fn answers(context: &Context<'_>, scenario: &Scenario) -> Result<Answers, Diagno
                 break;
             }
             answers.all |= one.by_all;
-            match answer(context, scenario, setting, one, &mut replay, &mut warnings) {
+            match answer(context, scenario, setting, one, &mut simulate, &mut warnings) {
                 Ok(outcome) => answers.outcomes.push(outcome),
                 Err(error) if one.by_all && is_refusal(&error) => {
                     answers.refused.push(Refused::of(setting, one.rule.name(), &error));
@@ -233,13 +275,39 @@ fn answer(
     scenario: &Scenario,
     setting: &Setting,
     one: &Selected,
-    replay: &mut Replay,
+    simulate: &mut impl FnMut(Case) -> Result<Outcome, Diagnostic>,
     warnings: &mut Warnings,
 ) -> Result<Outcome, Diagnostic> {
     let case = case::case(context, scenario, setting, &one.rule)?;
     warnings.add_ignored(setting, &one.rule);
     warnings.add_idle_links(setting, &case);
-    Outcome::of(case, replay)
+    simulate(case)
+}
+
+/// The most passes of all runs that are kept, at about 100 bytes each, so that a question of many schedules
+/// takes no more memory than one of few. A run that was not kept is simulated again when it is needed.
+const MOST_KEPT: u64 = 4_000_000;
+
+/// The passes kept so far, of [`MOST_KEPT`].
+#[derive(Default)]
+struct Budget {
+    kept: u64,
+}
+
+impl Budget {
+    /// The part of `details` that can be kept. The first run on hardware always is: the engine needs more
+    /// memory for it than keeping it takes.
+    fn grant(&mut self, case: &Case, details: Details) -> Details {
+        let steps = case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+        let passes = (case.schedule.passes() as u64).saturating_mul(u64::from(steps));
+        let is_first = self.kept == 0 && case.hardware.is_some();
+        let sum = self.kept.saturating_add(passes);
+        if details == Details::default() || (sum > MOST_KEPT && !is_first) {
+            return Details::default();
+        }
+        self.kept = sum;
+        details
+    }
 }
 
 /// Passes a second that replicas time at least, on one core: what is foretold is too long rather than
@@ -312,3 +380,6 @@ fn sort(setting: &mut [Outcome], by: Sort) {
         Sort::Step => setting.sort_by_key(|outcome| outcome.metrics.span()),
     }
 }
+
+#[cfg(test)]
+mod tests;

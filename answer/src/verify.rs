@@ -7,7 +7,7 @@ use question::kinds::{self, Kind};
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
-/// What the check of a certificate came to: all of it holds, or something in it does not.
+/// The result of checking a certificate: all of it holds, or something in it does not.
 #[derive(Debug)]
 pub struct Answer(pub Result<Verdict, Refusal>);
 

@@ -25,8 +25,8 @@ fn birth(criterion: &mut Criterion) {
     }
 }
 
-/// What a user waits for: V-Half at p = 32, m = 128, ordered and timed, and the whole search of the
-/// adaptive V at p = 8, m = 32.
+/// The time that a user waits: V-Half at p = 32, m = 128, ordered and timed, and the whole search
+/// of the adaptive V at p = 8, m = 32.
 fn blocks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("building blocks, ordered and timed");
     group.sample_size(20);

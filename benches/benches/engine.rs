@@ -6,10 +6,9 @@ use std::hint::black_box;
 use benches::{FULL, problem};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bandwidth, Bytes, Family, Nanos, Schedule};
-use sim::boundary::Boundary;
 use sim::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
-use sim::engine::{Communication, Job, Messages, NominalDurations, run};
-use sim::{Replay, Sharing};
+use sim::engine::{Communication, Messages, NominalDurations, run};
+use sim::{Hardware, Replay, Sharing};
 
 /// Four nodes of eight devices, one NIC for every four devices, stages in turn over the nodes so
 /// that every hop crosses the fabric.
@@ -35,7 +34,6 @@ fn engine(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("engine, p=32 m=256");
     let problem = problem(Family::ZbH1, FULL);
     let schedule: Schedule = Family::ZbH1.schedule(&problem).expect("a legal question");
-    let boundary = Boundary::default();
     // What 3 samples of the model hand on, in 2 bytes; five times that is more than the NICs carry.
     let message = 3 * 1024 * 6144 * 2;
     for (name, cluster, sharing, bytes) in [
@@ -45,18 +43,12 @@ fn engine(criterion: &mut Criterion) {
         ("overloaded, fair", busy(), Sharing::Fair, 5 * message),
     ] {
         let seats = Seats::new(&cluster, 32, &Seating::AcrossNodes).expect("enough devices");
-        let job = Job {
-            schedule: &schedule,
-            costs: problem.costs(),
-            cluster: &cluster,
-            seats: &seats,
+        let hardware = Hardware {
             communication: Communication { sharing, ..Communication::default() },
             messages: Messages { bytes: Bytes(bytes) },
-            room: None,
-            offload: None,
-            steps: 1,
-            boundary: &boundary,
+            ..Hardware::new(cluster, seats)
         };
+        let job = hardware.job(&schedule, problem.costs(), problem.footprints());
         let events = run(&job, &NominalDurations).expect("nothing to get stuck on").events;
         group.throughput(Throughput::Elements(events));
         group.bench_function(name, |bencher| {

@@ -3,6 +3,8 @@
 //! Each search ends after some seconds of one thread, so run it where nothing else runs. Prints a
 //! table; `cargo bench --package debubble-benches --bench limits -- 3` is that for seeds 0, 1 and 2.
 
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // A bench has a clock and prints.
+
 use std::time::Instant;
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};

@@ -3,8 +3,8 @@
 use benches::{Size, problem};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::Family;
+use sim::Simulation;
 use sim::straggler::{Jitter, Stragglers};
-use sim::{monte_carlo, timed};
 
 const REPLICAS: u64 = 1000;
 
@@ -15,13 +15,10 @@ fn replicas(criterion: &mut Criterion) {
     let mut stragglers = Stragglers::new(8, 1);
     stragglers.jitter_passes(Jitter::log_normal(0.05).expect("a legal spread"));
     group.throughput(Throughput::Elements(REPLICAS * schedule.passes() as u64)).sample_size(20);
+    let simulation = Simulation::new(&schedule, problem.costs(), problem.footprints());
+    let simulation = simulation.under(&stragglers);
     group.bench_function("zb-h1, lognormal:0.05", |bencher| {
-        bencher.iter(|| {
-            monte_carlo::run(REPLICAS, |replica| {
-                let sample = stragglers.sample(replica, 0);
-                timed::metrics(&schedule, &sample.timing(problem.costs()))
-            })
-        });
+        bencher.iter(|| simulation.replicas(REPLICAS, || {}, || false));
     });
 }
 

@@ -1,4 +1,4 @@
-//! What a search of default effort takes: on one thread, so that figures compare. Run with
+//! The time of a search of default effort, on one thread, so that figures compare. Run with
 //! `RAYON_NUM_THREADS=1 cargo bench --package debubble-benches --bench search`.
 
 use benches::{FULL, Size, problem};

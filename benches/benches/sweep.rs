@@ -2,6 +2,8 @@
 //! reading the grid to the file on disk. Needs `cargo build --release` before it, as `make bench`
 //! does.
 
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // A bench has a clock and prints.
+
 use std::env;
 use std::fs;
 use std::path::PathBuf;

@@ -1,13 +1,15 @@
 //! Unequal stages: how often the search beats the published schedules on the same costs. Prints a
 //! table; run with `cargo bench --package debubble-benches --bench unequal`.
 
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // A bench has a clock and prints.
+
 use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
 use search::{Effort, Instance, Objective, search};
 
 /// Cases of each kind.
 const CASES: u64 = 50;
 
-/// What makes the stages differ.
+/// The differences between the stages.
 const KINDS: [&str; 4] =
     ["light first and last stage", "heavy last stage", "one slow device", "every stage its own"];
 
@@ -20,7 +22,7 @@ fn below(bound: u64, key: u64) -> u64 {
     (x ^ (x >> 31)) % bound
 }
 
-/// What the times of `stage` are multiplied by, in percent.
+/// The factor of the times of `stage`, in percent.
 fn percent(kind: usize, stage: u64, stages: u64, key: u64) -> u64 {
     match kind {
         0 if stage == 0 || stage + 1 == stages => 80,

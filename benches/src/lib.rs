@@ -1,4 +1,4 @@
-//! What the benches share: questions of the size that the published tables ask.
+//! Questions that the benches share, of the size that the published tables ask.
 
 use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Nanos, PassTimes, Problem, Shape};
 

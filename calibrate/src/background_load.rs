@@ -1,5 +1,5 @@
-//! Other workers that compute while something is measured, as the other stages of a run do: a core
-//! shares its caches, memory bandwidth and clock with its neighbours.
+//! Background load: threads that load neighbouring cores during a measurement, as the other stages of a
+//! run do. A core shares its caches, memory bandwidth and clock with its neighbours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,19 +13,19 @@ use crate::kernels::{LAYERS, Parts, SERIES};
 use crate::machine;
 use crate::sample::Source;
 
-/// Neighbours at work, each on a thread of its own; they stop when this is dropped.
+/// Threads that load neighbouring cores during a measurement; they stop when this is dropped.
 pub struct BackgroundLoad {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl BackgroundLoad {
-    /// `neighbours` workers that compute passes of `shape` again and again, each on the device that
-    /// `ops` has for its number, from 0; with `pinned`, on the second core and on. Returns when all
-    /// are at work.
+    /// Starts `neighbours` threads that compute passes of `shape` again and again, each on the device
+    /// that `ops` gives for its number, from 0; with `pinned`, from the second core on. Returns when
+    /// all of them compute.
     ///
     /// # Errors
-    /// Whatever stops their devices, or too little memory.
+    /// An error of their devices, or too little memory.
     pub fn new<O: Ops, F>(
         neighbours: usize,
         ops: F,

@@ -1,5 +1,5 @@
-//! What measuring itself takes, what a device does at its best, and what a pass takes besides its
-//! layers.
+//! Baselines: the time of a measurement itself, the best rates of a device, and the overhead of a
+//! pass besides its layers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

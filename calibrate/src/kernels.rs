@@ -42,21 +42,21 @@ pub struct Parts<O: Ops> {
     began: Instant,
 }
 
-/// What F keeps.
+/// The activations that F keeps for B.
 struct Kept<O: Ops> {
     tokens: Buffer<O::Tokens>,
     layers: Vec<Forwarded<O>>,
     head: HeadForwarded<O>,
 }
 
-/// What B leaves.
+/// The activations that B leaves for W.
 struct Left<O: Ops> {
     layers: Vec<Backwarded<O>>,
     head: HeadBackwarded<O>,
 }
 
-/// What a model of that shape takes to be timed, in bytes: weights, master weights, two moments and
-/// gradients, and the activations of the microbatches in flight twice over.
+/// The memory needed to time a model of that shape, in bytes: weights, master weights, two moments
+/// and gradients, and the activations of the microbatches in flight twice over.
 #[must_use]
 pub fn bytes(layout: &Layout, microbatch: u64, element_bytes: usize) -> u64 {
     let parameters = (layout.parameters() as u64).saturating_mul(element_bytes as u64 + 16);

@@ -23,7 +23,7 @@ use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape, Step};
 use crate::machine;
 use crate::sample::Source;
 
-/// What joins two stages.
+/// The link between two stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joint {
     /// The inbox of another thread.
@@ -32,7 +32,7 @@ pub enum Joint {
     Tcp,
 }
 
-/// What is sent.
+/// The messages to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traffic {
     /// Bytes of a message, rounded up to whole elements.

@@ -1,4 +1,4 @@
-//! What is known of the machine.
+//! A description of the machine that is measured.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -6,9 +6,6 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use core_affinity::CoreId;
-
-/// What computes when a core of the host does: what profiles call it.
-pub const ONE_CORE: &str = "cpu, one core";
 
 /// Keeps this thread on the core of that number, counted over those the process may use; whether
 /// that was possible.

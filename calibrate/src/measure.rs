@@ -1,6 +1,10 @@
 //! Takes all measurements of a profile on one device, one after the other.
 
-use executor::{BuildError, DeviceError, Failure, Layout, Model, ModelError, Ops, footprints};
+use std::time::{Duration, Instant};
+
+use executor::{
+    BuildError, DeviceError, Failure, HostCopy, Layout, Model, ModelError, Ops, Target, footprints,
+};
 use pipeline::{Bytes, Footprint, Shape};
 use profile::{Link, LinkKind, Message, ModelShape, Optimizer, Part, Quantity};
 use thiserror::Error;
@@ -34,29 +38,29 @@ pub enum MeasureError {
     TooLarge {
         /// How many layers are timed one after the other.
         layers: usize,
-        /// What they take.
+        /// The memory that they need.
         needs: Bytes,
-        /// What is there.
+        /// The memory that is free.
         free: Bytes,
     },
 }
 
-/// What was measured of a device's kernels.
+/// The measured times of a device's kernels.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelTimes {
     /// Two readings of the clock with nothing between them; taken off all others.
     pub nothing: Quantity,
     /// A square product, and its floating-point operations.
     pub peak: (Quantity, u64),
-    /// See [`crate::Profile::layer`].
+    /// See [`profile::Profile::layer`].
     pub layer: Part,
-    /// See [`crate::Profile::embedding`].
+    /// See [`profile::Profile::embedding`].
     pub embedding: Part,
-    /// See [`crate::Profile::head`].
+    /// See [`profile::Profile::head`].
     pub head: Part,
-    /// See [`crate::Profile::overhead`].
+    /// See [`profile::Profile::overhead`].
     pub overhead: Quantity,
-    /// See [`crate::Profile::optimizer`].
+    /// See [`profile::Profile::optimizer`].
     pub optimizer: Optimizer,
 }
 
@@ -158,8 +162,8 @@ pub fn kernel_times<O: Ops>(
     })
 }
 
-/// What one microbatch holds in a layer, in the embeddings and in the head, as the executor counts
-/// it: three chunks of a layer each, of which the outer ones have an end.
+/// The activations that one microbatch holds in a layer, in the embeddings and in the head, as the
+/// executor counts them: three chunks of a layer each, of which the outer ones have an end.
 fn held_by_parts(shape: ModelShape) -> Result<[Footprint; 3], MeasureError> {
     let element = usize::try_from(shape.element().bytes()).unwrap_or(usize::MAX);
     let Ok(chunks) = Shape::new(3, 1, 1) else { return Ok([Footprint::default(); 3]) };
@@ -175,7 +179,8 @@ fn held_by_parts(shape: ModelShape) -> Result<[Footprint; 3], MeasureError> {
 /// The sizes at which links are timed, in bytes, besides that of what stages hand on.
 const SIZES: [u64; 7] = [8, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 
-/// What is sent over links of `kind`: each size alone; some both ways at once, and with other pairs.
+/// The messages that are timed over links of `kind`: each size alone; some both ways at once, and
+/// together with other pairs.
 #[must_use]
 pub fn traffic(kind: LinkKind, message: Bytes) -> Vec<(u64, u64, bool)> {
     let mut sizes = SIZES.to_vec();
@@ -244,7 +249,7 @@ pub fn link_times<O: Ops + 'static>(
 ///
 /// # Errors
 /// Whatever stops the device.
-pub fn device_link_times<S: Source<Error = DeviceError>>(
+fn device_link_times<S: Source<Error = DeviceError>>(
     kind: LinkKind,
     message: Bytes,
     overhead: u64,
@@ -269,7 +274,7 @@ pub fn device_link_times<S: Source<Error = DeviceError>>(
 ///
 /// # Errors
 /// Whatever stops the devices.
-pub fn hand_over_times<O: Ops>(
+pub(crate) fn hand_over_times<O: Ops>(
     kind: LinkKind,
     message: Bytes,
     overhead: u64,
@@ -279,6 +284,56 @@ pub fn hand_over_times<O: Ops>(
 ) -> Result<Link, MeasureError> {
     let make = |bytes| HandOvers::new(ends()?, bytes);
     device_link_times(kind, message, overhead, rule, make, done)
+}
+
+/// The same over a link that only `target` knows; `None` if it has none of that `kind`.
+///
+/// # Errors
+/// Whatever stops the device.
+pub fn target_link_times<T: Target>(
+    target: &T,
+    kind: LinkKind,
+    message: Bytes,
+    overhead: u64,
+    rule: &Rule,
+    done: impl FnMut(),
+) -> Result<Option<Link>, MeasureError> {
+    if !target.has(kind) {
+        return Ok(None);
+    }
+    match kind {
+        LinkKind::HostCopy => {
+            let make = |bytes| {
+                let copies = target.host_copies(bytes)?;
+                Ok(Pinned { copies, began: Instant::now() })
+            };
+            device_link_times(kind, message, overhead, rule, make, done).map(Some)
+        }
+        _ => {
+            let ends = || target.ends(kind);
+            hand_over_times(kind, message, overhead, rule, ends, done).map(Some)
+        }
+    }
+}
+
+/// Copies to and from pinned memory: one series of both.
+struct Pinned {
+    copies: Box<dyn HostCopy>,
+    began: Instant,
+}
+
+impl Source for Pinned {
+    type Error = DeviceError;
+
+    fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), DeviceError> {
+        let [there, back] = self.copies.time()?;
+        series[0].push(u64::midpoint(there, back));
+        Ok(())
+    }
+
+    fn elapsed(&mut self) -> Duration {
+        self.began.elapsed()
+    }
 }
 
 /// How long the host takes to begin a kernel.

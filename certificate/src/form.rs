@@ -16,7 +16,7 @@ pub const VERSION: u32 = 1;
 /// A longer text is refused unread.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// What the cost is.
+/// The objective: the quantity that the cost is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -37,18 +37,19 @@ impl Objective {
     }
 }
 
-/// What is claimed: this schedule fits, costs this, and no schedule costs less than the bound.
+/// The claim of a certificate: this schedule fits, has this cost, and no schedule costs less than
+/// the bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Certificate {
     /// The order of passes.
     pub schedule: Schedule,
     /// How long passes and hops take.
     pub costs: Costs,
-    /// What each microbatch holds in each chunk.
+    /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,
-    /// What each stage may hold, if that is limited.
+    /// The memory limit of each stage, if there is one.
     pub limits: Option<Limits>,
-    /// What the cost is.
+    /// The objective.
     pub objective: Objective,
     /// The cost of the schedule.
     pub cost: Nanos,
@@ -84,7 +85,7 @@ impl Certificate {
     /// Reads the form; nothing that it claims is checked but that the schedule is one.
     ///
     /// # Errors
-    /// The first thing that is not as the form wants it.
+    /// The first thing that does not have the form of a certificate.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         if text.len() > MAX_BYTES {
             return Err(Refusal::TooLarge { bytes: text.len() });
@@ -176,7 +177,7 @@ impl Form {
     }
 }
 
-/// What is wrong, and where, in few words: the line itself may be as long as the whole text.
+/// The fault and its place, in few words: the line itself may be as long as the whole text.
 fn unreadable(text: &str, error: &toml::de::Error) -> Refusal {
     let message: String = error.message().chars().take(200).collect();
     let before = error.span().and_then(|span| text.as_bytes().get(..span.start));

@@ -48,8 +48,9 @@ fn soonest(pipe: &Pipe, stage: &Stage, least: i128, slack: i128) -> Option<i128>
     starts.filter(|(start, latest)| start <= latest).map(|(start, _)| start).min()
 }
 
-/// What a schedule of `cost` or less leaves each stage, and the way to it and back, beside the way
-/// to an earlier stage, the way back from it and its last W: the least over all earlier stages.
+/// The time that a schedule of `cost` or less leaves for each stage and the trip to it and back,
+/// besides the trip to an earlier stage, the trip back from it and its last W: the least over all
+/// earlier stages.
 fn tightest(pipe: &Pipe, cost: i128) -> Vec<Option<i128>> {
     let mut least: Option<i128> = None;
     let before = pipe.stages.iter().map(|stage| {

@@ -1,4 +1,4 @@
-//! What the schedule takes, in time and memory, pass by pass.
+//! Recounts the time and the memory of the schedule, pass by pass.
 
 use std::collections::VecDeque;
 

@@ -26,7 +26,7 @@ pub enum Refusal {
     /// A placement for which there are no bounds.
     #[error("the placement is `{given}`: only `looped` and `vee` can be checked")]
     Placement {
-        /// What is written.
+        /// The text found.
         given: String,
     },
     /// A list of the wrong length.
@@ -44,7 +44,7 @@ pub enum Refusal {
     Argument {
         /// Name and stages.
         given: String,
-        /// What is wrong with them.
+        /// The reason why they are wrong.
         why: &'static str,
     },
     /// Not a schedule, or costs or footprints of another.
@@ -59,7 +59,7 @@ pub enum Refusal {
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
     #[error("{slot} on stage {stage} is not one F, B or W, and only of such is the bound")]
     Unsplit {
-        /// What stands there.
+        /// The slot found.
         slot: Slot,
         /// Where.
         stage: usize,
@@ -79,19 +79,19 @@ pub enum Refusal {
     /// Another cost than claimed.
     #[error("the schedule costs {found}, not {claimed}")]
     Cost {
-        /// What is written.
+        /// The cost claimed.
         claimed: Nanos,
-        /// What the schedule takes.
+        /// The cost that the schedule has.
         found: Nanos,
     },
     /// A gap that is not cost less bound.
     #[error("the gap is {gap}, but the cost is {cost} and the bound {bound}")]
     Gap {
-        /// What is written.
+        /// The cost claimed.
         cost: Nanos,
-        /// What is written.
+        /// The bound claimed.
         bound: Nanos,
-        /// What is written.
+        /// The gap claimed.
         gap: Nanos,
     },
     /// A bound that the argument does not show.
@@ -99,7 +99,7 @@ pub enum Refusal {
     Bound {
         /// The argument.
         argument: Argument,
-        /// What is written.
+        /// The bound claimed.
         claimed: Nanos,
     },
 }

@@ -5,22 +5,22 @@ use pipeline::{Bytes, Nanos};
 use crate::trip::Pipe;
 use crate::{Argument, Certificate, Objective, Refusal, recount};
 
-/// What was checked and holds.
+/// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// Passes of the schedule.
     pub passes: usize,
     /// The most that each stage holds.
     pub peaks: Vec<Bytes>,
-    /// What each stage may hold, if that is limited.
+    /// The memory limit of each stage, if there is one.
     pub limits: Option<Vec<Bytes>>,
-    /// What the cost is.
+    /// The objective.
     pub objective: Objective,
     /// The cost of the schedule.
     pub cost: Nanos,
     /// No schedule costs less.
     pub bound: Nanos,
-    /// What shows that.
+    /// The argument that proves the bound.
     pub argument: Argument,
 }
 

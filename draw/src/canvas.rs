@@ -1,4 +1,4 @@
-//! What every SVG picture is made of: colours, text, boxes, on a canvas in whole pixels.
+//! The parts that every SVG picture is made of: colours, text, boxes, on a canvas in whole pixels.
 
 use pipeline::Kind;
 use plotters::coord::Shift;
@@ -26,14 +26,14 @@ pub(super) const COPIES: [RGBColor; 2] = [RGBColor(0x5E, 0x3A, 0x8C), RGBColor(0
 /// come out without any font installed, so text is never measured.
 const CHARACTER: f64 = 0.58;
 
-/// What the drawing library divides font sizes by.
+/// The factor by which the drawing library divides font sizes.
 const FONT_SCALE: f64 = 1.24;
 
-/// What a picture is, for those who cannot see it and for programs.
+/// The description of a picture, for those who cannot see it and for programs.
 pub(super) struct About {
     /// Its name.
     pub title: String,
-    /// What it shows, in a few sentences.
+    /// The description, in a few sentences.
     pub description: String,
     /// Whether its shapes keep their colours to the edge however large it is shown.
     pub crisp: bool,
@@ -50,7 +50,7 @@ impl About {
 pub(super) struct Spot {
     /// Its centre, in pixels of the whole picture.
     pub at: Point,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// Names and values of its `data-` attributes, as a program reads them.
     pub data: Vec<(&'static str, String)>,
@@ -212,7 +212,7 @@ pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
 mod tests {
     use super::*;
 
-    /// What eyes see of a colour, as shares of linear red, green and blue.
+    /// A colour as eyes see it, as shares of linear red, green and blue.
     type Linear = [f64; 3];
 
     /// How colours look without the cones for long, medium and short waves, of linear colours

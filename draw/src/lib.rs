@@ -1,6 +1,24 @@
 //! Pictures of timelines and of results: SVG, text for a terminal, and Chrome trace events.
 //!
-//! Everything is made in memory or written to what the caller gives; nothing here opens a path.
+//! Everything is made in memory or written to what the caller gives; nothing here opens a path. Diagrams
+//! and charts take plain data ([`gantt`], [`plot`], [`html`], [`terminal`], [`trace`]); [`pictures`] makes
+//! them of answers.
+//!
+//! ```
+//! use draw::gantt::{Chart, svg};
+//! use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
+//! use sim::Replay;
+//!
+//! let shape = Shape::new(4, 1, 8)?;
+//! let ms = Nanos(1_000_000);
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let costs = Costs::uniform(shape, times, Nanos(0));
+//! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
+//! let timeline = Replay::new().timeline(&schedule, &costs)?;
+//! let chart = Chart { title: "zb-h1", timeline: &timeline, row: "stage", copies: &[] };
+//! assert!(svg(&[chart])?.starts_with("<svg"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod canvas;
 pub mod gantt;
@@ -23,7 +41,7 @@ pub enum DrawError {
     /// Nothing that takes time, no panel, or no group.
     #[error("there is nothing to draw: {what}")]
     Empty {
-        /// What is lacking.
+        /// The resource that is lacking.
         what: &'static str,
     },
     /// A value that has no place on an axis.
@@ -35,9 +53,9 @@ pub enum DrawError {
     /// More than a browser opens.
     #[error("the page would be {} MB or more: at most {} MB", bytes / 1_000_000, most / 1_000_000)]
     TooLarge {
-        /// What it would take at least.
+        /// The bytes that it would take at least.
         bytes: u64,
-        /// What it may take.
+        /// The bytes that it may take.
         most: u64,
     },
     /// The drawing library gave up.
@@ -61,7 +79,7 @@ fn is_later_chunk(stages: usize, stage: usize, pass: Pass) -> bool {
     lap > 0 || step != stage
 }
 
-/// What the other shade of [`is_later_chunk`] says about `timeline`; `None` if it has none.
+/// The meaning of the other shade of [`is_later_chunk`] in `timeline`; `None` if it has none.
 fn later_chunk_means(timeline: &Timeline) -> Option<&'static str> {
     let stages = timeline.stages.len();
     let passes = |spans: &[pipeline::Span]| {

@@ -16,7 +16,7 @@ use sim::engine::Transfer;
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
 
-/// What to write.
+/// The contents of a trace.
 pub struct Trace<'a> {
     /// The name of the process.
     pub name: &'a str,
@@ -140,8 +140,8 @@ fn write_flows(
     event: &Event,
 ) -> io::Result<()> {
     let id = |value: Value| transfers.get(&(event.step, value)).copied();
-    let needs = event.pass.needs(shape).filter(|value| value.chunk() != Some(event.pass.chunk));
-    for (value, id) in needs.filter_map(|value| Some((value, id(value)?))) {
+    let needed = event.pass.input(shape);
+    if let Some((value, id)) = needed.and_then(|value| Some((value, id(value)?))) {
         write_flow(out, r#""ph":"f","bp":"e""#, id, value, event)?;
     }
     match event.pass.makes().and_then(|value| Some((value, id(value)?))) {

@@ -48,7 +48,7 @@ use crate::scale::Scaled;
 /// The most passes that a model is built for: its size grows with the square of those of a stage.
 pub const MOST_PASSES: usize = 3_000;
 
-/// What is known when the solver is done, or its time is.
+/// The result when the solver is done, or its time is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// The best order found, with its cost.
@@ -91,9 +91,9 @@ pub enum Unsuitable {
     Fault(#[from] Fault),
 }
 
-/// Looks for the best order of `instance` for about `time`, and proves how good an order can be.
-/// `known` is an order to begin with, if there is one. `stop` is asked often: once it says so, what
-/// is known by then is the answer.
+/// Searches for the best order of `instance` for about `time`, and proves how good an order can be.
+/// `known` is an order to begin with, if there is one. `stop` is called often: once it returns
+/// true, the result is that known by then.
 ///
 /// The question put to the solver is "is there an order of this cost or less?". The first is for
 /// the cost that [`best`] shows to be a bound: a yes settles it. Then the room between what is

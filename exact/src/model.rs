@@ -19,7 +19,7 @@ use crate::scale::Scaled;
 
 const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
 
-/// What the solver says.
+/// The solver's decision.
 pub(crate) enum Decision {
     /// There is such an order.
     Order(Schedule),
@@ -237,7 +237,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What a pass adds to what its stage holds once it is done.
+    /// The change of the memory that its stage holds after a pass.
     fn change(&self, pass: Pass) -> i32 {
         let [until_backward, until_weight] = self.scaled.held[usize::from(pass.chunk)];
         match pass.kind {

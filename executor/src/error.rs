@@ -1,4 +1,4 @@
-//! What can go wrong on a device.
+//! The errors of a device.
 
 use pipeline::Bytes;
 use thiserror::Error;
@@ -9,17 +9,17 @@ pub enum DeviceError {
     /// No GPU at all, or no driver of one.
     #[error("there is no GPU: {what} is missing: {cure}")]
     NoGpu {
-        /// What is missing.
+        /// The part that is missing.
         what: String,
-        /// What to do about it.
+        /// The remedy.
         cure: String,
     },
     /// A device, a library or a version of a driver that is not there.
     #[error("{what} is missing: {cure}")]
     Missing {
-        /// What is missing.
+        /// The part that is missing.
         what: String,
-        /// What to do about it.
+        /// The remedy.
         cure: String,
     },
     /// Memory that the device does not have.
@@ -37,7 +37,7 @@ pub enum DeviceError {
     Call {
         /// The function that was called.
         call: &'static str,
-        /// What it answered.
+        /// Its message.
         message: String,
     },
     /// A value that a pass needs was never handed to it: a fault of the caller.

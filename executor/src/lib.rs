@@ -6,6 +6,9 @@
 //! `pipeline` alone. [`run()`] runs all stages as threads of one process, [`join`] the stages of one
 //! process among several. [`Gpt`] trains a transformer on such workers, [`Reference`] the same one in
 //! one piece to check it against, and [`Timed`] is a worker that only takes its time.
+//! A [`Backend`] is a kind of device: it opens [`Devices`], which run an [`Execution`], training and
+//! comparison with the serial reference included, and the [`Target`] whose kernels are timed for a
+//! profile.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,24 +27,35 @@
 //! assert!(makespan >= Nanos(1_500_000)); // (m + p - 1)(F + B + W)
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+// Running on devices takes clocks, files of libraries, sockets and the environment.
+#![allow(clippy::disallowed_methods)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
+mod backend;
 mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "cuda/absent.rs"]
+mod cuda;
 mod data;
 mod error;
+mod execution;
 mod measured;
 mod model;
 mod ops;
 mod random;
 mod reference;
 mod run;
+mod target;
 mod worker;
 
+pub use backend::{About, Backend, Devices, OpenError, Options, Transport};
+pub use cpu::backend::ONE_CORE;
 pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
+pub use execution::{Against, Check, Executed, Execution, ExecutionError, Task};
 pub use measured::Measured;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
@@ -55,4 +69,5 @@ pub use run::{
     Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join,
     join_directly, run,
 };
+pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 pub use worker::{Direct, Norm, Trainer, Wire, Worker};

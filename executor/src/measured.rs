@@ -1,4 +1,4 @@
-//! What was measured while a schedule ran.
+//! The measurements of a run of a schedule.
 
 use pipeline::Step;
 

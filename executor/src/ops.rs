@@ -41,7 +41,7 @@ pub struct Gemm {
     pub transpose_b: bool,
     /// How many products.
     pub count: usize,
-    /// What every product is multiplied by.
+    /// The factor of every product.
     pub scale: f32,
 }
 

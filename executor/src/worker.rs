@@ -1,4 +1,4 @@
-//! What the executor asks of whoever computes the passes of one stage.
+//! The interface between the executor and whoever computes the passes of one stage.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 /// A pass may return before its work is done, as long as what it hands on says so itself (on a GPU:
 /// device memory with an event). [`Worker::settle`] waits for all of it.
 pub trait Worker {
-    /// What passes hand on: an output or a gradient, `[microbatch x sequence, hidden]`.
+    /// The values that passes exchange: an output or a gradient, `[microbatch x sequence, hidden]`.
     type Value: Send + 'static;
 
     /// Does `pass`, or begins it.
@@ -119,7 +119,7 @@ pub trait Direct: Wire {
     ) -> Result<Vec<Self::Value>, DeviceError>;
 }
 
-/// What the gradients of a stage come to.
+/// The norm of the gradients of a stage.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Norm {
     /// Sum of squares over all gradients of weights.
@@ -135,8 +135,8 @@ impl Norm {
         Self { squares: self.squares + other.squares, is_bad: self.is_bad || other.is_bad }
     }
 
-    /// What gradients are scaled by, so that their norm is at most `max_norm` (Megatron's clipping:
-    /// `max_norm / (norm + 1e-6)`, at most 1).
+    /// The factor by which gradients are scaled so that their norm is at most `max_norm`
+    /// (Megatron's clipping: `max_norm / (norm + 1e-6)`, at most 1).
     #[must_use]
     pub fn clip(self, max_norm: f64) -> f64 {
         (max_norm / (self.squares.sqrt() + 1e-6)).min(1.0)

@@ -3,8 +3,9 @@
 use crate::links::Links;
 use crate::work::{Layer, Work};
 
-/// When the last device ends: T = sum over microbatches and layers of the slowest device's time,
-/// with what of the transfers computing does not hide. `did` hears of every layer of every device.
+/// The end of the last device: T = sum over microbatches and layers of the slowest device's time,
+/// plus the part of the transfers that compute does not hide. `did` is called for every layer of
+/// every device.
 ///
 /// All devices have `microbatches`.
 pub(crate) fn run(

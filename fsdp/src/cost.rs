@@ -1,10 +1,10 @@
-//! What a sample costs.
+//! The cost of a sample.
 
 use pipeline::Nanos;
 
 use crate::error::{FsdpError, count};
 
-/// What the lengths of the quadratic costs are measured in, in tokens.
+/// The unit of length of the quadratic costs, in tokens.
 const NORMAL_LENGTH: f64 = 32_000.0;
 
 /// The longest time of one sample: 1,000,000 s.
@@ -26,7 +26,7 @@ enum Law {
 impl CostModel {
     /// The fit published with ODC for a model of 1.5B parameters.
     pub const FIT_1_5B: Self = Self(Law::Quadratic { a: 1.982_122, b: 2.611_821 });
-    /// The same for 7B.
+    /// The fit for 7B.
     pub const FIT_7B: Self = Self(Law::Quadratic { a: 4.348_357, b: 8.768_377 });
 
     /// `per_token` for every token; samples are packed by their number of tokens.
@@ -56,7 +56,7 @@ impl CostModel {
         Ok(Self(Law::Quadratic { a, b }))
     }
 
-    /// What a sample of `tokens` counts for when samples are packed: tokens where costs are linear,
+    /// The cost of a sample of `tokens` when samples are packed: tokens where costs are linear,
     /// else seconds.
     #[must_use]
     pub fn cost(self, tokens: u32) -> f64 {

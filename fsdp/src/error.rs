@@ -1,17 +1,17 @@
-//! What can be wrong with a minibatch, its packing and its links.
+//! The faults of a minibatch, its packing and its links.
 
 use sim::straggler::StragglerError;
 use thiserror::Error;
 
-/// Why there is no packing or no time for it.
+/// Why a minibatch cannot be packed or timed.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FsdpError {
     /// A count that is zero or too large.
     #[error("{what} must be from {least} to {most}, not {given}")]
     Count {
-        /// What is counted.
+        /// The quantity that is counted.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         given: u64,
         /// The smallest there may be.
         least: u64,
@@ -21,11 +21,11 @@ pub enum FsdpError {
     /// A number that is none, or out of its range.
     #[error("{what} must be {range}, not {given}")]
     Number {
-        /// What it is.
+        /// The quantity.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         given: f64,
-        /// What it may be.
+        /// The range that it must lie in.
         range: &'static str,
     },
     /// A sample that no microbatch can hold.

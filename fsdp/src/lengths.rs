@@ -28,6 +28,9 @@ enum Law {
 }
 
 impl Lengths {
+    /// From 8000 to 64000 tokens with a long tail of index 1, which is like the lengths of LongAlign.
+    pub const LONG_CONTEXT: Self = Self(Law::LongTail { least: 8_000, most: 64_000, tail: 1.0 });
+
     /// Every length from `least` to `most` is as likely as the others.
     ///
     /// # Errors

@@ -8,14 +8,14 @@ use crate::packing::MAX_DEVICES;
 /// How parameters and gradients travel. Every device has one port in and one out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Links {
-    /// Of each port.
+    /// The rate of each port.
     pub bandwidth: Bandwidth,
-    /// Of one message.
+    /// The latency of one message.
     pub latency: Nanos,
     /// The parameters of all layers; the gradients are as large.
     pub parameters: Bytes,
-    /// How many devices own parameters in on-demand communication, equally many each: the first
-    /// ones; all devices unless told. With collectives every device owns its share.
+    /// The number of devices that own parameters in on-demand communication, equally many each: the
+    /// first ones; all devices by default. With collectives every device owns its share.
     pub owners: Option<usize>,
     /// Whether transfers hide behind computing: the next layer is fetched, and gradients are sent,
     /// while a layer computes.
@@ -57,9 +57,9 @@ impl Links {
 /// The buffers of on-demand communication for parameters of a size M over N devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffers {
-    /// Of one client on a server: M/N, rounded up.
+    /// The buffer of one client on a server: M/N, rounded up.
     pub per_client: Bytes,
-    /// Of all clients on a server.
+    /// The buffers of all clients on a server.
     pub per_server: Bytes,
 }
 

@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What of a layer is not on `device` itself.
+    /// The bytes of a layer that are not on `device` itself.
     fn volume(&self, device: usize) -> u64 {
         let owners = self.wires.owners;
         let elsewhere = if (device as u64) < owners { owners - 1 } else { owners };
@@ -206,9 +206,9 @@ struct Wires {
     bandwidth: u64,
     owners: u64,
     now: u64,
-    /// What a transfer that is under way from the start would have got, in 10^-9 bytes.
+    /// The progress of a transfer that had been under way from the start, in 10^-9 bytes.
     work: u128,
-    /// By the work at which it ends.
+    /// The flows, by the work at which each ends.
     flows: BinaryHeap<Reverse<(u128, usize, Direction)>>,
 }
 

@@ -91,7 +91,7 @@ impl Packing {
         self.method
     }
 
-    /// By device, by microbatch in the order in which they run: the numbers of the samples.
+    /// The numbers of the samples, by device and by microbatch, in the order in which they run.
     #[must_use]
     pub fn devices(&self) -> &[Vec<Vec<u32>>] {
         &self.devices
@@ -139,7 +139,7 @@ fn check(method: Method, lengths: &[u32], devices: usize, limit: u64) -> Result<
     Ok(())
 }
 
-/// What microbatches are cut from.
+/// The samples that microbatches are made from.
 struct Packer<'a> {
     lengths: &'a [u32],
     costs: &'a [f64],

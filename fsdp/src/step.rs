@@ -37,7 +37,7 @@ impl Communication {
     }
 }
 
-/// What minibatches run on.
+/// The devices that run minibatches, and their links.
 #[derive(Clone, Debug)]
 pub struct Machine {
     devices: usize,
@@ -90,7 +90,7 @@ impl Machine {
         Ok(Self { devices, layers, links: None, stragglers: None })
     }
 
-    /// The same over `links`.
+    /// The machine with transfers over `links`.
     ///
     /// # Errors
     /// If their owners are none of the devices.
@@ -100,7 +100,7 @@ impl Machine {
         Ok(self)
     }
 
-    /// The same with slow devices and noise. Every device counts as a stage, every layer of a
+    /// A copy with slow devices and noise. Every device counts as a stage, every layer of a
     /// microbatch as a pass; a minibatch is a replica.
     #[must_use]
     pub fn with_stragglers(mut self, stragglers: Stragglers) -> Self {

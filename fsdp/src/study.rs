@@ -1,4 +1,4 @@
-//! What to expect over many minibatches.
+//! Statistics over many minibatches.
 
 use pipeline::Nanos;
 use rayon::prelude::*;
@@ -27,11 +27,11 @@ pub struct Way {
 /// Many minibatches on one machine.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// What they run on.
+    /// The devices that run the minibatches.
     pub machine: Machine,
     /// How long samples are.
     pub lengths: Lengths,
-    /// What they cost.
+    /// The cost of a sample.
     pub model: CostModel,
     /// Samples of a minibatch per device.
     pub minibatch: u64,
@@ -39,7 +39,7 @@ pub struct Study {
     pub limit: u64,
     /// How many minibatches there are.
     pub minibatches: u64,
-    /// Of the lengths.
+    /// The seed of the lengths.
     pub seed: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Tally {
     pub time: u128,
     /// The longest step.
     pub longest: Nanos,
-    /// What all devices computed, in nanoseconds.
+    /// The compute time of all devices together, in nanoseconds.
     pub busy: u128,
 }
 

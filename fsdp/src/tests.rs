@@ -1,4 +1,4 @@
-//! What holds for all packings and machines.
+//! Laws that hold for all packings and machines.
 
 use pipeline::{Bandwidth, Bytes, Nanos};
 use proptest::prelude::*;

@@ -15,9 +15,9 @@ pub(crate) struct Layer {
     pub(crate) is_backward: bool,
 }
 
-/// What the devices have to do in one minibatch.
+/// The work of the devices in one minibatch.
 pub(crate) struct Work<'a> {
-    /// By device, by microbatch: nominal time in nanoseconds.
+    /// The nominal time of each microbatch of each device, in nanoseconds.
     times: Vec<Vec<u64>>,
     layers: u16,
     noise: Option<NoiseSample<'a>>,
@@ -42,7 +42,7 @@ impl<'a> Work<'a> {
         Ok(Self { times, layers, noise })
     }
 
-    /// By device, by microbatch: the nominal times.
+    /// The nominal time of each microbatch of each device, in nanoseconds.
     pub(crate) fn times(&self) -> &[Vec<u64>] {
         &self.times
     }

@@ -76,13 +76,13 @@ pub enum BandwidthError {
     /// Not a number with a unit.
     #[error("`{text}` is not a bandwidth, such as 300GB/s or 200Gbit/s")]
     Malformed {
-        /// What was read.
+        /// The text that was read.
         text: String,
     },
     /// None, or more than any wire carries.
     #[error("a bandwidth of {bytes_per_second} B/s: it must be from 1 B/s to 1000 TB/s")]
     OutOfRange {
-        /// What was given.
+        /// The value given.
         bytes_per_second: u64,
     },
 }

@@ -8,7 +8,7 @@
 use crate::costs::{Footprint, PassTimes};
 use crate::units::{Bytes, Nanos};
 
-/// Equal stages: what one does per microbatch, and the latency of a hop.
+/// A pipeline of equal stages: the work of a stage per microbatch, and the latency of a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uniform {
     /// Number of stages, p.

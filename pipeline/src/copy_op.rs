@@ -7,16 +7,16 @@ use crate::units::{Bytes, Nanos};
 /// Which way an activation goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CopyDirection {
-    /// From the device to the host: offload.
+    /// A copy from the device to the host: offload.
     Out,
-    /// From the host to the device: reload.
+    /// A copy from the host to the device: reload.
     Back,
 }
 
 /// One copy of an activation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CopyOp {
-    /// Out or back.
+    /// The direction of the copy.
     pub way: CopyDirection,
     /// The chunk whose forward made the activation.
     pub chunk: u16,
@@ -40,14 +40,14 @@ impl fmt::Display for CopyOp {
 /// How long an activation of a chunk takes to the host and back, all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CopyTimes {
-    /// To the host.
+    /// The duration of a copy to the host.
     pub out: Nanos,
-    /// From the host.
+    /// The duration of a copy from the host.
     pub back: Nanos,
 }
 
 impl CopyTimes {
-    /// That of one way.
+    /// The duration of a copy in direction `way`.
     #[must_use]
     pub const fn of(self, way: CopyDirection) -> Nanos {
         match way {
@@ -57,12 +57,12 @@ impl CopyTimes {
     }
 }
 
-/// What part of an activation is copied, in thousandths: from 1 to 1000.
+/// The part of an activation that is copied, in thousandths from 1 to 1000.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CopyPart(u16);
 
 impl CopyPart {
-    /// All of it.
+    /// The whole activation.
     pub const WHOLE: Self = Self(1000);
 
     /// `per_mille` thousandths; `None` unless from 1 to 1000.
@@ -75,7 +75,7 @@ impl CopyPart {
         }
     }
 
-    /// In thousandths.
+    /// The part in thousandths.
     #[must_use]
     pub const fn per_mille(self) -> u16 {
         self.0

@@ -59,9 +59,9 @@ impl Collectives {
 pub struct Costs {
     chunks: Vec<PassTimes>,
     hop: Nanos,
-    /// By chunk; empty where copies take no time.
+    /// By chunk; empty if copies take no time.
     copies: Vec<CopyTimes>,
-    /// By stage; empty where nothing was said of a vocabulary in shards.
+    /// By stage; empty if the vocabulary is not in shards.
     shards: Vec<ShardTimes>,
     collectives: Collectives,
 }
@@ -96,6 +96,7 @@ impl Costs {
 
     /// How long an activation of each chunk takes to the host and back; empty where nothing was said.
     #[must_use]
+    #[inline]
     pub fn copies(&self) -> &[CopyTimes] {
         &self.copies
     }
@@ -121,24 +122,28 @@ impl Costs {
 
     /// The latency of one transfer between stages.
     #[must_use]
+    #[inline]
     pub const fn hop(&self) -> Nanos {
         self.hop
     }
 
     /// The times of each chunk, in model order.
     #[must_use]
+    #[inline]
     pub fn chunks(&self) -> &[PassTimes] {
         &self.chunks
     }
 
     /// The times of each shard of the vocabulary, by stage; none if nothing was said of them.
     #[must_use]
+    #[inline]
     pub fn shards(&self) -> &[ShardTimes] {
         &self.shards
     }
 
     /// How long the collectives of the vocabulary take.
     #[must_use]
+    #[inline]
     pub const fn collectives(&self) -> Collectives {
         self.collectives
     }
@@ -171,6 +176,7 @@ impl Costs {
 
     /// How long `slot` takes: the two passes of a pair share the device, so their times add up.
     #[must_use]
+    #[inline]
     pub fn of_slot(&self, slot: Slot) -> Nanos {
         slot.passes().map(|pass| self.of(pass)).sum()
     }
@@ -204,7 +210,7 @@ impl Costs {
     }
 }
 
-/// What one microbatch holds in one chunk (Zero Bubble, section 2: M_B and M_W).
+/// The activations that one microbatch holds in one chunk (Zero Bubble, section 2: M_B and M_W).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Footprint {
     /// Bytes held from the start of F to the end of B, M_B.
@@ -213,22 +219,22 @@ pub struct Footprint {
     pub until_weight: Bytes,
 }
 
-/// What a pass does to the memory of its stage.
+/// The memory that a pass allocates and frees on its stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Taken when the pass starts.
     pub taken_at_start: Bytes,
-    /// Taken when the pass ends, for what is kept longer.
+    /// The memory allocated when the pass ends, which is held longer.
     pub taken_at_end: Bytes,
     /// Freed when the pass ends.
     pub freed_at_end: Bytes,
 }
 
-/// What one microbatch holds in each chunk, and in each shard of the vocabulary.
+/// The activations that one microbatch holds in each chunk, and in each shard of the vocabulary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprints {
     chunks: Vec<Footprint>,
-    /// By stage; empty where a shard holds nothing.
+    /// By stage; empty if a shard holds nothing.
     shards: Vec<Bytes>,
 }
 
@@ -246,8 +252,9 @@ impl Footprints {
         Self { shards, ..self }
     }
 
-    /// What a shard holds on each stage; none if nothing was said of it.
+    /// The activations that a shard holds on each stage; empty if they are not given.
     #[must_use]
+    #[inline]
     pub fn shards(&self) -> &[Bytes] {
         &self.shards
     }
@@ -268,8 +275,8 @@ impl Footprints {
         self.chunks[usize::from(chunk)]
     }
 
-    /// What `pass` takes and frees: F takes M_B, B turns M_B into M_W, W frees M_W, and BW frees
-    /// M_B; S takes what its shard holds and T frees it.
+    /// The memory that `pass` allocates and frees: F allocates M_B, B turns M_B into M_W, W frees
+    /// M_W, and BW frees M_B; S allocates the activations of its shard and T frees them.
     #[inline]
     #[must_use]
     pub fn change(&self, pass: Pass) -> Change {
@@ -287,8 +294,8 @@ impl Footprints {
         Change { taken_at_start, taken_at_end, freed_at_end }
     }
 
-    /// What the first microbatch holds on each stage between F and B, over all its chunks there:
-    /// the paper's unit for memory limits.
+    /// The activations that the first microbatch holds on each stage between F and B, over all its
+    /// chunks there: the paper's unit for memory limits.
     ///
     /// # Panics
     /// If these are not the footprints of a pipeline of `shape`.

@@ -9,13 +9,13 @@ use crate::pass::Pass;
 use crate::shape::{MAX_CHUNKS, MAX_PASSES};
 use crate::units::Bytes;
 
-/// What is wrong with a shape, a schedule, its costs, or a question to a family.
+/// A fault of a shape, a schedule, its costs, or a question to a family.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
     /// A pipeline with none of something.
     #[error("{what} must be at least 1")]
     Zero {
-        /// What there is none of.
+        /// The quantity that is zero.
         what: &'static str,
     },
     /// More chunks than [`MAX_CHUNKS`].
@@ -124,9 +124,9 @@ pub enum Fault {
     Copies {
         /// The copy.
         copy: CopyOp,
-        /// Whose it is.
+        /// The stage.
         stage: usize,
-        /// What is wrong with it.
+        /// The fault of the copy.
         what: &'static str,
     },
     /// Costs or footprints made for another pipeline.
@@ -168,7 +168,7 @@ pub enum Fault {
     /// A step so long, or activations so large, that the numbers overflow.
     #[error("{what} of the whole step add up to more than a 64-bit number can hold")]
     Overflow {
-        /// What adds up.
+        /// The quantity that overflows.
         what: &'static str,
     },
     /// A family that cannot be built for this shape.
@@ -176,10 +176,10 @@ pub enum Fault {
     Needs {
         /// Name of the family.
         family: &'static str,
-        /// What of the question it concerns: `stages`, `chunks`,
-        /// `microbatches`, `group`, `segments`, `offload-time` or `offload-chunks`.
+        /// The key of the question that it concerns: `stages`, `chunks`, `microbatches`, `group`,
+        /// `segments`, `offload-time` or `offload-chunks`.
         key: &'static str,
-        /// What it needs, with what was given.
+        /// The requirement, with the value given.
         what: String,
     },
     /// A limit under which not even one microbatch alone fits.
@@ -187,7 +187,7 @@ pub enum Fault {
     BelowOneMicrobatch {
         /// The stage that needs most.
         stage: usize,
-        /// What one microbatch takes there.
+        /// The activations of one microbatch there.
         needs: Bytes,
         /// The limit.
         limit: Bytes,
@@ -204,7 +204,7 @@ pub enum Fault {
         stage: usize,
         /// The pass it could not run.
         pass: Pass,
-        /// What it would hold then.
+        /// The memory that would be held then.
         needs: Bytes,
         /// The limit.
         limit: Bytes,

@@ -46,6 +46,8 @@ mod units;
 mod walk;
 
 pub mod closed_form;
+#[cfg(feature = "schema")]
+pub mod schema;
 
 pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};

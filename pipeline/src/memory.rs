@@ -55,9 +55,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Does `slot`: while it runs the stage holds all that both passes take at their start; at its
-    /// end it holds what they leave. What a B turns M_B into is not counted beside M_B, for it is a
-    /// part of the same activations.
+    /// Runs `slot`: during it the stage holds all that both passes allocate at their start; at its
+    /// end it holds what they leave. The M_W into which a B turns M_B is not counted beside M_B,
+    /// since it is a part of the same activations.
     ///
     /// # Panics
     /// With overflow checks, if it frees what was never taken; the orders of a [`Schedule`] do not.
@@ -78,7 +78,7 @@ impl Ledger {
         self.peak = self.peak.max(self.held);
     }
 
-    /// Does a pass that changes what is held so.
+    /// Applies the change of one pass.
     #[inline]
     fn change(&mut self, change: Change) {
         self.held += change.taken_at_start;

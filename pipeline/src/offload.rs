@@ -15,18 +15,18 @@ use crate::shape::{Placement, Shape};
 /// The copy streams of one stage: an order of copies on each.
 pub type CopyStreams = Vec<Vec<CopyOp>>;
 
-/// What a schedule copies to the host, valid from birth.
+/// The copies of a schedule to the host and back, valid from the moment they exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copies {
     part: CopyPart,
-    /// By stage.
+    /// The copy streams of each stage.
     stages: Vec<CopyStreams>,
 }
 
 impl Copies {
-    /// The only door. Every activation goes out at most once, after its forward, and comes back once
-    /// before its backward, on the stage that holds its chunk; and no copy waits for a slot that
-    /// waits for it.
+    /// The only constructor. It checks that every activation goes out at most once, after its
+    /// forward, and comes back once before its backward, on the stage that holds its chunk; and
+    /// that no copy waits for a slot that waits for it.
     ///
     /// # Errors
     /// [`Fault::Copies`] with the first copy that is wrong.
@@ -84,7 +84,7 @@ impl Copies {
         Self { part, stages: stages.collect() }
     }
 
-    /// What part of an activation is copied.
+    /// The part of each activation that is copied.
     #[must_use]
     pub const fn part(&self) -> CopyPart {
         self.part
@@ -157,7 +157,7 @@ pub(crate) fn each_pass(order: &Order, mut seen: impl FnMut(u32, Pass)) {
     }
 }
 
-/// A copy, and what is wrong with it.
+/// A copy, and its fault.
 type Wrong = (CopyOp, &'static str);
 
 /// Checks each copy of `stage` by itself, and that all go out and come back; marks in `done` which.

@@ -56,11 +56,13 @@ impl Order {
     }
 
     /// All slots in order.
+    #[inline]
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         self.slots_from(0)
     }
 
     /// The slots from the one on that begins at position `at` of [`Self::passes`].
+    #[inline]
     pub fn slots_from(&self, mut at: usize) -> impl Iterator<Item = Slot> {
         std::iter::from_fn(move || {
             let slot = (at < self.passes.len()).then(|| self.slot_at(at))?;

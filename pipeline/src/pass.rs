@@ -1,4 +1,4 @@
-//! What a stage does: passes, the values they exchange, and the slots they are done in.
+//! Passes, the values that they exchange, and the slots that they run in.
 //!
 //! "May this run yet?" is answered here and nowhere else:
 //!
@@ -21,9 +21,9 @@
 
 use std::fmt;
 
-use crate::shape::{Shape, Vocabulary};
+use crate::shape::{Placement, Shape, Vocabulary};
 
-/// What kind of work a pass is (Zero Bubble, section 2: the backward split into B and W; Vocabulary
+/// The kind of work of a pass (Zero Bubble, section 2: the backward split into B and W; Vocabulary
 /// Parallelism, section 4: the output layer split into S and T).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -34,12 +34,12 @@ pub enum Kind {
     B,
     /// Backward for the weights: nobody waits for it.
     W,
-    /// Both backward parts in one pass.
+    /// Both parts of the backward in one pass.
     BW,
     /// Output layer on a shard of the vocabulary, up to the barrier: logits, and the maximum and sum
     /// of their softmax within the shard.
     S,
-    /// Output layer on a shard behind the barrier: what is left of its gradients.
+    /// Output layer on a shard behind the barrier: the rest of its gradients.
     T,
 }
 
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// One piece of work: what is done to which microbatch in which chunk of the model.
+/// One piece of work: a kind of pass on one microbatch in one chunk of the model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pass {
     /// Forward, backward for the input, for the weights, or both; or work on the vocabulary.
@@ -86,32 +86,32 @@ pub struct Pass {
     pub microbatch: u32,
 }
 
-/// What passes hand on and links carry. Each is made by exactly one pass, or by one on every stage
-/// ([`Value::chunk`]).
+/// A value that passes exchange and links carry. Each is made by exactly one pass, or by one on
+/// every stage ([`Value::chunk`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
-    /// What the forward of a chunk hands to the next chunk.
+    /// The output of a chunk's forward, for the next chunk.
     Output {
         /// The chunk that made it.
         chunk: u16,
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the backward of a chunk hands to the previous chunk.
+    /// The gradient from a chunk's backward, for the previous chunk.
     Gradient {
         /// The chunk that made it.
         chunk: u16,
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the S of all shards make together, by an all-reduce: maximum and sum of the softmax, and
-    /// with one barrier the gradient of the last chunk's output too.
+    /// The statistics that the S of all shards make together, by an all-reduce: maximum and sum of
+    /// the softmax, and with one barrier the gradient of the last chunk's output too.
     Statistics {
         /// The microbatch.
         microbatch: u32,
     },
-    /// What the T of all shards make together, by a reduction: the gradient of the last chunk's
-    /// output. With one barrier it came with the statistics, and nobody needs it.
+    /// The gradient of the last chunk's output, which the T of all shards make together by a
+    /// reduction. With one barrier it came with the statistics, and no pass needs it.
     HiddenGradient {
         /// The microbatch.
         microbatch: u32,
@@ -124,24 +124,28 @@ pub type Needs = std::iter::Flatten<std::array::IntoIter<Option<Value>, 2>>;
 impl Pass {
     /// The forward of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn f(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::F, chunk, microbatch }
     }
 
     /// The input gradient of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn b(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::B, chunk, microbatch }
     }
 
     /// The weight gradient of `chunk` for `microbatch`.
     #[must_use]
+    #[inline]
     pub const fn w(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::W, chunk, microbatch }
     }
 
     /// The whole backward of `chunk` for `microbatch` in one pass.
     #[must_use]
+    #[inline]
     pub const fn bw(chunk: u16, microbatch: u32) -> Self {
         Self { kind: Kind::BW, chunk, microbatch }
     }
@@ -172,6 +176,13 @@ impl Pass {
         needs.into_iter().flatten()
     }
 
+    /// The value that this pass needs and that is not of its own chunk, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn input(self, shape: Shape) -> Option<Value> {
+        self.needs(shape).find(|value| value.chunk() != Some(self.chunk))
+    }
+
     /// The value this pass makes, alone or with its like on all other stages, if any.
     #[inline]
     #[must_use]
@@ -190,6 +201,7 @@ impl Pass {
 impl Value {
     /// The chunk whose pass makes this value; none if a pass on every stage makes it.
     #[must_use]
+    #[inline]
     pub const fn chunk(self) -> Option<u16> {
         match self {
             Self::Output { chunk, .. } | Self::Gradient { chunk, .. } => Some(chunk),
@@ -254,7 +266,8 @@ impl Value {
     }
 }
 
-/// What a stage does at once. Both values of a pair leave when the pair ends.
+/// The unit of work of a stage: one pass, or two at once. Both values of a pair leave when the pair
+/// ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Slot {
     /// One pass.
@@ -265,12 +278,25 @@ pub enum Slot {
 
 impl Slot {
     /// The passes of the slot, one or two.
+    #[inline]
     pub fn passes(self) -> impl Iterator<Item = Pass> {
         let (first, second) = match self {
             Self::One(pass) => (pass, None),
             Self::Pair(first, second) => (first, Some(second)),
         };
         std::iter::once(first).chain(second)
+    }
+
+    /// The values that this slot of `stage` needs and that the stage does not make alone: they come
+    /// from other stages, or from a collective.
+    #[inline]
+    pub fn received(
+        self,
+        (shape, placement): (Shape, Placement),
+        stage: usize,
+    ) -> impl Iterator<Item = Value> {
+        let needs = self.passes().flat_map(move |pass| pass.needs(shape));
+        needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
     }
 }
 
@@ -347,7 +373,7 @@ mod tests {
         let passes = |kind| (0..3).map(move |chunk| Pass { kind, chunk, microbatch: 0 });
         let mut taken = Vec::new();
         for pass in [Kind::F, Kind::B, Kind::W, Kind::BW].into_iter().flat_map(passes) {
-            for value in pass.needs(shape).filter(|value| value.chunk() != Some(pass.chunk)) {
+            if let Some(value) = pass.input(shape) {
                 assert_eq!(value.taken_by(3), Some(pass.chunk), "{value:?}");
                 taken.push(value);
             }

@@ -1,4 +1,4 @@
-//! What a family is asked: a pipeline, its costs, and how much memory it may use.
+//! The problem that a family solves: a pipeline, its costs, and the memory it may use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,14 @@ use std::str::FromStr;
 use crate::copy_op::CopyPart;
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, UnitError};
 
 /// How much activation memory each stage may use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
-    /// A multiple of p times what one microbatch holds on one stage (the paper's unit), in
+    /// A multiple of p times the activations of one microbatch on one stage (the paper's unit), in
     /// millionths.
     TimesP {
         /// A million stands for 1p.
@@ -23,7 +24,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// `multiple` times p times what one microbatch holds on one stage.
+    /// `multiple` times p times the activations of one microbatch on one stage.
     #[must_use]
     pub const fn times_p(multiple: u64) -> Self {
         Self::TimesP { millionths: multiple.saturating_mul(1_000_000) }
@@ -95,7 +96,7 @@ impl fmt::Display for Limit {
 pub struct Limits(Vec<Bytes>);
 
 impl Limits {
-    /// From one for all stages, or one per stage.
+    /// Limits from one value for all stages, or one per stage.
     ///
     /// # Errors
     /// [`Fault::ValueCount`] for any other number.
@@ -103,7 +104,7 @@ impl Limits {
         each_stage(shape, limits).map(Self)
     }
 
-    /// That of `stage`.
+    /// The limit of `stage`.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -112,7 +113,7 @@ impl Limits {
         self.0[stage]
     }
 
-    /// By stage.
+    /// The limits, by stage.
     #[must_use]
     pub fn by_stage(&self) -> &[Bytes] {
         &self.0
@@ -145,7 +146,7 @@ pub struct Problem {
     shape: Shape,
     costs: Costs,
     footprints: Footprints,
-    /// By stage.
+    /// The limits, by stage.
     limits: Option<Vec<Limit>>,
     group: Option<u64>,
     segments: u32,
@@ -257,13 +258,22 @@ impl Problem {
         self.reload_ahead
     }
 
+    /// `schedule` with the copies to the host that this problem asks of any order, if it does.
+    #[must_use]
+    pub fn offloaded(&self, schedule: Schedule) -> Schedule {
+        match self.reload_ahead {
+            Some(ahead) => schedule.offloaded(self.offload_part(), ahead),
+            None => schedule,
+        }
+    }
+
     /// How many chunks of each stage go to the host, if that was said.
     #[must_use]
     pub const fn offload_chunks(&self) -> Option<u64> {
         self.offload_chunks
     }
 
-    /// What part of an activation goes to the host: all of it unless told.
+    /// The part of an activation that is copied to the host: all of it by default.
     #[must_use]
     pub const fn offload_part(&self) -> CopyPart {
         self.offload_part
@@ -311,7 +321,7 @@ impl Problem {
         &self.costs
     }
 
-    /// What one microbatch holds in each chunk.
+    /// The activations that one microbatch holds in each chunk.
     #[must_use]
     pub const fn footprints(&self) -> &Footprints {
         &self.footprints
@@ -345,7 +355,8 @@ impl Problem {
         }
     }
 
-    /// What one microbatch holds on each stage between F and B, over all its chunks.
+    /// The activations that one microbatch holds on each stage between F and B, over all its
+    /// chunks.
     fn one_microbatch(&self, placement: Placement) -> Vec<Bytes> {
         let mut units = vec![Bytes(0); self.shape.stages()];
         // The first and the last microbatch stand for both directions of a mirrored placement.

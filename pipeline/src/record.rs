@@ -7,7 +7,7 @@ use crate::units::Nanos;
 /// One slot as it ran. Times since the start of the step, by one clock over all stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measurement {
-    /// What was done.
+    /// The slot that ran.
     pub slot: Slot,
     /// When the last value it needs from another stage was here; `None` if it needs none.
     pub arrived: Option<(Value, Nanos)>,

@@ -1,4 +1,5 @@
-//! The order of passes on each stage, valid from birth.
+//! A schedule: the order of passes on every stage, complete, well placed and free of deadlock from
+//! the moment it exists.
 
 use crate::copy_op::CopyPart;
 use crate::fault::Fault;
@@ -22,7 +23,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The only door: checks that `orders` has every pass once, on the stage that holds its chunk
+    /// The only constructor: checks that `orders` has every pass once, on the stage that holds its chunk
     /// (F once, and B with W or BW once, per chunk and microbatch; S and T once per shard and
     /// microbatch where the vocabulary is in shards), and that no passes wait for each other.
     ///
@@ -64,38 +65,44 @@ impl Schedule {
         Self { copies, ..self }
     }
 
-    /// What goes to the host between forward and backward, if anything does.
+    /// The activations copied to the host between forward and backward, if there are any.
     #[must_use]
+    #[inline]
     pub const fn copies(&self) -> Option<&Copies> {
         self.copies.as_ref()
     }
 
     /// Stages, chunks and microbatches.
     #[must_use]
+    #[inline]
     pub const fn shape(&self) -> Shape {
         self.shape
     }
 
     /// Which stage holds which chunk.
     #[must_use]
+    #[inline]
     pub const fn placement(&self) -> Placement {
         self.placement
     }
 
     /// The order of each stage.
     #[must_use]
+    #[inline]
     pub fn orders(&self) -> &[Order] {
         &self.orders
     }
 
     /// Number of passes over all stages.
     #[must_use]
+    #[inline]
     pub fn passes(&self) -> usize {
         self.orders.iter().map(|order| order.passes().len()).sum()
     }
 
     /// Runs of passes that, taken one after the other, never use a value before it is made.
     #[must_use]
+    #[inline]
     pub fn walk(&self) -> &[WalkStep] {
         &self.walk
     }

@@ -24,6 +24,7 @@ pub enum Vocabulary {
 impl Vocabulary {
     /// How many barriers lie between the forward and the backward of the last chunk.
     #[must_use]
+    #[inline]
     pub const fn barriers(self) -> u32 {
         match self {
             Self::Whole => 0,
@@ -36,6 +37,7 @@ impl Vocabulary {
     /// and that of its weights, S does and T does: with one barrier the gradient of the input is
     /// before it.
     #[must_use]
+    #[inline]
     pub const fn thirds(self) -> [u32; 2] {
         match self {
             Self::OneBarrier => [2, 1],
@@ -46,6 +48,7 @@ impl Vocabulary {
     /// The rows of a `vocabulary` over `stages`: up to a multiple of twice as many, so that every
     /// shard has as many. Saturates.
     #[must_use]
+    #[inline]
     pub fn padded(vocabulary: u64, stages: usize) -> u64 {
         let even = (stages as u64).saturating_mul(2);
         vocabulary.checked_next_multiple_of(even).unwrap_or(u64::MAX)
@@ -123,18 +126,21 @@ impl Shape {
 
     /// Shards of the vocabulary times microbatches.
     #[must_use]
+    #[inline]
     pub const fn shard_cells(self) -> usize {
         if self.has_shards() { self.stages as usize * self.microbatches as usize } else { 0 }
     }
 
     /// Rows of a table of values, see [`Value::row`].
     #[must_use]
+    #[inline]
     pub const fn rows(self) -> usize {
         2 * self.chunks() as usize + if self.has_shards() { 2 } else { 0 }
     }
 
     /// The cells of a table of values with one column per microbatch.
     #[must_use]
+    #[inline]
     pub const fn value_cells(self) -> usize {
         self.rows() * self.microbatches as usize
     }
@@ -148,30 +154,35 @@ impl Shape {
 
     /// Number of stages, p.
     #[must_use]
+    #[inline]
     pub const fn stages(self) -> usize {
         self.stages as usize
     }
 
     /// Number of chunks on each stage, v.
     #[must_use]
+    #[inline]
     pub const fn chunks_per_stage(self) -> u16 {
         self.chunks_per_stage
     }
 
     /// Number of chunks of the whole model, p v.
     #[must_use]
+    #[inline]
     pub const fn chunks(self) -> u16 {
         self.stages * self.chunks_per_stage
     }
 
     /// Number of microbatches, m.
     #[must_use]
+    #[inline]
     pub const fn microbatches(self) -> u32 {
         self.microbatches
     }
 
     /// Chunks times microbatches: the cells of a table with one entry for each.
     #[must_use]
+    #[inline]
     pub const fn cells(self) -> usize {
         self.chunks() as usize * self.microbatches as usize
     }
@@ -236,6 +247,7 @@ impl Placement {
 
     /// Whether what `chunk` hands to `chunk + 1` crosses from one stage to another.
     #[must_use]
+    #[inline]
     pub const fn crosses(self, shape: Shape, chunk: u16) -> bool {
         self.stage(shape, chunk, 0) != self.stage(shape, chunk + 1, 0)
     }

@@ -42,7 +42,7 @@ pub enum TextError {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         word: String,
     },
     /// A word behind a `|` that is no copy.
@@ -56,7 +56,7 @@ pub enum TextError {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         word: String,
     },
     /// A first line that begins like one about the vocabulary and says something else.
@@ -65,7 +65,7 @@ pub enum TextError {
          `vocabulary 2` (algorithm 2)"
     )]
     Vocabulary {
-        /// What stands there, shortened.
+        /// The text found, shortened.
         line: String,
     },
     /// A line without passes.
@@ -96,7 +96,7 @@ pub enum TextError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{text}` is not a pass, such as F0.3, or a pair of them, such as F1.4&BW0.2")]
 pub struct SlotError {
-    /// What was read, shortened.
+    /// The text that was read, shortened.
     pub text: String,
 }
 
@@ -239,7 +239,7 @@ fn read_line(
     Ok((order, streams))
 }
 
-/// What stands behind a `|`: nothing for whole activations, else the part, as in `0.5`.
+/// The text behind a `|`: nothing for whole activations, else the part, as in `0.5`.
 fn part_text(part: CopyPart) -> String {
     match part {
         CopyPart::WHOLE => String::new(),

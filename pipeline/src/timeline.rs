@@ -7,7 +7,7 @@ use crate::units::Nanos;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span {
-    /// What was done.
+    /// The slot that ran.
     pub slot: Slot,
     /// When it began.
     #[cfg_attr(feature = "serde", serde(rename = "start_ns", with = "crate::nanoseconds"))]
@@ -62,6 +62,7 @@ impl Metrics {
 
     /// Absolute end of the last slot of any stage.
     #[must_use]
+    #[inline]
     pub fn makespan(&self) -> Nanos {
         self.stages.iter().map(|stage| stage.last_end).max().unwrap_or_default()
     }

@@ -19,28 +19,33 @@ macro_rules! arithmetic {
     ($unit:ident) => {
         impl Add for $unit {
             type Output = Self;
+            #[inline]
             fn add(self, other: Self) -> Self {
                 Self(self.0 + other.0)
             }
         }
         impl AddAssign for $unit {
+            #[inline]
             fn add_assign(&mut self, other: Self) {
                 self.0 += other.0;
             }
         }
         impl Sub for $unit {
             type Output = Self;
+            #[inline]
             fn sub(self, other: Self) -> Self {
                 Self(self.0 - other.0)
             }
         }
         impl Mul<u64> for $unit {
             type Output = Self;
+            #[inline]
             fn mul(self, times: u64) -> Self {
                 Self(self.0 * times)
             }
         }
         impl Sum for $unit {
+            #[inline]
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
                 Self(all.map(|one| one.0).sum())
             }
@@ -73,7 +78,7 @@ pub enum UnitError {
     /// No unit behind the number.
     #[error("`{text}` has no unit: write one of {units}, for example `{example}`")]
     Missing {
-        /// What was read.
+        /// The text that was read.
         text: String,
         /// The units there are.
         units: &'static str,
@@ -83,7 +88,7 @@ pub enum UnitError {
     /// A unit that does not exist.
     #[error("`{text}` has the unknown unit `{unit}`: write one of {units}")]
     Unknown {
-        /// What was read.
+        /// The text that was read.
         text: String,
         /// The part taken for a unit.
         unit: String,
@@ -93,13 +98,13 @@ pub enum UnitError {
     /// Less than nothing.
     #[error("`{text}` is negative: it must be zero or more")]
     Negative {
-        /// What was read.
+        /// The text that was read.
         text: String,
     },
     /// Not a decimal number such as `12` or `0.5`; NaN and infinity are none.
     #[error("`{text}` is not a number with a unit, such as `{example}`")]
     NotANumber {
-        /// What was read.
+        /// The text that was read.
         text: String,
         /// One that would do.
         example: &'static str,
@@ -107,13 +112,13 @@ pub enum UnitError {
     /// A fraction of a nanosecond.
     #[error("`{text}` is finer than one nanosecond")]
     TooFine {
-        /// What was read.
+        /// The text that was read.
         text: String,
     },
     /// More than the type holds.
     #[error("`{text}` is too large: at most {limit}")]
     TooLarge {
-        /// What was read.
+        /// The text that was read.
         text: String,
         /// The largest value.
         limit: &'static str,
@@ -226,7 +231,7 @@ struct Decimal {
 impl Decimal {
     /// The most digits that are read, without zeros at the ends.
     const MOST_DIGITS: usize = 24;
-    /// From so many powers of ten on, every number but 0 is too large or too small for any unit.
+    /// The power of ten from which every number but 0 is too large or too small for any unit.
     const FAR: i32 = 60;
 
     /// The number at the beginning of `text`, and what follows it.

@@ -8,14 +8,13 @@
 use std::sync::Arc;
 
 use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
-use sim::Sharing;
 use sim::boundary::{self, GradientReduction, Synchronisation};
-use sim::cluster::{self, ClusterError, Seats};
+use sim::cluster::ClusterError;
 use sim::engine::{
-    self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Offload,
-    Protocol, Run,
+    self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Protocol, Run,
 };
 use sim::occupancy::{Occupancy, activation_peaks};
+use sim::{Hardware, Sharing};
 use thiserror::Error;
 
 use crate::costed::{Costed, Rejected, fits};
@@ -66,9 +65,8 @@ pub struct Finalist {
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
     schedule: Arc<Schedule>,
-    cluster: cluster::Cluster,
-    seats: Seats,
-    boundary: Boundary,
+    /// The hardware that it runs on, for a step, or for as many as it takes to know one.
+    hardware: Hardware,
 }
 
 impl Inputs<'_> {
@@ -122,6 +120,17 @@ impl Inputs<'_> {
         let hop = cluster.longest_hop(&seats, at, costed.message);
         let costs = costed.apart.clone().with_hop(hop);
         let schedule = orders.of(costed)?;
+        let hardware = Hardware {
+            communication: Communication {
+                sharing: Sharing::Fair,
+                protocol: Protocol::Eager,
+                blocking: true,
+            },
+            messages: Messages { bytes: costed.message },
+            steps: steps(self.recipe.boundary),
+            boundary: crossing(self.recipe.boundary, costed),
+            ..Hardware::new(cluster, seats)
+        };
         let mut finalist = Finalist {
             layout,
             costs,
@@ -130,18 +139,16 @@ impl Inputs<'_> {
             step: Nanos(0),
             resident: costed.resident.iter().map(StageMemory::sum).collect(),
             schedule,
-            cluster,
-            seats,
-            boundary: self.recipe.boundary,
+            hardware,
             evaluation,
         };
-        let boundary = finalist.crossing();
-        let one = engine::run(&Job { steps: 1, ..finalist.job(&boundary) }, &NominalDurations)?;
+        let one = engine::run(&Job { steps: 1, ..finalist.job() }, &NominalDurations)?;
         finalist.hold(&one, self.recipe.reserved)?;
-        let run = if finalist.steps() > 1 { finalist.run(&NominalDurations)? } else { one };
-        finalist.metrics = run.metrics(finalist.steps() - 1);
+        let last = finalist.steps() - 1;
+        let run = if last > 0 { engine::run(&finalist.job(), &NominalDurations)? } else { one };
+        finalist.metrics = run.metrics(last);
         finalist.step = run.step_time();
-        finalist.sending = sending(&run, finalist.steps() - 1, finalist.seats.devices().len());
+        finalist.sending = sending(&run, last, finalist.hardware.seats.devices().len());
         Ok(finalist)
     }
 }
@@ -171,7 +178,7 @@ impl Finalist {
     /// # Errors
     /// If it does not come to its end, or to none that a clock can show.
     pub fn step_under(&self, durations: &impl Durations) -> Result<Nanos, EngineError> {
-        let run = self.run(durations)?;
+        let run = engine::run(&self.job(), durations)?;
         let ends = run.releases.iter().flatten().max();
         // A clock near its end tells no time.
         if ends.is_some_and(|end| end.0 > u64::MAX / 4) {
@@ -196,18 +203,15 @@ impl Finalist {
     /// together and the others as they follow each other.
     #[must_use]
     pub const fn steps(&self) -> u32 {
-        match self.boundary {
-            Boundary::Barrier => 1,
-            Boundary::PostValidation => 3,
-        }
+        self.hardware.steps
     }
 
     /// The share of a step, without what lies between two, in which the average stage waits.
     #[must_use]
     pub fn bubble_rate(&self) -> f64 {
-        match self.boundary {
-            Boundary::Barrier => self.metrics.bubble_rate_makespan(),
-            Boundary::PostValidation => {
+        match self.hardware.boundary.synchronisation {
+            Synchronisation::Barrier => self.metrics.bubble_rate_makespan(),
+            Synchronisation::PostValidation { .. } | Synchronisation::Asynchronous => {
                 let Costed { exchange, optimizer, .. } = *self.costed();
                 let between = exchange.0.saturating_add(optimizer.0);
                 self.metrics.bubble_rate_of(Nanos(self.step.0.saturating_sub(between)))
@@ -215,59 +219,21 @@ impl Finalist {
         }
     }
 
-    fn run(&self, durations: &impl Durations) -> Result<Run, EngineError> {
-        let boundary = self.crossing();
-        engine::run(&self.job(&boundary), durations)
-    }
-
     /// The boundary between two steps. At a barrier, gradients are reduced when all stages have
     /// met; under post-validation each stage reduces its own when it is done, in a part for each of
     /// its chunks, and passing the state on takes no time.
     #[must_use]
-    pub fn crossing(&self) -> boundary::Boundary {
-        let Costed { exchange, optimizer, shape, .. } = *self.costed();
-        let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
-        match self.boundary {
-            Boundary::Barrier => boundary::Boundary { exchange, ..none },
-            Boundary::PostValidation => {
-                let chunks = u64::from(shape.chunks_per_stage());
-                let time = Nanos(exchange.0.div_ceil(chunks));
-                boundary::Boundary {
-                    reduction: GradientReduction { time, overlapped: false },
-                    synchronisation: Synchronisation::PostValidation {
-                        failing: Vec::new(),
-                        rollback: Nanos(0),
-                    },
-                    ..none
-                }
-            }
-        }
+    pub const fn crossing(&self) -> &boundary::Boundary {
+        &self.hardware.boundary
     }
 
-    fn job<'a>(&'a self, boundary: &'a boundary::Boundary) -> Job<'a> {
+    fn job(&self) -> Job<'_> {
         let footprints = &self.evaluation.costed.footprints;
-        Job {
-            schedule: &self.schedule,
-            costs: &self.costs,
-            cluster: &self.cluster,
-            seats: &self.seats,
-            communication: Communication {
-                sharing: Sharing::Fair,
-                protocol: Protocol::Eager,
-                blocking: true,
-            },
-            messages: Messages { bytes: self.message() },
-            room: None,
-            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
-            steps: self.steps(),
-            boundary,
-        }
+        self.hardware.job(&self.schedule, &self.costs, footprints)
     }
 
     /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
-        let boundary = self.crossing();
-        let nothing = vec![Bytes(0); self.resident.len()];
         let costed = &self.evaluation.costed;
         let footprints = &costed.footprints;
         // Copies to the host take other times than in replay.
@@ -276,8 +242,8 @@ impl Finalist {
             Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
         };
         let memory = costed.with_activations(peaks);
-        let job = Job { steps: 1, ..self.job(&boundary) };
-        let occupancy = Occupancy::of(run, &job, footprints, &nothing, None)?;
+        let job = Job { steps: 1, ..self.job() };
+        let occupancy = Occupancy::of(run, &job, footprints, &self.hardware.resident, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();
             peaks.filter(|peak| peak.device == device).map(|peak| peak.bytes).max()
@@ -285,7 +251,7 @@ impl Finalist {
         let mut resident = Vec::new();
         let mut needs = Vec::new();
         for (stage, held) in memory.iter().enumerate() {
-            let most = most(self.seats.device(stage)).unwrap_or_default();
+            let most = most(self.hardware.seats.device(stage)).unwrap_or_default();
             // What the device holds beyond activations is on its way.
             let transit = Bytes(most.0.saturating_sub(held.activations.0));
             let own =
@@ -297,6 +263,35 @@ impl Finalist {
         self.resident = resident;
         self.evaluation.memory = memory;
         Ok(())
+    }
+}
+
+/// How many steps the engine runs to know one under `boundary`.
+const fn steps(boundary: Boundary) -> u32 {
+    match boundary {
+        Boundary::Barrier => 1,
+        Boundary::PostValidation => 3,
+    }
+}
+
+/// The boundary between two steps of `costed` under `boundary`: see [`Finalist::crossing`].
+fn crossing(boundary: Boundary, costed: &Costed) -> boundary::Boundary {
+    let Costed { exchange, optimizer, shape, .. } = *costed;
+    let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
+    match boundary {
+        Boundary::Barrier => boundary::Boundary { exchange, ..none },
+        Boundary::PostValidation => {
+            let chunks = u64::from(shape.chunks_per_stage());
+            let time = Nanos(exchange.0.div_ceil(chunks));
+            boundary::Boundary {
+                reduction: GradientReduction { time, overlapped: false },
+                synchronisation: Synchronisation::PostValidation {
+                    failing: Vec::new(),
+                    rollback: Nanos(0),
+                },
+                ..none
+            }
+        }
     }
 }
 

@@ -10,14 +10,14 @@ use crate::link::LinkKind;
 use crate::model::ModelError;
 use crate::profile::Profile;
 
-/// What a pipeline costs on the machine of a profile.
+/// The costs of a pipeline on the machine of a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Predicted {
     /// Times by chunk, and of a hop.
     pub costs: Costs,
-    /// What a microbatch holds in each chunk.
+    /// The activations that a microbatch holds in each chunk.
     pub footprints: Footprints,
-    /// What crosses between stages.
+    /// The bytes that cross between stages.
     pub message: Bytes,
     /// The link a hop was taken from; `None` if the profile has none, so that hops are free.
     pub link: Option<LinkKind>,

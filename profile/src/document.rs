@@ -24,15 +24,15 @@ pub const MAX_BYTES: u64 = 1 << 60;
 /// The most samples of one quantity.
 pub const MAX_SAMPLES: usize = 1_000_000;
 
-/// What is wrong with a file, where, and what to do about it.
+/// A fault of a profile's file, with its place and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{message}")]
 pub struct ProfileError {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// The bytes of the text it is about.
     pub place: Option<Range<usize>>,
-    /// What to do.
+    /// The remedy.
     pub cure: &'static str,
 }
 

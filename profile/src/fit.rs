@@ -2,12 +2,12 @@
 
 use crate::statistics::RESOLUTION;
 
-/// What the times of messages over a link come to.
+/// Latency and bandwidth of a link, fitted to the times of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fit {
     /// The time of a message of no size, in nanoseconds.
     pub latency: u64,
-    /// What every MiB adds, in nanoseconds: 2^20 over the bandwidth.
+    /// The time per MiB, in nanoseconds: 2^20 over the bandwidth.
     pub per_mib: u64,
     /// How far the worst point lies from the line, in thousandths of the point, or of
     /// [`RESOLUTION`] where that is more.
@@ -37,7 +37,7 @@ impl Fit {
         Some(Self { worst_per_mille: u64::try_from(worst).unwrap_or(u64::MAX), ..fit })
     }
 
-    /// What the line says of a message of `bytes`, in nanoseconds.
+    /// The time of a message of `bytes` on the line, in nanoseconds.
     #[must_use]
     pub fn time(&self, bytes: u64) -> u64 {
         let moving = (u128::from(self.per_mib) * u128::from(bytes)) >> 20;

@@ -1,5 +1,6 @@
-//! What the passes of a transformer, its optimizer and the links between stages take on a machine:
-//! the [`Profile`] that `debubble calibrate` writes, and the costs of a pipeline that follow from it.
+//! Profiles of a machine: the durations of a transformer's passes, of its optimizer and of the
+//! links between stages, as `debubble calibrate` writes them ([`Profile`]), and the costs of a
+//! pipeline that follow from them.
 //!
 //! There is no clock, thread or file in here: a profile is text that was read elsewhere.
 //! [`statistics`] says what a series of samples comes to, [`predict`] what a pipeline costs.

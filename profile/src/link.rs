@@ -88,10 +88,10 @@ pub struct Message {
     pub time: Quantity,
 }
 
-/// What was measured over links of one kind.
+/// The times measured over links of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// What kind.
+    /// The kind of link.
     pub kind: LinkKind,
     /// By size, and by what else was sent.
     pub messages: Vec<Message>,

@@ -21,7 +21,7 @@ pub enum ModelError {
     /// A model with none of something.
     #[error("{what} must be at least 1")]
     Zero {
-        /// What there is none of.
+        /// The quantity that is zero.
         what: &'static str,
     },
     /// Heads that do not share the hidden size evenly.
@@ -35,7 +35,7 @@ pub enum ModelError {
     /// A model beyond what can be counted or held.
     #[error("{what} is {value}: at most {most}")]
     TooLarge {
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
         /// How large.
         value: u128,

@@ -1,4 +1,4 @@
-//! What was measured: a machine, the model shape it was measured for, times and sizes.
+//! A profile: a machine, the model shape that it was measured for, times and sizes.
 
 use pipeline::Footprint;
 
@@ -21,7 +21,7 @@ pub struct Profile {
     pub embedding: Part,
     /// Final layer norm, head and loss: what the last chunk does besides.
     pub head: Part,
-    /// What a pass takes besides its layers.
+    /// The overhead of a pass besides its layers.
     pub overhead: Quantity,
     /// One step of the optimizer.
     pub optimizer: Optimizer,
@@ -38,7 +38,7 @@ pub struct Machine {
     pub cores: u64,
     /// Operating system and kernel.
     pub os: String,
-    /// What computed: `cpu`, or the name of the GPU.
+    /// The device that computed: `cpu`, or the name of the GPU.
     pub device: String,
     /// Driver of the device, where it has one.
     pub driver: Option<String>,
@@ -52,7 +52,7 @@ pub struct Machine {
     pub date: String,
     /// The program that measured, with its version.
     pub program: String,
-    /// What else is to be known.
+    /// A further remark.
     pub remark: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct Part {
     pub backward_input: Quantity,
     /// W.
     pub backward_weight: Quantity,
-    /// What it holds of one microbatch.
+    /// The activations that it holds of one microbatch.
     pub footprint: Footprint,
 }
 

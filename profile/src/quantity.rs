@@ -25,7 +25,7 @@ impl Quantity {
         Nanos(self.summary.median)
     }
 
-    /// What the samples come to.
+    /// The summary of the samples.
     #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary

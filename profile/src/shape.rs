@@ -4,7 +4,7 @@ use pipeline::Bytes;
 
 use crate::model::{Model, ModelError};
 
-/// What numbers a tensor holds.
+/// The number format of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// IEEE 754 single precision.
@@ -69,7 +69,7 @@ impl ModelShape {
         self.one_layer
     }
 
-    /// What its tensors hold.
+    /// The number format of its tensors.
     #[must_use]
     pub const fn element(self) -> Element {
         self.element
@@ -98,7 +98,7 @@ impl ModelShape {
         ]
     }
 
-    /// What crosses between stages: b s h elements.
+    /// The bytes that cross between stages: b s h elements.
     #[must_use]
     pub fn message(self) -> Bytes {
         let one = self.one_layer;

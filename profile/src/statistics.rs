@@ -1,4 +1,5 @@
-//! What a series of times says: its median, how sure that is, and what stands out. No clock in here.
+//! Statistics of a series of times: the median, its confidence interval, and outliers. No clock in
+//! here.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use std::fmt;
 /// clock differ by as much.
 pub const RESOLUTION: u64 = 100;
 
-/// What a series of samples comes to, in nanoseconds.
+/// The summary of a series of samples, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The middle sample, or the mean of the two middle ones, rounded down.
@@ -20,7 +21,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// What `samples` come to; `None` without any.
+    /// Summarises `samples`; `None` if there are none.
     #[must_use]
     pub fn of(samples: &[u64]) -> Option<Self> {
         let sorted = sorted(samples);
@@ -130,8 +131,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What to think of `samples`, in the order taken, if half the interval over the median is to be
-    /// at most `half_width`.
+    /// Judges `samples`, in the order in which they were taken, where half the interval over the
+    /// median is to be at most `half_width`.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn of(samples: &[u64], half_width: f64) -> Self {

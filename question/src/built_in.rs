@@ -13,9 +13,9 @@ use crate::nearest;
 /// The largest of such files when a user writes one.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What a name may stand for instead of a file.
+/// The files that a name may stand for.
 pub struct BuiltIn {
-    /// What the files describe, as errors say it.
+    /// The subject of the files, as errors say it.
     pub what: &'static str,
     /// The files, under their names.
     pub folder: Folder,

@@ -26,7 +26,7 @@ pub struct Diagnostic {
     /// The file to blame, if the fault is in one.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub place: Option<Box<Place>>,
-    /// What kind of input the fault is in.
+    /// The kind of input that the fault is in.
     #[serde(skip)]
     pub fault: Fault,
 }
@@ -70,8 +70,8 @@ impl Diagnostic {
         place: Option<Range<usize>>,
         message: impl Into<String>,
     ) -> Self {
-        let (excerpt, Position { line, column }) = Excerpt::of(text, place.clone().unwrap_or(0..0));
         let is_known = place.is_some();
+        let (excerpt, Position { line, column }) = Excerpt::of(text, place.unwrap_or(0..0));
         let place = Place {
             file: echo::path(file),
             line: is_known.then_some(line),

@@ -16,8 +16,8 @@ use crate::diagnostic::Diagnostic;
 use crate::memory;
 use crate::{echo, format};
 
-/// What a door lends the library. Only [`Host::read`] and [`Host::exists`] must be there: without the others work is silent, is
-/// never interrupted, and takes the memory that it needs.
+/// The means that a door lends the library. Only [`Host::read`] and [`Host::exists`] are required:
+/// without the others work is silent, is never interrupted, and takes the memory that it needs.
 pub trait Host: Sync {
     /// The content of the file at `path`, of at most `at_most` bytes.
     ///

@@ -1,22 +1,29 @@
 //! The keys of a question: the same words as flags and in scenario files.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use pipeline::{Bandwidth, Bytes, Limit, Nanos, as_text};
+use pipeline::{Bandwidth, Bytes, Limit, Nanos};
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error};
 
 use crate::case::{Barriers, Ratio};
 use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
+use crate::key_set::{Object, key_set, list, read, take, text};
+#[cfg(any(feature = "clap", feature = "schema"))]
+use crate::noise::syntax::jitter_help;
 use crate::noise::syntax::{JitterOf, Slowdown, Stall};
 
-/// What a question may say. All keys are optional here; what is missing is said when it is needed.
+/// The keys of a question about schedules. All of them are optional here: keys that are missing are named
+/// when they are needed.
+///
+/// Keys are written and read as in scenario files: names with dashes, values with units as text, lists or
+/// a single value, and nothing for keys that are not given.
 #[cfg_attr(feature = "clap", derive(clap::Args))]
-#[derive(Deserialize, Clone, Default, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Deserialize, Clone, Default, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default, remote = "Self")]
 #[cfg_attr(feature = "clap", command(next_help_heading = "The question"))]
 pub struct Keys {
     /// Schedules to compare: names (see `debubble schedules`), files in the text form, or `all`
@@ -202,10 +209,11 @@ pub struct Keys {
     /// scenario, relative to its folder
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE.csv", help_heading = NOISE))]
     pub slowdown_profile: Option<PathBuf>,
-    /// Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor
-    /// of mean 1: normal:SPREAD or lognormal:SPREAD (standard deviation), pareto:TAIL (tail index),
-    /// or samples:FILE (one per line: factors as they are, or durations over their mean)
+    /// Random durations: each is multiplied by a factor drawn from one of
+    /// [`LAWS`](crate::noise::syntax::LAWS)
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT=LAW,..", value_delimiter = ',', help_heading = NOISE))]
+    #[cfg_attr(feature = "clap", arg(help = jitter_help()))]
+    #[cfg_attr(feature = "schema", schemars(description = jitter_help()))]
     #[serde(deserialize_with = "list")]
     pub jitter: Option<Vec<JitterOf>>,
     /// Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms
@@ -220,45 +228,23 @@ pub struct Keys {
     /// only replica 0
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true))]
     pub replicas: Option<u64>,
-    /// What it runs on.
+    /// The keys of the hardware.
     #[cfg_attr(feature = "clap", command(flatten))]
+    #[cfg_attr(feature = "schema", schemars(!skip, flatten))]
     #[serde(skip)]
     pub hardware: HardwareKeys,
 }
 
 /// Heading in the help of copies to the host.
+#[cfg(feature = "clap")]
 const HOST: &str = "Copies to the host";
 /// Heading in the help of the output layer in shards.
+#[cfg(feature = "clap")]
 const VOCABULARY: &str = "Output layer over all stages";
 
 /// Heading in the help of what makes durations differ.
+#[cfg(feature = "clap")]
 const NOISE: &str = "Stragglers and noise";
-
-/// Gives a set of optional keys its list of names, and lets one set go before another.
-macro_rules! key_set {
-    ($set:ident { $($field:ident: $name:literal),* $(,)? } $(and $nested:ident)?) => {
-        impl $set {
-            /// The names of all keys.
-            pub const NAMES: &'static [&'static str] = &[$($name),*];
-
-            /// The names of the keys that say something.
-            pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
-                let all = [$(self.$field.is_some()),*];
-                Self::NAMES.iter().copied().zip(all).filter(|(_, given)| *given).map(|(name, _)| name)
-            }
-
-            /// These keys, and those of `other` where these say nothing.
-            #[must_use]
-            pub fn or(self, other: Self) -> Self {
-                Self {
-                    $($field: self.$field.or(other.$field),)*
-                    $($nested: self.$nested.or(other.$nested),)?
-                }
-            }
-        }
-    };
-}
-pub(crate) use key_set;
 
 key_set!(Keys {
     schedule: "schedule",
@@ -303,6 +289,25 @@ key_set!(Keys {
     replicas: "replicas",
 } and hardware);
 
+/// All keys of a question, those of the hardware among the others.
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Object::deserialize(from)?;
+        let hardware = take(&mut all, HardwareKeys::NAMES).map_err(D::Error::custom)?;
+        let Own(keys) = read(all).map_err(D::Error::custom)?;
+        Ok(Self { hardware, ..keys })
+    }
+}
+
+/// [`Keys`] without those of the hardware, which are a set of their own.
+pub(crate) struct Own(pub(crate) Keys);
+
+impl<'de> Deserialize<'de> for Own {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Keys::deserialize(from).map(Own)
+    }
+}
+
 impl Keys {
     /// These keys, and those of `other` where these say nothing.
     ///
@@ -345,81 +350,21 @@ impl Keys {
 
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
     /// a file there.
-    pub fn files_in(&mut self, folder: &Path) {
+    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
         for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
             *path = folder.join(&*path);
         }
         for schedule in self.schedule.iter_mut().flatten() {
             let beside = folder.join(&*schedule);
-            if schedule.contains(['/', '.']) && beside.is_file() {
+            if schedule.contains(['/', '.']) && context.exists(&beside) {
                 *schedule = beside.to_string_lossy().into_owned();
             }
         }
         if let Some(cluster) = &mut self.hardware.cluster {
             let beside = folder.join(&*cluster);
-            if cluster.contains(['/', '.']) && beside.is_file() {
+            if cluster.contains(['/', '.']) && context.exists(&beside) {
                 *cluster = beside.to_string_lossy().into_owned();
             }
         }
-    }
-}
-
-/// Reads one value by its `FromStr`.
-pub fn text<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: FromStr<Err: fmt::Display>,
-{
-    as_text::deserialize(deserializer).map(Some)
-}
-
-/// Reads one value, or a list of them, by their `FromStr`.
-pub fn list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
-where
-    T: FromStr<Err: fmt::Display>,
-{
-    deserializer.deserialize_any(List(PhantomData)).map(Some)
-}
-
-/// Reads one text or a list of them.
-struct List<T>(PhantomData<T>);
-
-impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for List<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a list of texts")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-        text.parse().map(|value| vec![value]).map_err(E::custom)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Vec<T>, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Vec<T>, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Vec<T>, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-        let mut values = Vec::new();
-        while let Some(One(value)) = items.next_element::<One<T>>()? {
-            values.push(value);
-        }
-        Ok(values)
-    }
-}
-
-/// One element of a list.
-struct One<T>(T);
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for One<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        as_text::deserialize(deserializer).map(One)
     }
 }

@@ -1,4 +1,4 @@
-//! What a file is, where it was given for something else: which command it is for.
+//! Recognises a file that was given in place of another, and the command it is for.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 
-/// What a file may be.
+/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A question for `debubble simulate` and others.
@@ -19,15 +19,15 @@ pub enum Kind {
     Plan,
     /// The sizes of a model as Hugging Face writes them.
     ModelConfig,
-    /// What `debubble calibrate` wrote.
+    /// A profile, written by `debubble calibrate`.
     Profile,
     /// A device with rates and prices.
     Machine,
     /// Devices in nodes and their wires.
     Cluster,
-    /// What `debubble search --certificate` wrote.
+    /// A certificate, written by `debubble search --certificate`.
     Certificate,
-    /// What `--timeline` wrote.
+    /// A timeline, written by `--timeline`.
     Timeline,
     /// Trace events.
     Trace,
@@ -50,7 +50,7 @@ const TOML: [(Kind, &[&str]); 7] = [
 ];
 
 impl Kind {
-    /// What `text` is, as far as can be told.
+    /// The kind of `text`, as far as can be told.
     pub fn of(text: &str) -> Option<Self> {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(value) = serde_json::from_str(text)
@@ -75,7 +75,7 @@ impl Kind {
         known.map(|(kind, _)| kind).or(value.is_array().then_some(Self::Trace))
     }
 
-    /// What it is, in words.
+    /// The kind, in words.
     const fn words(self) -> &'static str {
         match self {
             Self::Scenario => "a scenario, for `debubble simulate`",
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// What to do with `file`, which is of this kind.
+    /// The remedy for `file`, which is of this kind.
     fn cure(self, file: &str) -> String {
         match self {
             Self::Scenario => format!("`debubble simulate {file}` answers it"),

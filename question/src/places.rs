@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// The place of the value of each key, by path: `batch`, `search.tensor`, or `cluster.1.devices` for
 /// the second `[[cluster]]`; `cluster.1` is that table itself.
 #[derive(Clone, Debug, Default)]
-pub struct Places(BTreeMap<String, Range<usize>>);
+pub struct Places(BTreeMap<String, Option<Range<usize>>>);
 
 impl Places {
     /// Those of `table`, with everything within.
@@ -24,25 +24,35 @@ impl Places {
         DeTable::parse(text).map_or_else(|_| Self::default(), |table| Self::of(table.get_ref()))
     }
 
+    /// Keys that are said, but in no file.
+    pub fn nowhere(keys: impl Iterator<Item = &'static str>) -> Self {
+        Self(keys.map(|key| (key.to_owned(), None)).collect())
+    }
+
     /// Where the key of that path stands.
     pub fn get(&self, key: &str) -> Option<Range<usize>> {
-        self.0.get(key).cloned()
+        self.0.get(key).cloned().flatten()
     }
 
     /// The same; or, where no path is that, the first key of that name in any table.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
-        let named = |(path, _): &(&String, &Range<usize>)| path.rsplit('.').next() == Some(key);
-        let anywhere =
-            || self.0.iter().filter(named).map(|(_, place)| place).min_by_key(|at| at.start);
+        let named = |(path, _): &(&String, &_)| path.rsplit('.').next() == Some(key);
+        let anywhere = || {
+            self.0
+                .iter()
+                .filter(named)
+                .filter_map(|(_, place)| place.as_ref())
+                .min_by_key(|at| at.start)
+        };
         self.get(key).or_else(|| anywhere().cloned())
     }
 
-    /// Whether the file says the key of that path.
+    /// Whether the key of that path is said.
     pub fn has(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 
-    /// The key `key` no longer stands in the file.
+    /// Forgets the key `key`.
     pub fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }
@@ -71,7 +81,7 @@ impl Places {
             }
             _ => {}
         }
-        self.0.insert(path, value.span());
+        self.0.insert(path, Some(value.span()));
     }
 }
 

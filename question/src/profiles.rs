@@ -1,5 +1,5 @@
-//! What a question takes from a profile: its times, hop, footprints and message, wherever its own
-//! keys say nothing; and never where they speak of another model.
+//! Takes from a profile the times, hop, footprints and message of a question: explicit keys
+//! override it, and it is not used for another model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn parse(context: &Context<'_>, path: &Path) -> Result<Profile, Diagnostic> 
     })
 }
 
-/// What of `profile` its own verdicts call unreliable, in words, if there is any.
+/// The quantities of `profile` that its own verdicts call unreliable, in words, if there are any.
 fn doubts(profile: &Profile) -> Option<String> {
     const MOST: usize = 3;
     let of_links = profile.links.iter().flat_map(|link| {

@@ -1,10 +1,16 @@
 //! The question of a trace: what the steps of a run would have been.
 
 use pipeline::Limit;
+use serde::{Deserialize, Serialize};
+
+use crate::one_or_many;
 
 /// Changes of a run that are tried on its trace.
 #[cfg_attr(feature = "clap", derive(clap::Args))]
-#[derive(Clone, Default, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[cfg_attr(feature = "clap", command(next_help_heading = "What if"))]
 pub struct Keys {
     /// Change the run in these ways, one at a time
@@ -12,37 +18,46 @@ pub struct Keys {
         feature = "clap",
         arg(long, value_name = "CHANGE,..", value_enum, value_delimiter = ',')
     )]
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
     /// Order the passes by these schedules, with the run's median times: compare them with
     /// no-stragglers, and with the run's own schedule
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE,..", value_delimiter = ','))]
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<String>,
     /// Share of B in a backward pass, the rest being W [default: from --hidden and --seq, or 0.5]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "hidden")
     )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backward_split: Option<f64>,
     /// Hidden size h, for the share of B: (24h+8s) / (48h+8s)
     #[cfg_attr(feature = "clap", arg(long, value_name = "H", requires = "seq"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<u64>,
     /// Sequence length s
     #[cfg_attr(feature = "clap", arg(long, value_name = "S", requires = "hidden"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// Chunks per stage, for schedules that take any number
     #[cfg_attr(feature = "clap", arg(long, value_name = "V"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u64>,
     /// Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "LIMIT,..", value_delimiter = ',', allow_hyphen_values = true)
     )]
+    #[serde(deserialize_with = "one_or_many::optional", skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<Vec<Limit>>,
 }
 
 /// A change of the run.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum WhatIf {
     /// Every pass takes the median of its kind and chunk over ranks, microbatches and steps.
     NoStragglers,

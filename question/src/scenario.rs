@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned, Error};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer};
 
@@ -17,7 +18,8 @@ use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
-use crate::keys::Keys;
+use crate::key_set::{self, Object};
+use crate::keys::{Keys, Own};
 use crate::kinds::{self, Kind};
 use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
@@ -42,7 +44,7 @@ pub struct Setting {
 /// A file of questions; without a file, a single question with no keys.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What to call it.
+    /// The title.
     pub title: Option<String>,
     /// By schedule, how the published figures were measured.
     pub convention: BTreeMap<String, Convention>,
@@ -52,8 +54,9 @@ pub struct Scenario {
     text: String,
 }
 
-/// What of a timeline a published bubble rate was computed from.
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+/// The times of a timeline from which a published bubble rate was computed.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Convention {
     /// The longest time from the first to the last pass of one stage.
@@ -77,46 +80,102 @@ impl Convention {
     }
 }
 
-/// What may stand at the top besides the keys.
+/// The entries at the top of a scenario besides the keys.
 #[derive(Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-struct Head {
+pub(crate) struct Head {
+    /// The title of the answer.
     title: Option<String>,
+    /// Where the figures come from.
     #[serde(rename = "source")]
     _source: Option<String>,
+    /// By schedule, which times of the timeline the published figures were computed from.
     convention: BTreeMap<String, Convention>,
 }
 
-/// What may stand in a setting besides the keys.
+/// The entries of a setting besides the keys.
 #[derive(Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-struct SettingHead {
+pub(crate) struct SettingHead {
+    /// The name of the setting.
     name: Option<String>,
+    /// By schedule, the published figure, as it is printed.
     published: BTreeMap<String, String>,
+    /// By schedule, the same figure with more digits, from the published code.
     regenerated: BTreeMap<String, String>,
 }
 
 const HEAD: [&str; 3] = ["title", "source", "convention"];
 const SETTING_HEAD: [&str; 3] = ["name", "published", "regenerated"];
 
+impl From<Keys> for Scenario {
+    /// A single question, without a file.
+    fn from(keys: Keys) -> Self {
+        Self::from(vec![Setting::new(None, keys)])
+    }
+}
+
+impl From<Vec<Setting>> for Scenario {
+    /// Questions without a file; at least one.
+    fn from(settings: Vec<Setting>) -> Self {
+        Self {
+            title: None,
+            convention: BTreeMap::new(),
+            settings,
+            file: PathBuf::new(),
+            text: String::new(),
+        }
+    }
+}
+
+/// As in files: with the keys of the only setting at the top if that has nothing else, else with those of
+/// each setting in full.
+impl Serialize for Scenario {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        if let Some(title) = &self.title {
+            map.serialize_entry("title", title)?;
+        }
+        if !self.convention.is_empty() {
+            map.serialize_entry("convention", &self.convention)?;
+        }
+        match &self.settings[..] {
+            [only] if only.is_bare() => only.keys.write(&mut map)?,
+            settings => map.serialize_entry("setting", settings)?,
+        }
+        map.end()
+    }
+}
+
+/// From the form of files, without their places: errors name the key instead.
+impl<'de> Deserialize<'de> for Scenario {
+    fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Object::deserialize(from)?;
+        let settings = all.remove("setting").map(serde_json::from_value::<Vec<Setting>>);
+        let settings = settings.transpose().map_err(D::Error::custom)?;
+        let head: Head = key_set::take(&mut all, &HEAD).map_err(D::Error::custom)?;
+        let shared: Keys = key_set::read(all).map_err(D::Error::custom)?;
+        let scenario = Self { title: head.title, convention: head.convention, ..shared.into() };
+        let Some(mut settings) = settings else { return Ok(scenario) };
+        if settings.is_empty() {
+            return Err(D::Error::custom("setting is empty: a scenario has at least one"));
+        }
+        let shared = &scenario.settings[0];
+        for setting in &mut settings {
+            setting.places.add_missing(&shared.places);
+            setting.keys = std::mem::take(&mut setting.keys).over(shared.keys.clone());
+        }
+        Ok(Self { settings, ..scenario })
+    }
+}
+
 impl Scenario {
     /// No file: everything is said by flags.
     #[must_use]
     pub fn none() -> Self {
-        let setting = Setting {
-            name: None,
-            keys: Keys::default(),
-            published: BTreeMap::new(),
-            regenerated: BTreeMap::new(),
-            places: Places::default(),
-        };
-        Self {
-            title: None,
-            convention: BTreeMap::new(),
-            settings: vec![setting],
-            file: PathBuf::new(),
-            text: String::new(),
-        }
+        Keys::default().into()
     }
 
     /// The scenario in `file`, or none, with `flags` over what it says.
@@ -144,12 +203,12 @@ impl Scenario {
 
     /// Reads a scenario file.
     pub fn read(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
-        Self::parse(file, context.read_toml(file, MAX_SCENARIO)?)
+        Self::parse(context, file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
     /// Reads `text`, calling it `file` in errors.
-    pub fn parse(file: &Path, text: String) -> Result<Self, Diagnostic> {
-        match Self::parse_sweep(file, text)? {
+    pub fn parse(context: &Context<'_>, file: &Path, text: String) -> Result<Self, Diagnostic> {
+        match Self::parse_sweep(context, file, text)? {
             (scenario, None) => Ok(scenario),
             (scenario, Some(axes)) => {
                 let place = axes.into_iter().next().map(|axis| axis.place);
@@ -166,10 +225,14 @@ impl Scenario {
         context: &Context<'_>,
         file: &Path,
     ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
-        Self::parse_sweep(file, context.read_toml(file, MAX_SCENARIO)?)
+        Self::parse_sweep(context, file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
-    fn parse_sweep(file: &Path, text: String) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
+    fn parse_sweep(
+        context: &Context<'_>,
+        file: &Path,
+        text: String,
+    ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
         let fail = |error: toml::de::Error| {
             let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
             let wanted = [Kind::Scenario, Kind::Sweep];
@@ -179,7 +242,8 @@ impl Scenario {
         let mut table = DeTable::parse(&text).map_err(fail)?;
         let span = table.span();
         let settings = table.get_mut().remove("setting");
-        let axes = table.get_mut().remove("sweep").map(|axes| axis::all(file, &text, axes));
+        let axes =
+            table.get_mut().remove("sweep").map(|axes| axis::all(context, file, &text, axes));
         let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
         let shared_places = Places::of(table.get_ref());
@@ -202,7 +266,7 @@ impl Scenario {
             scenario.settings = settings.collect::<Result<_, _>>().map_err(fail)?;
         }
         let folder = file.parent().unwrap_or(Path::new(""));
-        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(folder));
+        scenario.settings.iter_mut().for_each(|setting| setting.keys.files_in(context, folder));
         debug_assert!(span.end <= text.len());
         (scenario.file, scenario.text) = (file.to_owned(), text);
         Ok((scenario, axes))
@@ -262,10 +326,11 @@ pub fn single(
     keys(Spanned::new(span, table))
 }
 
-/// The keys of a table; what they say of the hardware is a set of its own.
+/// The keys of a table; those of the hardware are a set of their own.
 fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
     let hardware = take(&mut table, HardwareKeys::NAMES)?;
-    Ok(Keys { hardware, ..whole(table)? })
+    let Own(keys) = whole(table)?;
+    Ok(Keys { hardware, ..keys })
 }
 
 fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
@@ -295,7 +360,46 @@ fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de
     T::deserialize(Deserializer::from(table))
 }
 
+/// As a table `[[setting]]` of a file.
+impl Serialize for Setting {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        if let Some(name) = &self.name {
+            map.serialize_entry("name", name)?;
+        }
+        for (key, figures) in [("published", &self.published), ("regenerated", &self.regenerated)] {
+            if !figures.is_empty() {
+                map.serialize_entry(key, figures)?;
+            }
+        }
+        self.keys.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Object::deserialize(from)?;
+        let head: SettingHead = key_set::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
+        let keys = key_set::read(all).map_err(D::Error::custom)?;
+        let SettingHead { published, regenerated, .. } = head;
+        Ok(Self { published, regenerated, ..Self::new(head.name, keys) })
+    }
+}
+
 impl Setting {
+    /// A question of `keys` alone, in no file.
+    #[must_use]
+    pub fn new(name: Option<String>, keys: Keys) -> Self {
+        let places = Places::nowhere(keys.given().chain(keys.hardware.given()));
+        Self { name, keys, published: BTreeMap::new(), regenerated: BTreeMap::new(), places }
+    }
+
+    /// Whether it has nothing but keys.
+    fn is_bare(&self) -> bool {
+        self.name.is_none() && self.published.is_empty() && self.regenerated.is_empty()
+    }
+
     /// Whether the file says `key` for this setting.
     pub fn says(&self, key: &str) -> bool {
         self.places.has(key)

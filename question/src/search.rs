@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use pipeline::{Limit, Nanos, Placement};
 use search::Objective;
+use serde::{Deserialize, Serialize};
+
+use crate::one_or_many;
 
 /// Heading in the help of what concerns the search.
 #[cfg(feature = "clap")]
@@ -14,15 +17,20 @@ const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 /// The keys of a search, besides those of the settings that are searched.
 #[cfg_attr(feature = "clap", derive(clap::Args), group(skip))]
-#[derive(Clone, Default, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Keys {
     /// Where the chunks lie [default: looped; v for two chunks per stage]
     #[cfg_attr(feature = "clap", arg(long, value_enum, help_heading = SEARCH))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementArg>,
     /// Memory limits to search one after the other: bubble against memory. What fits one fits the
     /// larger ones
     #[cfg_attr(feature = "clap", arg(long, value_name = "LIMIT,..", value_delimiter = ',', help_heading = SEARCH))]
     #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub memory_limits: Vec<Limit>,
     /// What is to be small
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
@@ -31,19 +39,24 @@ pub struct Keys {
     /// --time-limit without --exact as long as that lasts]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true))]
     #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<u64>,
     /// Then ask a constraint solver, for --time-limit at most [default: 30s], for a better order,
     /// and for a proof that there is none
     #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
     /// Stop each search after that time, with the best so far
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Nanos>,
 }
 
 /// Where the chunks of a searched order lie.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum PlacementArg {
     /// Chunk c on stage c mod p
     Looped,
@@ -53,7 +66,9 @@ pub enum PlacementArg {
 
 /// The time that a search makes small.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum ObjectiveArg {
     /// The longest time from the first to the last pass of a stage
     #[default]

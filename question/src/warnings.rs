@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::case::{self, Case, Rule};
+use crate::case::{self, Case, ScheduleSource};
 use crate::hardware;
 use crate::host::Context;
 use crate::noise;
@@ -35,7 +35,7 @@ impl Warnings {
     }
 
     /// Adds the keys of `setting` that have no influence on the schedule of `rule`.
-    pub fn add_ignored(&mut self, setting: &Setting, rule: &Rule) {
+    pub fn add_ignored(&mut self, setting: &Setting, rule: &ScheduleSource) {
         for text in case::ignored(setting, rule) {
             self.add(&text, rule.name());
         }

@@ -1,4 +1,5 @@
-//! What lies between two steps: gradient reduction, optimizer, and how stages wait for each other.
+//! The boundary between two steps: gradient reduction, optimizer, and how stages wait for each
+//! other.
 
 use pipeline::Nanos;
 

@@ -1,4 +1,4 @@
-//! What a pipeline runs on: devices in nodes, the wires between them, and where stages sit.
+//! A cluster: devices in nodes, the links between them, and the devices on which stages sit.
 
 use pipeline::{Bandwidth, BandwidthError, Bytes, Nanos, Placement, Shape};
 use thiserror::Error;
@@ -12,9 +12,9 @@ pub enum ClusterError {
     /// A count of zero or too many.
     #[error("{what} must be from 1 to {most}, not {given}")]
     Count {
-        /// What is counted.
+        /// The quantity that is counted.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         given: u64,
         /// The most there may be.
         most: u64,
@@ -40,7 +40,7 @@ pub enum ClusterError {
     /// Less bandwidth into the core than none.
     #[error("an oversubscription of {percent} %: it must be at least 100 %, all NICs at full rate")]
     Oversubscription {
-        /// What was given.
+        /// The value given.
         percent: u64,
     },
 }
@@ -48,7 +48,7 @@ pub enum ClusterError {
 /// How two devices of one node reach each other: every device has one port out and one in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Intra {
-    /// Of each port.
+    /// The rate of each port.
     pub bandwidth: Bandwidth,
     /// From the last byte sent to its arrival.
     pub latency: Nanos,
@@ -59,19 +59,19 @@ pub struct Intra {
 pub struct Inter {
     /// NICs per node; devices are spread over them evenly, neighbours together.
     pub nics: u64,
-    /// Of each NIC, in each direction.
+    /// The rate of each NIC, in each direction.
     pub bandwidth: Bandwidth,
     /// From the last byte sent to its arrival.
     pub latency: Nanos,
-    /// What the NICs of a node can send over what the core takes from it, in percent; 100 is a full
-    /// fat tree.
+    /// The bandwidth of a node's NICs over the bandwidth that the core network takes from it, in
+    /// percent; 100 is a full fat tree.
     pub oversubscription_percent: u64,
 }
 
 /// How devices reach the memory of their host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// Of each link, in each direction.
+    /// The rate of each link, in each direction.
     pub bandwidth: Bandwidth,
     /// Neighbouring devices behind one link.
     pub devices_per_link: u64,
@@ -100,9 +100,9 @@ const MAX_DEVICES: u64 = 1 << 17;
 /// One direction of a port, a NIC or an uplink: what transfers share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wire {
-    /// What it is, as in `nic 0 of node 1, out`.
+    /// The name of the wire, as in `nic 0 of node 1, out`.
     pub name: String,
-    /// What it carries.
+    /// The rate at which it carries data.
     pub bandwidth: Bandwidth,
 }
 

@@ -1,4 +1,4 @@
-//! Copies to the host and back: what they are, and when they run where no link to a host is shared.
+//! Copies of activations to the host and back, and their times where no link to a host is shared.
 
 use pipeline::{
     Bytes, Copies, CopyDirection, CopyOp, Costs, Footprints, Kind, Nanos, Pass, Schedule, Slot,
@@ -11,7 +11,7 @@ pub struct HostCopy {
     pub stage: usize,
     /// The forward that made it.
     pub pass: Pass,
-    /// In which step.
+    /// The step.
     pub step: u32,
     /// How much of it is copied.
     pub bytes: Bytes,
@@ -38,7 +38,7 @@ impl HostCopy {
     }
 }
 
-/// Of what a chunk keeps until its backward, how much `copies` copy.
+/// The bytes that `copies` copy of the activations that a chunk keeps until its backward.
 pub(crate) fn bytes(copies: &Copies, footprints: &Footprints, chunk: u16) -> Bytes {
     copies.part().of_bytes(footprints.of(chunk).until_backward)
 }
@@ -62,9 +62,9 @@ pub(crate) struct Clock<'a, D> {
     copies: &'a Copies,
     /// How long a copy takes, by chunk and way.
     duration: D,
-    /// By stage, when each of its slots has ended.
+    /// The end of each slot, by stage.
     ended: Vec<Vec<u64>>,
-    /// By stage and stream: the next copy, and when the stream is free.
+    /// The next copy of each stream, and the time at which the stream is free, by stage and stream.
     at: Vec<Vec<(usize, u64)>>,
     /// By cell, its number in `done`, or [`NONE`].
     of_cell: Vec<u32>,

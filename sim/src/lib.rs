@@ -1,11 +1,13 @@
 //! Predicts when the passes of a schedule run, and why stages wait.
 //!
-//! [`Replay`] times an order under fixed durations and links that are never shared, in one pass along
-//! it; [`timed`] does the same where every pass and hop has a duration of its own, as under the noise
-//! of [`straggler`]. The event [`engine`] runs a schedule on a [`cluster`], where transfers share
-//! links, device memory is finite and steps follow each other. [`monte_carlo`] gives the distribution
-//! of step times over many samples of the noise, [`occupancy`] the memory of each device over time,
-//! and [`explain`] the causes of idle time.
+//! A [`Simulation`] holds a schedule with its costs, its [`Hardware`] and its noise, and knows which
+//! clock times it; a [`Study`] holds the results of one run of it. [`Replay`] times an order under
+//! fixed durations and links that are never shared, in one pass along it; [`timed`] does the same
+//! where every pass and hop has a duration of its own, as under the noise of [`straggler`]. The event
+//! [`engine`] runs a schedule on a [`cluster`], where transfers share links, device memory is finite
+//! and steps follow each other. [`monte_carlo`] gives the distribution of step times over many samples
+//! of the noise, [`occupancy`] the memory of each device over time, [`explain`] the causes of idle
+//! time, and [`levers`] the step times that changes of hardware, costs or memory would give.
 //!
 //! Time is counted in whole nanoseconds, so that the same question has the same answer on any
 //! machine and any number of threads.
@@ -28,14 +30,19 @@ pub mod boundary;
 pub mod cluster;
 pub mod engine;
 pub mod explain;
+mod hardware;
 mod host_copy;
+pub mod levers;
 pub mod monte_carlo;
 mod network;
 pub mod occupancy;
 mod replay;
+mod simulation;
 pub mod straggler;
 pub mod timed;
 
+pub use hardware::Hardware;
 pub use host_copy::HostCopy;
 pub use network::Sharing;
 pub use replay::Replay;
+pub use simulation::{Details, EngineRuns, FasterLinks, Kept, Simulation, SimulationError, Study};

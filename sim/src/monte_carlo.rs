@@ -1,4 +1,4 @@
-//! What to expect of a step under noise: many replicas, and the distribution of what they took.
+//! Monte Carlo studies: the distribution of the step time under noise over many replicas.
 
 use pipeline::Metrics;
 use rayon::prelude::*;
@@ -18,10 +18,10 @@ const MISS: f64 = 0.025;
 #[error("the number of replicas must be from 1 to {MAX_REPLICAS}, not {0}")]
 pub struct ReplicaCount(pub u64);
 
-/// How step time and bubble are distributed over the replicas.
+/// The distributions of step time and bubble over the replicas.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MonteCarlo {
-    /// How many replicas were run.
+    /// The number of replicas run.
     pub replicas: u64,
     /// [`Metrics::span`], in nanoseconds.
     pub span: Summary<u64>,
@@ -33,7 +33,7 @@ pub struct MonteCarlo {
     pub bubble_rate_makespan: Summary<f64>,
 }
 
-/// A sample summed up.
+/// The summary of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary<T> {
     /// Mean.
@@ -77,9 +77,9 @@ pub fn check(replicas: u64) -> Result<(), ReplicaCount> {
     (1..=MAX_REPLICAS).contains(&replicas).then_some(()).ok_or(ReplicaCount(replicas))
 }
 
-/// Runs `replicas` replicas, numbered from 0, in parallel. `metrics` says how one went; it must be
-/// a function of the number of the replica alone, and then so are the results, whatever the number
-/// of threads.
+/// Runs `replicas` replicas, numbered from 0, in parallel. `metrics` times one of them; it must be a
+/// function of the number of the replica alone, and then the results do not depend on the number of
+/// threads.
 ///
 /// # Errors
 /// If `replicas` is 0 or above [`MAX_REPLICAS`].
@@ -90,8 +90,8 @@ pub fn run(
     run_until(replicas, || false, metrics)
 }
 
-/// The same until `stop` says so: of those that were run by then, and of replica 0 always. Which
-/// those are depends on threads, and not on what they came to.
+/// Runs replicas until `stop` returns true: the result is that of the replicas run by then, and of
+/// replica 0 always. Which ones those are depends on the threads, and not on their results.
 ///
 /// # Errors
 /// If `replicas` is 0 or above [`MAX_REPLICAS`].
@@ -121,7 +121,7 @@ pub fn run_until(
     })
 }
 
-/// What is kept of a replica.
+/// The results kept of a replica.
 struct Replica {
     span: u64,
     makespan: u64,

@@ -28,11 +28,11 @@ pub struct Held {
 pub struct Overflow {
     /// The first moment.
     pub at: Nanos,
-    /// By how much, at that moment.
+    /// The excess at that moment.
     pub by: Bytes,
 }
 
-/// The most a device holds, and what it is made of.
+/// The peak memory of a device, and its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peak {
     /// Which device.
@@ -53,16 +53,19 @@ pub struct Peak {
     pub overflow: Option<Overflow>,
 }
 
+/// Moments, ascending, and the bytes that a device holds from then on.
+pub type Curve = Vec<(Nanos, Bytes)>;
+
 /// Memory of each device, at each moment at which it changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Occupancy {
-    /// By device: moments, ascending, and bytes held from then on.
-    pub curves: Vec<Vec<(Nanos, Bytes)>>,
+    /// By device, what it holds over time.
+    pub curves: Vec<Curve>,
     /// By device, those on which a stage sits.
     pub peaks: Vec<Peak>,
 }
 
-/// What happens to the memory of one device at one moment.
+/// A change of the memory of one device at one moment.
 #[derive(Clone, Copy, Default)]
 struct Change {
     freed: u64,
@@ -148,7 +151,7 @@ fn follow(
     changes: &Changes,
     resident: Bytes,
     capacity: Option<Bytes>,
-) -> (Vec<(Nanos, Bytes)>, Peak) {
+) -> (Curve, Peak) {
     let zero = (Nanos(0), Bytes(0));
     let mut peak = Peak {
         device,
@@ -219,7 +222,7 @@ fn add_transfers(run: &Run, job: &Job<'_>, changes: &mut [Changes]) {
     }
 }
 
-/// What is on the host does not take room on the device.
+/// Adds the copies: activations on the host take no room on the device.
 fn add_copies(run: &Run, job: &Job<'_>, changes: &mut [Changes]) {
     for copy in &run.copies {
         add_copy(copy, &mut changes[job.seats.device(copy.stage)]);
@@ -240,8 +243,7 @@ fn first_uses(run: &Run, job: &Job<'_>) -> Vec<Nanos> {
         for (at, span) in spans.iter().enumerate() {
             let step = u32::try_from(at / slots).unwrap_or(u32::MAX);
             for pass in span.slot.passes() {
-                let needs = pass.needs(shape);
-                for value in needs.filter(|value| value.chunk() != Some(pass.chunk)) {
+                if let Some(value) = pass.input(shape) {
                     uses[job.cell(value, step)] = span.start;
                 }
             }
@@ -273,7 +275,7 @@ fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held
     held.into_values().map(|(pass, bytes)| Held { stage, pass, bytes }).collect()
 }
 
-/// What of the activations of the stages `seated` is on the host at the moment `at`.
+/// The activations of the stages `seated` that are on the host at the moment `at`.
 fn on_host(run: &Run, seated: &[usize], at: Nanos) -> Bytes {
     let away = run
         .copies

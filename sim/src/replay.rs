@@ -9,7 +9,7 @@
 
 use pipeline::{
     Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Shape, Slot, Span, StageTimes,
-    Timeline, Value,
+    Timeline,
 };
 
 use crate::timed::{self, Nominal};
@@ -21,7 +21,7 @@ const NOTHING_MADE: usize = 1;
 /// Values begin behind these two rows.
 const VALUES: usize = 2;
 
-/// What the loop must know of a kind of pass in a chunk.
+/// The facts about a kind of pass in a chunk that the loop of replay uses.
 #[derive(Clone, Copy, Default)]
 struct Step {
     duration: u64,
@@ -139,7 +139,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Fills the tables: what each kind of pass takes, needs from another stage and makes.
+    /// Fills the tables: the duration of each kind of pass, what it needs from another stage, and what it
+    /// makes.
     fn prepare(&mut self, schedule: &Schedule, costs: &Costs) {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         let microbatches = shape.microbatches() as usize;
@@ -149,8 +150,7 @@ impl Replay {
         for pass in passes(shape) {
             let here = placement.stage_of(shape, pass);
             // What the stage itself makes stands before in its own order: no wait for that.
-            let remote = |value: &Value| placement.maker(shape, *value) != Some(here);
-            let needs = pass.needs(shape).find(remote);
+            let needs = Slot::from(pass).received((shape, placement), here).next();
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {
                 duration: costs.of(pass).0,

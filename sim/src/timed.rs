@@ -35,7 +35,7 @@ pub trait Timing {
     }
 }
 
-/// Everything takes what the costs say.
+/// Every pass and hop takes its nominal time.
 #[derive(Clone, Copy, Debug)]
 pub struct Nominal<'a>(pub &'a Costs);
 
@@ -78,10 +78,36 @@ pub fn host_copies(
     timing: &impl Timing,
     footprints: &Footprints,
 ) -> Vec<HostCopy> {
-    let Some(copies) = schedule.copies() else { return Vec::new() };
-    let mut done = run(schedule, timing, |_, _, _, _| {});
-    for copy in &mut done {
-        copy.bytes = host_copy::bytes(copies, footprints, copy.pass.chunk);
+    if schedule.copies().is_none() {
+        return Vec::new();
+    }
+    sized(run(schedule, timing, |_, _, _, _| {}), schedule, footprints)
+}
+
+/// When every slot of `schedule` runs under `timing`, and when every activation goes to the host and
+/// comes back, where a chunk keeps `footprints`.
+///
+/// # Panics
+/// If the footprints are those of another pipeline.
+#[must_use]
+pub fn record(
+    schedule: &Schedule,
+    timing: &impl Timing,
+    footprints: &Footprints,
+) -> (Timeline, Vec<HostCopy>) {
+    let mut stages: Vec<Vec<Span>> = vec![Vec::new(); schedule.shape().stages()];
+    let copies = run(schedule, timing, |stage, slot, start, end| {
+        stages[stage].push(Span { slot, start: Nanos(start), end: Nanos(end) });
+    });
+    (Timeline { stages }, sized(copies, schedule, footprints))
+}
+
+/// `done`, copies of `schedule`, with what each of them moves.
+fn sized(mut done: Vec<HostCopy>, schedule: &Schedule, footprints: &Footprints) -> Vec<HostCopy> {
+    if let Some(copies) = schedule.copies() {
+        for copy in &mut done {
+            copy.bytes = host_copy::bytes(copies, footprints, copy.pass.chunk);
+        }
     }
     done
 }

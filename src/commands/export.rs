@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
-use answer::outcome::{self, Outcome};
+use answer::export::{Traced, export, trace};
 use clap::{Args, ValueEnum};
 use draw::pictures::simulate::write_trace;
-use question::{Context, Warnings, case};
-use sim::Replay;
+use question::Context;
 
 use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
@@ -52,36 +51,17 @@ impl Export {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
         let context = Context::new(&host);
-        let scenario = self.asked.read(&context);
+        let case = self.asked.read(&context).and_then(|scenario| {
+            let needs_times = matches!(self.format, Format::Chrome);
+            export(&context, scenario, needs_times)
+        });
         note_all(&context);
-        let mut scenario = scenario?;
-        if let (Format::Text, [setting]) = (self.format, &mut scenario.settings[..]) {
-            case::allow_without_times(setting);
-        }
-        let [setting] = &scenario.settings[..] else {
-            let count = scenario.settings.len();
-            return Err(Error::question(format!(
-                "export takes one setting, but the scenario has {count}"
-            )));
-        };
-        let rules = case::rules(&context, &scenario, setting)?;
-        let [rule] = &rules[..] else {
-            let message = format!("export takes one schedule, not {}", rules.len());
-            return Err(scenario.error(setting, Some("schedule"), message).into());
-        };
-        let case = case::case(&context, &scenario, setting, rule)?;
-        let mut warnings = Warnings::default();
-        warnings.add_ignored(setting, rule);
-        case.split.into_iter().for_each(|split| warnings.add_of_setting(split.note()));
-        warnings.lines().into_iter().for_each(|line| context.warn(line));
-        note_all(&context);
+        let case = case?;
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let outcome = Outcome::of(case, &mut Replay::new())?;
-                let timeline = outcome::timeline(&outcome)?;
-                let run = outcome::recorded(&outcome)?;
-                write_trace(out, &outcome, &outcome.case.name, &timeline, &run)?;
+                let Traced { outcome, run, memory } = trace(case)?;
+                write_trace(out, &outcome, &outcome.case.name, &run, &memory)?;
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;
+pub mod schema;
 pub mod search;
 pub mod simulate;
 pub mod sweep;
@@ -39,10 +40,10 @@ pub enum Verdict {
 /// Heading in the help of what concerns the answer.
 const OUTPUT: &str = "The answer";
 
-/// A scenario file, and keys that go before what it says.
+/// A scenario file, and keys that override it.
 #[derive(Args)]
 pub struct Asked {
-    /// Scenario file; flags go before what it says
+    /// Scenario file; flags override it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
     #[command(flatten)]

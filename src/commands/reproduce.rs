@@ -52,7 +52,7 @@ pub struct Reproduce {
     #[arg(long)]
     no_files: bool,
     /// Beside the published rate of each cell of table5, table8 and fig9, the best order that is
-    /// found in the same memory, and what no order undercuts
+    /// found in the same memory, and a lower bound
     #[arg(long, conflicts_with = "check")]
     beyond: bool,
     /// How long to search each cell, in multiples of the default

@@ -7,8 +7,8 @@ use answer::search::{Row, certificate, search, settings};
 use clap::Args;
 use draw::gantt;
 use draw::pictures::search as pictures;
+use question::Context;
 use question::search::Keys;
-use question::{Context, Diagnostic};
 use sim::Replay;
 
 use super::{Asked, OUTPUT, note, note_all, print_json};
@@ -18,7 +18,7 @@ use crate::{files, format, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  The best schedule for a question, beside the published heuristic and what no schedule undercuts:
+  The best schedule for a question, beside the published heuristic and a lower bound:
     debubble search --stages 8 --microbatches 32 --memory-limit 2p \\
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --certificate best.toml
@@ -117,7 +117,7 @@ impl Search {
         }
     }
 
-    /// What is written of the searches.
+    /// Writes the files of the searches.
     fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;

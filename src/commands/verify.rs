@@ -21,7 +21,7 @@ Examples:
   debubble verify best.cert --json | jq .gap_ns
 
 A certificate holds an order of passes, the times and sizes it is for, the memory limit, what the
-order costs, and a bound that no order undercuts, with the name of the argument for it. Nothing of
+order costs, and a lower bound for every order, with the name of the argument for it. Nothing of
 that is believed: the order is put together, timed and its memory counted anew, and the argument is
 evaluated at the stages that the certificate names.
 
@@ -57,7 +57,7 @@ impl Verify {
     }
 }
 
-/// What was checked, line by line.
+/// Prints the facts that were checked, line by line.
 fn print(out: &mut dyn Write, verified: &Verified) -> Result<(), Error> {
     let Verified { passes, peaks, cost, bound, argument, .. } = verified;
     let stages = peaks.len();

@@ -1,4 +1,5 @@
-//! What a sweep has done so far, in a file that survives being killed at any moment.
+//! The journal of a sweep: the rows written so far, in a file that survives being killed at any
+//! moment.
 //!
 //! The journal is a line that names the sweep, a line that names the process at work, then blocks:
 //! rows, how many, how long, and a checksum of both. What follows the last whole block was being written

@@ -57,7 +57,7 @@ fn reader<R: Read>(rows: R) -> Reader<R> {
     ReaderBuilder::new().has_headers(false).from_reader(rows)
 }
 
-/// What each column holds: as `fixed`, or what all its values are.
+/// The type of each column: as `fixed`, or that of all its values.
 fn kinds<R: Read>(fixed: &[Option<Kind>], rows: &mut Reader<R>) -> io::Result<Vec<Kind>> {
     const NARROWEST_FIRST: [Kind; 3] = [Kind::Whole, Kind::Decimal, Kind::Truth];
     let mut fits = vec![[true; NARROWEST_FIRST.len()]; fixed.len()];

@@ -1,4 +1,4 @@
-//! What a profile predicts is held against a run only where it was measured, for the model that it was
+//! A profile's prediction is compared with a run only on the machine and for the model that it was
 //! measured for; and a model that does not fit is refused before anything is allocated.
 
 use std::fs;

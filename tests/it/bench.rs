@@ -4,27 +4,17 @@ use pipeline::{
     Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos,
     PassTimes, Problem, Schedule, Shape, ShardTimes,
 };
-use sim::boundary::Boundary;
 use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
-use sim::engine::{
-    self, Communication, EngineError, Job, Messages, NominalDurations, Offload, Room, Run,
-};
+use sim::engine::{self, EngineError, NominalDurations, Run};
+use sim::{Hardware, Simulation};
 
 use crate::draw::{chunks, copying};
 
 pub(crate) struct Bench {
     pub(crate) schedule: Schedule,
     pub(crate) costs: Costs,
-    pub(crate) cluster: Cluster,
-    pub(crate) seats: Seats,
-    pub(crate) communication: Communication,
-    pub(crate) bytes: u64,
-    pub(crate) steps: u32,
-    pub(crate) boundary: Boundary,
     pub(crate) footprints: Footprints,
-    pub(crate) resident: Vec<Bytes>,
-    /// By device; passes wait for memory where it is given.
-    pub(crate) limits: Option<Vec<Bytes>>,
+    pub(crate) hardware: Hardware,
 }
 
 impl Bench {
@@ -35,15 +25,8 @@ impl Bench {
         let seats = Seats::new(&cluster, shape.stages(), &Seating::Contiguous).unwrap();
         Self {
             costs,
-            cluster,
-            seats,
-            communication: Communication::default(),
-            bytes: 0,
-            steps: 1,
-            boundary: Boundary::default(),
             footprints: Footprints::uniform(shape, Footprint::default()),
-            resident: vec![Bytes(0); shape.stages()],
-            limits: None,
+            hardware: Hardware::new(cluster, seats),
             schedule,
         }
     }
@@ -58,9 +41,11 @@ impl Bench {
 
     /// The same on `cluster`.
     pub(crate) fn on(mut self, spec: ClusterSpec, seating: &Seating, bytes: u64) -> Self {
-        self.cluster = Cluster::new(spec).unwrap();
-        self.seats = Seats::new(&self.cluster, self.schedule.shape().stages(), seating).unwrap();
-        self.bytes = bytes;
+        let hardware = &mut self.hardware;
+        hardware.cluster = Cluster::new(spec).unwrap();
+        let stages = self.schedule.shape().stages();
+        hardware.seats = Seats::new(&hardware.cluster, stages, seating).unwrap();
+        hardware.messages.bytes = Bytes(bytes);
         self
     }
 
@@ -81,29 +66,25 @@ impl Bench {
     }
 
     /// The same with `limit` bytes on every device.
-    pub(crate) fn with_room(mut self, limit: u64) -> Self {
-        self.limits = Some(vec![Bytes(limit); self.cluster.devices()]);
+    pub(crate) fn with_room(self, limit: u64) -> Self {
+        let devices = self.hardware.cluster.devices();
+        self.with_limits(vec![Bytes(limit); devices])
+    }
+
+    /// The same with `limits` on devices: passes wait for memory.
+    pub(crate) fn with_limits(mut self, limits: Vec<Bytes>) -> Self {
+        (self.hardware.capacities, self.hardware.waits) = (Some(limits), true);
         self
     }
 
-    pub(crate) fn job(&self) -> Job<'_> {
-        let (footprints, resident) = (&self.footprints, &self.resident[..]);
-        Job {
-            schedule: &self.schedule,
-            costs: &self.costs,
-            cluster: &self.cluster,
-            seats: &self.seats,
-            communication: self.communication,
-            messages: Messages { bytes: Bytes(self.bytes) },
-            room: self.limits.as_deref().map(|limits| Room { footprints, resident, limits }),
-            offload: self.schedule.copies().map(|copies| Offload { footprints, copies }),
-            steps: self.steps,
-            boundary: &self.boundary,
-        }
+    pub(crate) fn simulation(&self) -> Simulation<'_> {
+        Simulation::new(&self.schedule, &self.costs, &self.footprints).on(&self.hardware)
     }
 
+    /// The run without noise, as the engine reports it.
     pub(crate) fn try_run(&self) -> Result<Run, EngineError> {
-        engine::run(&self.job(), &NominalDurations)
+        let job = self.hardware.job(&self.schedule, &self.costs, &self.footprints);
+        engine::run(&job, &NominalDurations)
     }
 
     pub(crate) fn run(&self) -> Run {

@@ -1,4 +1,4 @@
-//! What lies between steps, against hand-derived times.
+//! The step boundary, against times derived by hand.
 
 use pipeline::{Family, Nanos};
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
@@ -9,9 +9,10 @@ use crate::bench::Bench;
 fn steps_follow_each_other_over_the_boundary() {
     let bench = |synchronisation, steps| {
         let mut bench = Bench::family(Family::ZbH2, [4, 1, 8], [10, 10, 10], 0);
-        bench.steps = steps;
+        bench.hardware.steps = steps;
         let (exchange, optimizer) = (Nanos(3), Nanos(5));
-        bench.boundary = Boundary { synchronisation, exchange, optimizer, ..Boundary::default() };
+        bench.hardware.boundary =
+            Boundary { synchronisation, exchange, optimizer, ..Boundary::default() };
         bench.run()
     };
     // ZB-H2 with F = B = W has span 240 and makespan 270. With a barrier a step takes 270 + 3 + 5.
@@ -39,7 +40,7 @@ fn gradient_reduction_is_exposed_or_hidden() {
     let step = |overlapped, time| {
         let mut bench = Bench::family(Family::OneFOneB, [2, 1, 4], [10, 10, 10], 0);
         let reduction = GradientReduction { time: Nanos(time), overlapped };
-        bench.boundary = Boundary { reduction, ..Boundary::default() };
+        bench.hardware.boundary = Boundary { reduction, ..Boundary::default() };
         bench.run().step_time()
     };
     // Makespan (4 + 1) x 30 = 150: stage 1 ends at 130, stage 0 at 150.
@@ -49,7 +50,7 @@ fn gradient_reduction_is_exposed_or_hidden() {
     let zb = |overlapped| {
         let mut bench = Bench::family(Family::ZbV, [2, 2, 4], [10, 10, 10], 0);
         let reduction = GradientReduction { time: Nanos(15), overlapped };
-        bench.boundary = Boundary { reduction, ..Boundary::default() };
+        bench.hardware.boundary = Boundary { reduction, ..Boundary::default() };
         bench.run()
     };
     // Two chunks: the one that ends first is reduced beside the last passes.

@@ -5,10 +5,10 @@ use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, Sche
 use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::Seating;
-use sim::engine::{self, Run};
-use sim::explain::{Cause, Causes, Gaps, Link, Wait, Waits, unshared, with_collectives};
+use sim::engine::Run;
+use sim::explain::{Cause, Causes, Gaps, Link, Wait, Waits, unshared};
 use sim::straggler::{Jitter, Stragglers, Target};
-use sim::{Replay, timed};
+use sim::{EngineRuns, Replay, Simulation};
 
 use crate::bench::{self, Bench, nodes, question};
 use crate::draw::cases;
@@ -58,33 +58,50 @@ fn assert_gaps(gaps: &Gaps, causes: &Causes, run: &Run, first: impl Fn(usize) ->
     }
 }
 
-fn of_replay(schedule: &Schedule, costs: &pipeline::Costs, run: &Run) -> Causes {
+/// The causes of `run`, which `simulation` replays.
+fn of_replay(simulation: &Simulation<'_>, run: &Run) -> Causes {
     let actual = Metrics::of(&run.timeline);
-    let causes = Causes::of_replay(schedule, costs, &actual).unwrap();
+    let causes = simulation.causes(run, None).unwrap();
     assert_eq!(causes.cost, actual.span());
     assert_exact(&causes, &actual.stages.iter().map(|stage| stage.busy).collect::<Vec<_>>());
-    let gaps = Gaps::of_replay(schedule, costs, &run.timeline).unwrap();
+    let gaps = simulation.gaps(run, None).unwrap();
     assert_gaps(&gaps, &causes, run, |_| 0);
+    assert_eq!(simulation.causes_and_gaps(run, None).unwrap(), (causes.clone(), gaps));
     causes
 }
 
-/// The causes of the last step of `run`, if no run without one of them gets stuck.
-pub(crate) fn of_engine(bench: &Bench, run: &Run) -> Option<Causes> {
-    let job = bench.job();
-    let causes = Causes::of_engine(&job, run).ok()?;
-    let last = bench.steps - 1;
+/// The causes of a replay of `schedule` without noise.
+fn of_schedule(schedule: &Schedule, costs: &Costs) -> Causes {
+    let nothing = Footprints::uniform(schedule.shape(), Footprint::default());
+    let simulation = Simulation::new(schedule, costs, &nothing);
+    of_replay(&simulation, &simulation.record(None).unwrap())
+}
+
+/// The causes of the last step of `run` on the hardware of `bench`, under `noise` if it is, unless a run
+/// without one of them gets stuck.
+pub(crate) fn of_engine(bench: &Bench, noise: Option<&Stragglers>, run: &Run) -> Option<Causes> {
+    let runs = EngineRuns::default();
+    let simulation = bench.simulation().under(noise).counted_by(&runs);
+    let nominal = bench.try_run().ok()?;
+    let causes = simulation.causes(run, Some(&nominal)).ok()?;
+    let removed = runs.count();
+    assert!(removed <= 5, "a run for each cause that can be taken away but noise");
+    assert_eq!(simulation.causes(run, None).as_ref(), Ok(&causes));
+    assert_eq!(runs.count(), 2 * removed + u64::from(noise.is_some()));
+    let last = bench.hardware.steps - 1;
     assert_eq!(causes.cost, run.step_length(last));
-    assert_eq!(causes.optimizer, bench.boundary.optimizer);
+    assert_eq!(causes.optimizer, bench.hardware.boundary.optimizer);
     let metrics = run.metrics(last);
     assert_exact(&causes, &metrics.stages.iter().map(|stage| stage.busy).collect::<Vec<_>>());
-    let slots = |stage: usize| run.timeline.stages[stage].len() / bench.steps as usize;
-    let gaps = Gaps::of_engine(&job, run).unwrap();
+    let slots = |stage: usize| run.timeline.stages[stage].len() / bench.hardware.steps as usize;
+    let (same, gaps) = simulation.causes_and_gaps(run, Some(&nominal)).unwrap();
+    assert_eq!((&same, runs.count()), (&causes, 3 * removed + u64::from(noise.is_some())));
     assert_gaps(&gaps, &causes, run, |stage| last as usize * slots(stage));
     Some(causes)
 }
 
 pub(crate) fn explained(bench: &Bench) -> Causes {
-    of_engine(bench, &bench.run()).unwrap()
+    of_engine(bench, None, &bench.run()).unwrap()
 }
 
 /// Asserts that every link was set off by the one before it.
@@ -127,8 +144,7 @@ fn communication_is_what_free_links_would_save() {
     // F = 10, BW = 30, hop 5. F0 0-10, F1 15-25, BW1 25-55, BW0 60-90: each stage works for 40 of
     // 90. With no hop BW0 ends at 80: 10 of the 50 idle are owed to communication.
     let (schedule, costs) = one_f_one_b(&[[10, 20, 10]], 5);
-    let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
-    let causes = of_replay(&schedule, &costs, &unshared(&schedule, timeline, |_, _, _, _| 0));
+    let causes = of_schedule(&schedule, &costs);
     assert_eq!(of(&causes, Cause::Communication), [10, 10]);
     assert_eq!(of(&causes, Cause::Structure), [40, 40]);
     let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
@@ -148,8 +164,7 @@ fn a_slow_stage_makes_the_other_wait_and_waits_less_itself() {
     // F = 20 on stage 1: F0 0-10, F1 10-30, BW1 30-60, BW0 60-90. Busy 40 and 50, idle 50 and 40.
     // With F = 15 on both: F0 0-15, F1 15-30, BW1 30-60, BW0 60-90. Busy 45, idle 45.
     let (schedule, costs) = one_f_one_b(&[[10, 20, 10], [20, 20, 10]], 0);
-    let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
-    let causes = of_replay(&schedule, &costs, &unshared(&schedule, timeline, |_, _, _, _| 0));
+    let causes = of_schedule(&schedule, &costs);
     assert_eq!(of(&causes, Cause::UnequalStages), [5, -5]);
     assert_eq!(of(&causes, Cause::Structure), [45, 45]);
     assert_eq!(causes.average()[Cause::UnequalStages as usize], 0);
@@ -162,8 +177,9 @@ fn a_straggler_makes_the_other_wait() {
     let (schedule, costs) = one_f_one_b(&[[10, 20, 10]], 0);
     let mut stragglers = Stragglers::new(2, 1);
     stragglers.slow(Target::Stage(1), 2.0).unwrap();
-    let timeline = timed::timeline(&schedule, &stragglers.sample(0, 0).timing(&costs));
-    let causes = of_replay(&schedule, &costs, &unshared(&schedule, timeline, |_, _, _, _| 0));
+    let nothing = Footprints::uniform(schedule.shape(), Footprint::default());
+    let simulation = Simulation::new(&schedule, &costs, &nothing).under(&stragglers);
+    let causes = of_replay(&simulation, &simulation.record(simulation.shown()).unwrap());
     assert_eq!(of(&causes, Cause::Noise), [40, 0]);
 }
 
@@ -185,7 +201,7 @@ fn chunk_times() -> impl Strategy<Value = Vec<[u64; 3]>> {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn replays_are_explained_to_the_nanosecond(
@@ -200,25 +216,12 @@ proptest! {
         };
         let devices: Vec<usize> = (0..schedule.shape().stages()).collect();
         let nothing = Footprints::uniform(schedule.shape(), Footprint::default());
-        let timed_run = match noise {
-            Some((factor, sigma, stall)) => {
-                let stragglers = stragglers(&devices, factor, sigma, stall);
-                let timing = stragglers.sample(0, 0).timing(&costs);
-                let hop = |value, from, to, made| {
-                    timed::Timing::hop(&timing, value, from, to, made)
-                };
-                let copies = timed::host_copies(&schedule, &timing, &nothing);
-                let run = unshared(&schedule, timed::timeline(&schedule, &timing), hop);
-                Run { copies, ..run }
-            }
-            None => {
-                let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
-                let copies = timed::host_copies(&schedule, &timed::Nominal(&costs), &nothing);
-                Run { copies, ..unshared(&schedule, timeline, |_, _, _, _| hop) }
-            }
-        };
-        let timed_run = with_collectives(timed_run, &schedule, &costs);
-        let causes = of_replay(&schedule, &costs, &timed_run);
+        let noise = noise
+            .map(|(factor, sigma, stall)| stragglers(&devices, factor, sigma, stall));
+        let simulation = Simulation::new(&schedule, &costs, &nothing).under(noise.as_ref());
+        let timed_run = simulation.record(simulation.shown()).unwrap();
+        prop_assert_eq!(&timed_run.timeline, &simulation.timeline(simulation.shown()).unwrap());
+        let causes = of_replay(&simulation, &timed_run);
         if noise.is_none() {
             prop_assert!(of(&causes, Cause::Noise).iter().all(|&share| share == 0));
         }
@@ -239,15 +242,16 @@ fn contention_is_what_a_transfer_takes_longer_than_alone() {
     assert_eq!(of(&causes, Cause::SharedLinks), [18, 18]);
     assert_eq!(of(&causes, Cause::Communication), [20, 20]);
     assert_eq!(of(&causes, Cause::Structure), [2, 2]);
-    assert_chain(&Waits::new(&bench.schedule, &bench.run(), bench.seats.devices()));
+    assert_chain(&Waits::new(&bench.schedule, &bench.run(), bench.hardware.seats.devices()));
 }
 
 /// ZB-H2 with F = B = W = 10 over 4 stages: 240 busy, span 240, makespan 270.
 pub(crate) fn zb_h2(synchronisation: Synchronisation, steps: u32) -> Bench {
     let mut bench = Bench::family(Family::ZbH2, [4, 1, 8], [10, 10, 10], 0);
     let (exchange, optimizer) = (Nanos(3), Nanos(5));
-    bench.boundary = Boundary { synchronisation, exchange, optimizer, ..Boundary::default() };
-    bench.steps = steps;
+    bench.hardware.boundary =
+        Boundary { synchronisation, exchange, optimizer, ..Boundary::default() };
+    bench.hardware.steps = steps;
     bench
 }
 
@@ -282,7 +286,7 @@ fn room_that_a_pass_of_no_length_leaves_is_what_was_waited_for() {
     bench.footprints = Footprints::new(vec![held(10, 0), held(1, 1), held(10, 10)]);
     let bench = bench.with_room(30);
     let run = bench.run();
-    let waits = Waits::new(&bench.schedule, &run, bench.seats.devices());
+    let waits = Waits::new(&bench.schedule, &run, bench.hardware.seats.devices());
     let link = waits.link(2, 2);
     assert_eq!(link.span.start, run.timeline.stages[0][2].end);
     assert_eq!((link.wait, link.after), (Wait::Device, Some((0, 2))));
@@ -305,14 +309,14 @@ fn a_failed_validation_is_synchronisation() {
 #[test]
 fn exposed_gradient_reduction_is_communication() {
     let mut bench = zb_h2(Synchronisation::Asynchronous, 1);
-    bench.boundary.reduction = GradientReduction { time: Nanos(40), overlapped: false };
+    bench.hardware.boundary.reduction = GradientReduction { time: Nanos(40), overlapped: false };
     let causes = explained(&bench);
     assert_eq!(of(&causes, Cause::Communication), [40; 4]);
     assert_eq!(of(&causes, Cause::Structure), [0; 4]);
 }
 
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(250))]
 
     /// Every family on random clusters, seats, ways to communicate, memory and boundaries.
     #[test]
@@ -325,15 +329,13 @@ proptest! {
         if let Some((per_mille, ahead)) = offload {
             bench = bench.offloaded(per_mille, ahead);
         }
-        let run = match noise {
-            Some((factor, sigma, stall)) => {
-                let stragglers = stragglers(bench.seats.devices(), factor, sigma, stall);
-                engine::run(&bench.job(), &stragglers.durations(0, &bench.costs))
-            }
-            None => bench.try_run(),
-        };
+        let noise = noise.map(|(factor, sigma, stall)| {
+            stragglers(bench.hardware.seats.devices(), factor, sigma, stall)
+        });
+        let simulation = bench.simulation().under(noise.as_ref());
+        let run = simulation.record(simulation.shown());
         let Ok(run) = run else { return Ok(()) };
-        assert_chain(&Waits::new(&bench.schedule, &run, bench.seats.devices()));
-        of_engine(&bench, &run);
+        assert_chain(&Waits::new(&bench.schedule, &run, bench.hardware.seats.devices()));
+        of_engine(&bench, noise.as_ref(), &run);
     }
 }

@@ -1,5 +1,5 @@
-//! What may be chosen of some schedules, on the command line: groups, segments, waves; what is said
-//! of it, and what is refused.
+//! The further parameters of some schedules, on the command line: groups, segments, waves; their
+//! warnings, and what is refused.
 
 use std::fs;
 

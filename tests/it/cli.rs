@@ -28,7 +28,7 @@ pub(crate) fn results(line: &str) -> Vec<Value> {
     json["results"].as_array().unwrap().clone()
 }
 
-/// What `output` says on stderr: an error in JSON as it reads without.
+/// The text of `output` on stderr: an error in JSON as it reads without.
 pub(crate) fn said(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let last: Option<Value> = stderr.lines().last().and_then(|one| serde_json::from_str(one).ok());

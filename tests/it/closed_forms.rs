@@ -102,7 +102,7 @@ fn zero_bubble(longest: fn(u64, u64, u64) -> u64) -> impl Strategy<Value = Unifo
 }
 
 proptest! {
-    #![proptest_config(cases(4000))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn gpipe(one in any_with(1)) {
@@ -337,7 +337,7 @@ fn dualpipe_of_the_readme() {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     /// The spans have a domain; what is in flight is exact everywhere.
     #[test]

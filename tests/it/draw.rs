@@ -1,5 +1,7 @@
-//! What the property tests draw: questions to families, and valid schedules of no family.
+//! The values that the property tests draw: questions to families, and valid schedules of no
+//! family.
 
+use std::env;
 use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
@@ -12,8 +14,13 @@ use pipeline::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Settings for `cases` cases, without files of past failures.
+/// Settings for `cases` random cases, or `DEBUBBLE_CASES` times as many, without files of past
+/// failures. The cases themselves are new in every run.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    let times = env::var("DEBUBBLE_CASES").map_or(1, |times| {
+        times.parse().expect("DEBUBBLE_CASES is a whole number: how many times the usual cases")
+    });
+    let cases = cases.saturating_mul(times);
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 

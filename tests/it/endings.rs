@@ -18,7 +18,8 @@ fn spawn(line: &str) -> Child {
     child.spawn().unwrap()
 }
 
-/// What `line` comes to when Ctrl-C is pressed as soon as it listens; nothing where none can be.
+/// The output of `line` when Ctrl-C is pressed as soon as it listens; none where it cannot be
+/// pressed.
 fn interrupted(line: &str) -> Option<Output> {
     let mut child = spawn(line);
     press_ctrl_c(&mut child).then(|| child.wait_with_output().unwrap())

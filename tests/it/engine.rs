@@ -11,7 +11,7 @@ use crate::bench::{self, Bench, nodes};
 use crate::draw;
 
 proptest! {
-    #![proptest_config(draw::cases(600))]
+    #![proptest_config(draw::cases(200))]
 
     #[test]
     fn equals_replay_where_nothing_is_contended(
@@ -55,7 +55,7 @@ proptest! {
             let mut spec = nodes(stages.div_ceil(2), 2);
             (spec.intra.latency, spec.inter.latency) = (Nanos(latency), Nanos(latency));
             let mut bench = Bench::ideal(schedule.clone(), costs.clone());
-            bench.communication.sharing = Sharing::Queue;
+            bench.hardware.communication.sharing = Sharing::Queue;
             bench.on(spec, &Seating::Contiguous, alone * bytes).run().step_time()
         };
         let base = step(latency, bytes, &costs);
@@ -89,15 +89,15 @@ proptest! {
         let seating = if across { Seating::AcrossNodes } else { Seating::Contiguous };
         let mut bench = Bench::ideal(schedule, costs)
             .on(nodes(p.div_ceil(2), nics), &seating, bytes);
-        bench.communication.sharing = if fair { Sharing::Fair } else { Sharing::Queue };
-        bench.communication.blocking = blocking;
+        bench.hardware.communication.sharing = if fair { Sharing::Fair } else { Sharing::Queue };
+        bench.hardware.communication.blocking = blocking;
         let run = bench.run();
         prop_assert!(run.metrics(0).makespan() >= ideal.metrics(0).makespan());
         prop_assert_eq!(run.transfers.len(), ideal.transfers.len());
-        let mut on_wire = vec![(0, u64::MAX, 0); bench.cluster.wires().len()];
+        let mut on_wire = vec![(0, u64::MAX, 0); bench.hardware.cluster.wires().len()];
         for one in &run.transfers {
-            let [from, to] = [one.from, one.to].map(|stage| bench.seats.device(stage));
-            for wire in bench.cluster.route(from, to).wires {
+            let [from, to] = [one.from, one.to].map(|stage| bench.hardware.seats.device(stage));
+            for wire in bench.hardware.cluster.route(from, to).wires {
                 let (count, begin, end) = on_wire[wire];
                 on_wire[wire] = (count + 1, begin.min(one.begin.0), end.max(one.end.0));
             }
@@ -124,7 +124,7 @@ fn a_transfer_takes_its_size_over_the_bandwidth() {
 /// Four stages on two nodes, each node with one NIC; stages 0 and 2 on node 0, 1 and 3 on node 1.
 fn crossing(sharing: Sharing) -> Bench {
     let mut bench = Bench::family(Family::GPipe, [4, 1, 2], [10, 20, 10], 0);
-    bench.communication.sharing = sharing;
+    bench.hardware.communication.sharing = sharing;
     bench.on(nodes(2, 1), &Seating::AcrossNodes, 10)
 }
 
@@ -140,7 +140,7 @@ fn stages_of_a_node_share_its_nic() {
     // Outputs are made at 5, 10, 15. Queued: they arrive at 15, 25, 35.
     let fast = |sharing| {
         let mut bench = Bench::family(Family::GPipe, [2, 1, 3], [5, 20, 10], 0);
-        bench.communication.sharing = sharing;
+        bench.hardware.communication.sharing = sharing;
         bench.on(nodes(2, 1), &Seating::AcrossNodes, 10)
     };
     let arrivals = |bench: &Bench| {
@@ -161,7 +161,7 @@ fn blocking_communication_holds_the_stage() {
     // p = 2, m = 2, GPipe: stage 0 may start F0.1 only when F0.0's output has arrived at 10 + 7.
     let mut bench = Bench::family(Family::GPipe, [2, 1, 2], [10, 20, 10], 0);
     bench = bench.on(nodes(1, 1), &Seating::Contiguous, 7);
-    bench.communication.blocking = true;
+    bench.hardware.communication.blocking = true;
     assert_eq!(bench.spans(0)[..2], [(0, 10), (17, 27)]);
     assert_eq!(bench.spans(1)[..2], [(17, 27), (34, 44)]);
 }
@@ -174,7 +174,7 @@ fn a_receiver_that_asks_late_delays_the_transfer() {
     let spans = |protocol| {
         let mut bench = Bench::family(Family::OneFOneB, [2, 1, 2], [10, 20, 10], 0);
         bench = bench.on(nodes(1, 1), &Seating::Contiguous, 7);
-        bench.communication.protocol = protocol;
+        bench.hardware.communication.protocol = protocol;
         bench.spans(1)
     };
     let late = spans(Protocol::Rendezvous { ahead: 0 });
@@ -190,7 +190,7 @@ fn sends_that_wait_for_each_other_are_a_deadlock_that_is_named() {
     // asks for it; stage 1 has made the gradient of microbatch 0 and holds on until stage 0 asks.
     let mut bench = Bench::family(Family::OneFOneB, [2, 1, 4], [10, 20, 10], 0);
     bench = bench.on(nodes(1, 1), &Seating::Contiguous, 7);
-    bench.communication = Communication {
+    bench.hardware.communication = Communication {
         protocol: Protocol::Rendezvous { ahead: 0 },
         blocking: true,
         ..Communication::default()
@@ -218,7 +218,7 @@ fn stages_that_share_a_device_take_turns() {
 #[test]
 fn too_many_steps_are_refused() {
     let mut bench = Bench::family(Family::OneFOneB, [2, 1, 4], [10, 10, 10], 0);
-    bench.steps = u32::MAX;
+    bench.hardware.steps = u32::MAX;
     assert!(matches!(bench.try_run(), Err(EngineError::TooManyPasses { .. })));
 }
 

@@ -37,7 +37,8 @@ fn and_shards(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).chain(split(true)).collect()
 }
 
-/// What is better in neither is off the front; peaks are in bytes, or in chunks of whole microbatches.
+/// Whether another answer is better in both; peaks are in bytes, or in chunks of whole
+/// microbatches.
 fn is_beaten(one: &Value, all: &[Value]) -> bool {
     let of = |one: &Value| {
         let peak = |key: &str| {

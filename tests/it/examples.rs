@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::cli::stdout;
 
-/// What the example `name` prints, if it has been built.
+/// The output of the example `name`, if it has been built.
 fn example(name: &str) -> Option<String> {
     let built = Path::new(env!("CARGO_BIN_EXE_debubble")).with_file_name("examples").join(name);
     if !built.exists() {

@@ -1,4 +1,4 @@
-//! What is asked of GPUs is refused with its cure where it cannot be, before anything is run.
+//! A question that GPUs cannot answer is refused with its remedy before anything is run.
 
 use std::fs;
 use std::path::Path;

@@ -304,7 +304,7 @@ fn check_fault(
 }
 
 proptest! {
-    #![proptest_config(draw::cases(2000))]
+    #![proptest_config(draw::cases(400))]
 
     #[test]
     fn every_family_obeys((family, problem, limits) in draw::question()) {

@@ -10,13 +10,13 @@ use pipeline::{
     Vocabulary,
 };
 use proptest::prelude::*;
-use sim::Sharing;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
-use sim::engine::{Cause, Communication, EngineError, Protocol, Run};
+use sim::engine::{Cause, Communication, EngineError, Messages, Protocol, Run};
+use sim::{Hardware, Sharing};
 
 use crate::bench::{self, Bench};
-use crate::draw::chunks;
+use crate::draw::{cases, chunks};
 
 /// Draws whole numbers below a bound, one after the other, from `numbers`.
 fn draw(numbers: &[u64]) -> impl FnMut(u64) -> u64 {
@@ -97,15 +97,17 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
     Some(Bench {
         schedule,
         costs,
-        cluster,
-        seats,
-        communication,
-        bytes,
-        steps,
-        boundary,
         footprints,
-        resident,
-        limits,
+        hardware: Hardware {
+            communication,
+            messages: Messages { bytes: Bytes(bytes) },
+            steps,
+            boundary,
+            resident,
+            waits: limits.is_some(),
+            capacities: limits,
+            ..Hardware::new(cluster, seats)
+        },
     })
 }
 
@@ -119,12 +121,15 @@ fn check_law(question: &Bench, run: &Run) {
     let mut on_device: BTreeMap<usize, Vec<(Nanos, Nanos)>> = BTreeMap::new();
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
         let order: Vec<_> = question.schedule.orders()[stage].slots().collect();
-        assert_eq!(spans.len(), order.len() * question.steps as usize);
+        assert_eq!(spans.len(), order.len() * question.hardware.steps as usize);
         for (at, span) in spans.iter().enumerate() {
             let step = (at / order.len()) as u32;
             assert_eq!(span.slot, order[at % order.len()]);
             assert!(step == 0 || span.start >= run.releases[step as usize - 1][stage]);
-            on_device.entry(question.seats.device(stage)).or_default().push((span.start, span.end));
+            on_device
+                .entry(question.hardware.seats.device(stage))
+                .or_default()
+                .push((span.start, span.end));
             for value in span.slot.passes().flat_map(|pass| pass.needs(question.schedule.shape())) {
                 let (shape, placement) = (question.schedule.shape(), question.schedule.placement());
                 if placement.maker(shape, value) == Some(stage) {
@@ -149,19 +154,21 @@ fn check_law(question: &Bench, run: &Run) {
 fn check_wires(question: &Bench, run: &Run) {
     let mut on_wire: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     for one in &run.transfers {
-        let [from, to] = [one.from, one.to].map(|stage| question.seats.device(stage));
+        let [from, to] = [one.from, one.to].map(|stage| question.hardware.seats.device(stage));
         assert!(one.made <= one.begin && one.begin <= one.end);
-        let route = question.cluster.route(from, to);
+        let route = question.hardware.cluster.route(from, to);
         for wire in route.wires {
             on_wire.entry(wire).or_default().push((one.begin.0, one.end.0 - route.latency.0));
         }
     }
     for (wire, transfers) in on_wire {
-        let bandwidth = u128::from(question.cluster.wires()[wire].bandwidth.bytes_per_second());
+        let bandwidth =
+            u128::from(question.hardware.cluster.wires()[wire].bandwidth.bytes_per_second());
         for &(begin, _) in &transfers {
             for &(_, end) in &transfers {
                 let inside = transfers.iter().filter(|one| one.0 >= begin && one.1 <= end).count();
-                let nanobytes = inside as u128 * u128::from(question.bytes) * 1_000_000_000;
+                let nanobytes =
+                    inside as u128 * u128::from(question.hardware.messages.bytes.0) * 1_000_000_000;
                 assert!(nanobytes <= bandwidth * u128::from(end.saturating_sub(begin)));
             }
         }
@@ -172,10 +179,15 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
     let EngineError::Stuck(standstills) = stuck else { panic!("{stuck}") };
     assert!(!standstills.is_empty());
     let stands = |stage: usize| standstills.iter().any(|one| one.stage == stage);
-    let limit_of =
-        |stage: usize| question.limits.as_ref().map(|limits| limits[question.seats.device(stage)]);
+    let limit_of = |stage: usize| {
+        question
+            .hardware
+            .capacities
+            .as_ref()
+            .map(|limits| limits[question.hardware.seats.device(stage)])
+    };
     for one in standstills {
-        assert!(one.step < question.steps);
+        assert!(one.step < question.hardware.steps);
         match one.cause {
             Cause::Value { on } => assert!(on != one.stage && stands(on), "{stuck}"),
             Cause::Collective => {
@@ -186,15 +198,15 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
                 assert!(needs > limit && Some(limit) == limit_of(one.stage), "{stuck}");
             }
             Cause::Unreceived { by } => {
-                assert!(question.communication.blocking, "{stuck}");
+                assert!(question.hardware.communication.blocking, "{stuck}");
                 assert!(
-                    question.communication.protocol != Protocol::Eager && stands(by),
+                    question.hardware.communication.protocol != Protocol::Eager && stands(by),
                     "{stuck}"
                 );
             }
             Cause::HostCopy => panic!("nothing is offloaded: {stuck}"),
             Cause::Device => {
-                let device = |stage| question.seats.device(stage);
+                let device = |stage| question.hardware.seats.device(stage);
                 let other = |two: &&sim::engine::Standstill| {
                     two.stage != one.stage && device(two.stage) == device(one.stage)
                 };
@@ -206,7 +218,7 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn a_run_obeys_the_laws_or_its_standstill_is_true(numbers in prop::collection::vec(any::<u64>(), 40)) {

@@ -1,5 +1,5 @@
-//! What the command line says of wrong questions: the cure, in few words, however long the input; as
-//! JSON where the answer is JSON; and no folder is made on the way.
+//! Messages of the command line about wrong questions: the remedy, in few words, however long the
+//! input; as JSON where the answer is JSON; and no folder is made on the way.
 
 use std::ffi::OsString;
 use std::fs;

@@ -37,7 +37,7 @@ fn with_file(key: &str, path: &Path) -> Output {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(crate::draw::cases(12))]
 
     #[test]
     fn the_same_seed_has_the_same_bytes_on_any_number_of_threads(seed: u64) {

@@ -12,7 +12,7 @@ use crate::cli::{debubble, refused, run, stdout};
 
 const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
 
-/// What a picture says of one of its points.
+/// The hint of a point of a picture.
 type Spot = BTreeMap<String, String>;
 
 /// Every point of `svg`, by the names of its attributes.

@@ -101,7 +101,7 @@ fn groups_that_cannot_be() {
 }
 
 proptest! {
-    #![proptest_config(cases(1500))]
+    #![proptest_config(cases(300))]
 
     /// Formulas are right or silent, and they speak in the domain they state.
     #[test]
@@ -172,7 +172,7 @@ fn offloading(one: &Uniform, chunks: u64, k: u64) -> Problem {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(40))]
 
     /// Table 1 where F = B = W: PO-H keeps about (v+2)/(8v) M, PO-F about 4 whatever p, and both have
     /// less bubble than 1F1B.

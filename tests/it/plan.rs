@@ -375,7 +375,7 @@ fn changed_machine(from: &str, to: &str) -> (TempDir, String) {
     (folder, name)
 }
 
-/// What is said of the small question on an A100 whose file has `to` in place of `from`.
+/// The refusal of the small question on an A100 whose file has `to` in place of `from`.
 fn refusal_of_machine(from: &str, to: &str) -> String {
     let (_folder, own) = changed_machine(from, to);
     refusal(&SMALL.replace("a100-80g", &own))

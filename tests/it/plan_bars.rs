@@ -260,7 +260,7 @@ fn measurements_of_an_unknown_device_are_refused() {
     assert!(text.contains("B300") && text.contains("H100 80GB"), "{text}");
 }
 
-/// What an answer leaves out stands under it, where it applies and only there.
+/// The omissions of an answer stand under it, where they apply and only there.
 #[test]
 fn what_an_answer_leaves_out_stands_under_it() {
     let lines = |question: &str| -> Vec<String> {

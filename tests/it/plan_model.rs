@@ -36,7 +36,7 @@ devices = [1024]
 replicas = 2
 "#;
 
-/// What is answered of a model with this `config`.
+/// The answer for a model with this `config`.
 fn ask(config: &str, flags: &[&str]) -> Output {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("config.json"), config).unwrap();

@@ -25,8 +25,8 @@ fn nanos(plan: &Value, key: &str) -> u64 {
     plan[key].as_u64().unwrap_or_else(|| panic!("{key} of {plan}"))
 }
 
-/// What lies between two steps is the same in every replica: `simulate` leaves it out of what it
-/// says of many.
+/// The boundary between two steps is the same in every replica: `simulate` leaves it out of its
+/// statistics of many.
 #[test]
 fn simulate_draws_the_same_steps_from_the_same_seed() {
     for schedule in ["1f1b", "zb-v"] {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::cli::stdout;
 use crate::plan::{SMALL, command, json, refusal};
 
-/// What is printed for `question` with `flags`; and the folder, in which `plan.toml` is the question.
+/// The output for `question` with `flags`; and the folder, in which `plan.toml` is the question.
 fn printed(question: &str, flags: &[&str]) -> (TempDir, String) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.toml");

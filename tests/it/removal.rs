@@ -1,9 +1,8 @@
-//! What is really taken away moves the step by what was attributed to it.
+//! Removing a cause moves the step by the time that was attributed to it.
 
 use pipeline::Family;
 use sim::boundary::Synchronisation;
 use sim::cluster::Seating;
-use sim::engine;
 use sim::explain::{Cause, Causes};
 use sim::straggler::{Stragglers, Target};
 
@@ -28,8 +27,8 @@ fn without_its_straggler_the_step_is_shorter_by_what_that_was_given() {
     let mut stragglers = Stragglers::new(4, 1);
     stragglers.slow(Target::Stage(2), 1.5).unwrap();
     let slow = bench();
-    let run = engine::run(&slow.job(), &stragglers.durations(0, &slow.costs)).unwrap();
-    let with = of_engine(&slow, &run).unwrap();
+    let run = slow.simulation().under(&stragglers).record(Some(0)).unwrap();
+    let with = of_engine(&slow, Some(&stragglers), &run).unwrap();
     assert_moves(&with, &explained(&bench()), Cause::Noise);
     assert!(of(&with, Cause::Noise)[0] > of(&with, Cause::Noise)[2]);
 }

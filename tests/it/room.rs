@@ -3,7 +3,6 @@
 use pipeline::{Bytes, Choice, Family, Kind, Nanos, Order, Pass, Placement, Schedule};
 use proptest::prelude::*;
 use sim::cluster::Seating;
-use sim::occupancy::Occupancy;
 
 use crate::bench::{self, Bench, nodes};
 use crate::draw;
@@ -15,7 +14,7 @@ fn a_pass_waits_for_memory_or_the_run_says_why_it_cannot() {
     let bench = bench.on(nodes(1, 1), &Seating::Explicit(vec![0, 0]), 0);
     let shape = bench.schedule.shape();
     let mut bench = bench.holding(10, 10);
-    bench.resident = [3, 4].map(Bytes).to_vec();
+    bench.hardware.resident = [3, 4].map(Bytes).to_vec();
     let free = bench.run().timeline;
     let mut bench = bench.with_room(47);
     assert_eq!(bench.run().timeline, free);
@@ -23,7 +22,7 @@ fn a_pass_waits_for_memory_or_the_run_says_why_it_cannot() {
     let message = bench.try_run().unwrap_err().to_string();
     assert!(message.contains("its device would hold 47B, but has 46B"), "{message}");
     // A device without stages need not have any.
-    bench.limits = Some([47, 0].map(Bytes).to_vec());
+    bench = bench.with_limits([47, 0].map(Bytes).to_vec());
     assert!(bench.try_run().is_ok());
     // 1F1B on stage 1 needs one activation there: with room for two of stage 0 and one of stage 1
     // it runs, F1.1 waiting until BW1.0 has freed its own.
@@ -44,14 +43,14 @@ fn a_pass_waits_for_memory_or_the_run_says_why_it_cannot() {
     let schedule = Schedule::new(shape, Placement::Looped, orders).unwrap();
     let bench = Bench::ideal(schedule, bench.costs);
     let mut bench = bench.on(nodes(1, 1), &Seating::Explicit(vec![0, 0]), 0).holding(10, 10);
-    bench.resident = [3, 4].map(Bytes).to_vec();
+    bench.hardware.resident = [3, 4].map(Bytes).to_vec();
     let bench = bench.with_room(37);
     assert!(bench.try_run().is_ok());
     assert!(bench.with_room(36).try_run().is_err());
 }
 
 proptest! {
-    #![proptest_config(draw::cases(300))]
+    #![proptest_config(draw::cases(150))]
 
     /// Copies leave after the forward and are back before the backward, one at a time on each stream,
     /// and nothing is faster for them.
@@ -113,9 +112,8 @@ fn offloaded_activations_are_away_between_forward_and_backward() {
     // called back when their BW is one slot away.
     let offload = |bench: Bench, held: u64, ahead| {
         let bench = bench.holding(held, 0).offloaded(500, ahead);
-        let (run, job) = (bench.run(), bench.job());
-        let occupancy =
-            Occupancy::of(&run, &job, &bench.footprints, &bench.resident, None).unwrap();
+        let run = bench.run();
+        let occupancy = bench.simulation().occupancy(&run).unwrap().unwrap();
         (run, occupancy)
     };
     let gpipe = || {

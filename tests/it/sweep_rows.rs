@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::cli::{refused, stdout};
 
-/// What every question of this file has.
+/// The keys that every question of this file has.
 const SHARED: &str = "stages = 4\nforward = \"10ms\"\nbackward-input = \"11ms\"\n\
                       backward-weight = \"7ms\"\n";
-/// What clusters need to know.
+/// The keys that clusters need.
 const MODEL: &str = "hidden = 4096\nheads = 32\nseq = 1024\nlayers-per-stage = 4\n\
                      microbatch-size = 1\n";
 
@@ -48,7 +48,7 @@ fn look_up<'a>(json: &'a Value, column: &str) -> &'a Value {
     json.pointer(&path).unwrap_or(&Value::Null)
 }
 
-/// What the JSON says, where the column sums up more than one of its values.
+/// The value in the JSON, where the column sums up more than one of its values.
 fn summed_up(json: &Value, column: &str) -> Option<Value> {
     let largest = |values: &Value| values.as_array()?.iter().filter_map(Value::as_u64).max();
     let by = |all: &Value, key: &str| -> Option<Value> {

@@ -82,7 +82,7 @@ fn parquet(rows: &[Row], times: Times) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// What one rank does: name, end, microbatch; each begins where the one before ended.
+/// The operations of one rank: name, end, microbatch; each begins where the one before ended.
 type Work = (&'static str, f64, i64);
 
 fn rank(step: i64, dp_rank: i64, stage: i64, begin: f64, work: &[Work]) -> Vec<Row> {

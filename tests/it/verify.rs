@@ -113,7 +113,7 @@ fn heuristic([p, m]: [u64; 2], limit: u64) -> Certificate {
 }
 
 proptest! {
-    #![proptest_config(draw::cases(400))]
+    #![proptest_config(draw::cases(200))]
 
     #[test]
     fn every_bound_found_is_shown_by_the_checker_and_not_a_nanosecond_more(drawn in drawn()) {
@@ -226,7 +226,7 @@ fn assert_true(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(draw::cases(2_000))]
+    #![proptest_config(draw::cases(400))]
 
     #[test]
     fn a_changed_certificate_is_refused_or_still_true(

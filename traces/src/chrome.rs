@@ -15,7 +15,7 @@ use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
 /// Nanoseconds per microsecond, the unit of trace events.
 const MICROSECOND: f64 = 1e3;
 
-/// What is read of an event; anything else is passed over.
+/// The fields of an event that are read; all others are ignored.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow)]
@@ -28,8 +28,8 @@ struct Event<'a> {
     args: Option<Args>,
 }
 
-/// What is read of an event's `args`. A profiler may mean something else by these names: whether
-/// they are numbers is looked at only where an operation is said.
+/// The fields of an event's `args` that are read. A profiler may mean something else by these
+/// names: whether they are numbers is checked only where the event is an operation.
 #[derive(Deserialize, Default)]
 struct Args {
     kind: Option<Value>,
@@ -48,7 +48,7 @@ struct Events {
     most: usize,
 }
 
-/// What was read: an error of the trace, rather than of its JSON, within.
+/// The result of reading: an error of the trace, rather than of its JSON, is the inner one.
 type Taken = Result<Trace, TraceError>;
 
 /// Reads `content`, of which no more than `most` operations are taken.
@@ -167,7 +167,8 @@ fn operation(event: &Event<'_>, at: Place) -> Result<Option<Operation>, TraceErr
     }))
 }
 
-/// What the event does, from `args` or from its name, which then says chunk and microbatch too.
+/// The type of operation of the event, from `args` or from its name, which then gives chunk and
+/// microbatch too.
 fn optype(event: &Event<'_>, at: Place) -> Result<Option<(OpType, Option<Pass>)>, TraceError> {
     let named = event.name.as_deref().and_then(pass);
     let args = event.args.as_ref();

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, as values that name rows, steps, ranks and passes.
+//! The faults of a trace, as values that name rows, steps, ranks and passes.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a trace.
+/// A fault of a trace.
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// Neither Parquet nor JSON.
@@ -35,7 +35,7 @@ pub enum TraceError {
     /// A Parquet file that the library refuses.
     #[error("it cannot be read as Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
-    /// A Parquet file that the library breaks down at; what it says then.
+    /// A Parquet file that makes the library panic, with the message of the panic.
     #[error("it is a damaged Parquet file: {0}")]
     Damaged(String),
     /// A Parquet file that promises more rows than its bytes can say.
@@ -76,9 +76,9 @@ pub enum TraceError {
     /// Columns that are needed and not there.
     #[error("it has no column {}; its columns are {}", missing.join(", "), found.join(", "))]
     MissingColumns {
-        /// Those needed.
+        /// The columns that are missing.
         missing: Vec<&'static str>,
-        /// Those there.
+        /// The columns that are there.
         found: Vec<String>,
     },
     /// A column with another kind of values.
@@ -86,9 +86,9 @@ pub enum TraceError {
     ColumnType {
         /// Its name.
         column: &'static str,
-        /// What it holds.
+        /// The type that it holds.
         found: String,
-        /// What it should hold.
+        /// The type that it should hold.
         wanted: &'static str,
     },
     /// Nothing where a value should be.
@@ -96,7 +96,7 @@ pub enum TraceError {
     Absent {
         /// Where.
         place: Place,
-        /// What is absent.
+        /// The column that is absent.
         column: &'static str,
     },
     /// A value that makes no sense.
@@ -106,9 +106,9 @@ pub enum TraceError {
         place: Place,
         /// Which.
         column: &'static str,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The reason why it is wrong.
         why: &'static str,
     },
     /// An operation nobody knows.
@@ -144,7 +144,7 @@ pub enum TraceError {
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// What is wrong.
+        /// The fault.
         fault: Fault,
     },
     /// Two passes at the same time on one rank.
@@ -225,7 +225,8 @@ pub enum TraceError {
     },
 }
 
-/// What a deadlock says about times: passes that ran cannot have waited for each other.
+/// The meaning of a deadlock for the times of a trace: passes that ran cannot have waited for each
+/// other.
 fn order(fault: &Fault) -> &'static str {
     match fault {
         Fault::Deadlock(_) => "time goes backwards: in the order of their start times, ",

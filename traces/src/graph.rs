@@ -8,7 +8,7 @@ use crate::error::TraceError;
 use crate::operation::{OpType, Operation};
 use crate::waits::{meetings, wait_for_values, wait_in_rank};
 
-/// What an operation waits for besides those it is done together with.
+/// An operation that another one waits for, besides those that it runs together with.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
     /// The other operation, by its place in the step.
@@ -33,7 +33,7 @@ pub(crate) const ALONE: u32 = u32::MAX;
 
 /// Who waits for whom in a step. Operations are named by their place in it.
 pub(crate) struct Graph {
-    /// All operations, each behind what it waits for.
+    /// All operations, each behind those that it waits for.
     order: Vec<u32>,
     /// Where the waits of each operation begin, and the end of all.
     waits_at: Vec<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) placement: Placement,
 }
 
-/// Operations and what each waits for.
+/// Operations, each with one that it waits for.
 pub(crate) type Waits = Vec<(u32, Wait)>;
 
 impl Graph {
@@ -78,7 +78,8 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Puts every operation behind what it waits for, as far as that is possible.
+    /// Orders the operations so that each comes behind those that it waits for, as far as that is
+    /// possible.
     fn find_order(&mut self) {
         let count = self.meeting.len();
         let mut open: Vec<u32> = self.waits_at.windows(2).map(|at| at[1] - at[0]).collect();

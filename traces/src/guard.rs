@@ -6,13 +6,14 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread is an answer, which nobody needs to be told of.
+    /// Whether a panic of this thread is caught and reported as an error, so that it need not be
+    /// printed.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `decode` comes to, or what it says when it breaks down.
+/// Returns the result of `decode`, or the message of its panic.
 ///
-/// Of a program that is built to abort at a panic this saves nothing: the release build unwinds.
+/// If the program is built to abort at a panic, this does not help: the release build unwinds.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -29,7 +30,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     end.map_err(|panic| message(panic.as_ref()))
 }
 
-/// What a panic says, its first line.
+/// The first line of a panic's message.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();

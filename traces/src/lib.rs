@@ -46,7 +46,7 @@ pub const MAX_OPERATIONS: usize = 20_000_000;
 /// The most bytes of memory that an operation takes from [`read`] to [`Run::predict`].
 pub const BYTES_PER_OPERATION: u64 = 256;
 
-/// What was read from a trace.
+/// The contents of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     /// The operations, as they stand in the file.
@@ -74,8 +74,8 @@ pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
     read_within(content, u64::MAX)
 }
 
-/// The same where no more than `memory` bytes may be taken for the operations, of which each takes
-/// [`BYTES_PER_OPERATION`] in the end.
+/// Reads a trace as [`read`] does, taking no more than `memory` bytes for the operations, of which
+/// each takes [`BYTES_PER_OPERATION`] in the end.
 ///
 /// # Errors
 /// As [`read`]; and if there are too many operations for that memory.

@@ -24,7 +24,7 @@ pub enum Side {
     Recv,
 }
 
-/// What a rank did.
+/// The type of an operation of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum OpType {
     /// A pass of the pipeline.
@@ -99,11 +99,11 @@ pub struct Operation {
     pub dp_rank: u32,
     /// Which stage of it, from 0.
     pub stage: u16,
-    /// What was done.
+    /// The type of the operation.
     pub optype: OpType,
-    /// Of a pass: the chunk, in model order over the whole model.
+    /// The chunk of a pass, in model order over the whole model.
     pub chunk: u16,
-    /// Of a pass: the microbatch, from 0.
+    /// The microbatch of a pass, from 0.
     pub microbatch: u32,
     /// When it began; any time 0 will do that is the same for all ranks of a step.
     pub start: Nanos,

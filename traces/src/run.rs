@@ -10,9 +10,9 @@ use crate::operation::Operation;
 use crate::times::Times;
 use crate::waits::together;
 
-/// A real run whose steps can be timed anew.
+/// A real run whose steps can be predicted from other durations.
 pub struct Run {
-    /// By step, data-parallel rank, stage and start.
+    /// The operations by step, data-parallel rank, stage and start.
     operations: Vec<Operation>,
     own: Vec<u64>,
     dp_ranks: Vec<u32>,

@@ -47,7 +47,7 @@ impl Times {
         Self { launch: keys.iter().map(|key| shortest[key]).collect(), ..self }
     }
 
-    /// The same with transfers between stages that take no time.
+    /// The same times with transfers between stages that take no time.
     #[must_use]
     pub fn with_free_links(mut self, run: &Run) -> Self {
         for (own, one) in self.own.iter_mut().zip(run.operations()) {
@@ -58,7 +58,7 @@ impl Times {
         Self { free_links: true, ..self }
     }
 
-    /// The same with other times for the passes that `time` gives one for.
+    /// The same times with the durations that `time` gives for passes; the others stay as they are.
     #[must_use]
     pub fn with_passes(
         mut self,
@@ -97,13 +97,13 @@ impl Medians {
         }
     }
 
-    /// That of `kind` in `chunk`; 0 if the run has none.
+    /// The median of `kind` in `chunk`; 0 if the run has none.
     #[must_use]
     pub fn pass(&self, kind: Kind, chunk: u16) -> Nanos {
         self.passes.get(&(kind, chunk)).copied().unwrap_or_default()
     }
 
-    /// That of a transfer between two stages; the longest hop if the trace has no transfers.
+    /// The median of a transfer between two stages; the longest hop if the trace has no transfers.
     #[must_use]
     pub const fn transfer(&self) -> Nanos {
         self.transfer

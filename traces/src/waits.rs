@@ -26,8 +26,9 @@ pub(crate) fn together(first: &Operation, second: &Operation) -> bool {
     passes && times(first) == times(second) && first.duration.0 > 0
 }
 
-/// What is done on a rank starts in the order in which it started, and waits for all that was over
-/// by then. The two sides of a transfer that a rank posted at once do not wait for each other.
+/// Adds the waits within a rank: its operations start in the order in which they started in the
+/// trace, and each waits for all that were over by then. The two sides of a transfer that a rank
+/// posted at once do not wait for each other.
 pub(crate) fn wait_in_rank(
     operations: &[Operation],
     rank: Range<usize>,

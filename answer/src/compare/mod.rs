@@ -19,7 +19,7 @@ use waits::Wait;
 /// How many waits are shown.
 const WAITS: usize = 10;
 
-/// What two timelines of the same passes differ in.
+/// The differences between two timelines of the same passes.
 pub struct Comparison<'a> {
     /// The prediction.
     pub predicted: &'a Recorded,

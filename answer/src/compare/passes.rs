@@ -46,7 +46,7 @@ pub struct Passes {
 type Key = (usize, Vec<(u16, pipeline::Kind)>);
 
 /// The slots of `predicted` and of all `measured` steps, by stage, chunk and kind.
-pub fn all(predicted: &Step, measured: &[Step]) -> Vec<Passes> {
+pub(super) fn all(predicted: &Step, measured: &[Step]) -> Vec<Passes> {
     let mut measured = durations(measured);
     let predicted = durations(std::slice::from_ref(predicted));
     let passes = predicted.into_iter().map(|(key, times)| Passes {

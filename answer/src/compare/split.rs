@@ -1,4 +1,4 @@
-//! What the difference between two timelines of the same passes is made of.
+//! Splits the difference between two timelines of the same passes into its parts.
 //!
 //! A timeline is its order and, of every slot, how long it took, how long what it waited for was on
 //! its way, and how much later it began than it could. [`sim::timed`] rebuilds it from those to the
@@ -10,9 +10,7 @@ use pipeline::{
 };
 use sim::timed::{self, Timing};
 
-use crate::timelines::remote_needs;
-
-/// What is replaced, in this order.
+/// The parts of a timeline, in the order in which they are replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The order of the slots of each stage.
@@ -30,7 +28,7 @@ impl Part {
     /// All parts, in the order in which they are replaced.
     pub const ALL: [Self; 4] = [Self::Order, Self::Kernels, Self::Transfers, Self::Overhead];
 
-    /// What people and machines call it.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
@@ -41,7 +39,7 @@ impl Part {
     }
 }
 
-/// What a timeline is made of beside its order.
+/// The parts of a timeline besides its order.
 #[derive(Clone, Debug)]
 struct Makeup {
     shape: Shape,
@@ -69,9 +67,9 @@ fn first(slot: Slot) -> Pass {
 }
 
 impl Makeup {
-    /// What `step`, slots in the order of `schedule`, is made of. A value that is not the last one
-    /// a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that it is
-    /// there before the last one.
+    /// The parts of `step`, with slots in the order of `schedule`. A value that is not the last one
+    /// that a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that
+    /// it is there before the last one.
     ///
     /// # Errors
     /// The stage and slot that ended before what it needs was made.
@@ -91,7 +89,7 @@ impl Makeup {
         for (stage, slots) in step.stages.iter().enumerate() {
             let mut ready = 0;
             for one in slots {
-                for value in remote_needs((shape, schedule.placement()), stage, one.slot) {
+                for value in one.slot.received((shape, schedule.placement()), stage) {
                     let cell = value_cell(shape, value);
                     let (last, at) = one.arrived.unwrap_or((value, one.start));
                     let longest = at.0.saturating_sub(made[cell]);
@@ -143,7 +141,7 @@ impl Timing for Makeup {
 
 /// A schedule, a step of it, and the hop that may be assumed where a value has no arrival.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub(super) struct Side<'a> {
     /// The order.
     pub schedule: &'a Schedule,
     /// When its slots ran.
@@ -154,7 +152,7 @@ pub struct Side<'a> {
 
 /// Which of two timelines cannot be taken apart, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Torn {
+pub(super) struct Torn {
     /// Whether it is the measured one.
     pub measured: bool,
     /// The stage.
@@ -168,7 +166,7 @@ pub struct Torn {
 ///
 /// # Errors
 /// A slot that ended before what it needs was made.
-pub fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
+pub(super) fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
     let torn = |measured: bool| move |(stage, slot)| Torn { measured, stage, slot };
     let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hop);
     let from = makeup(predicted).map_err(torn(false))?;
@@ -199,7 +197,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// What lies between two timelines.
+    /// The difference between two timelines.
     pub fn between(before: &Metrics, after: &Metrics) -> Self {
         let difference = |of: fn(&Metrics) -> Nanos| {
             of(after).0.cast_signed().saturating_sub(of(before).0.cast_signed())
@@ -222,7 +220,7 @@ fn idle(metrics: &Metrics) -> i64 {
 
 /// Whether two orders have the same slots on every stage, in whatever sequence; else the stage and
 /// a slot that only the first (`true`) or the second has.
-pub fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
+pub(super) fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
     for (stage, (one, other)) in one.orders().iter().zip(other.orders()).enumerate() {
         let sorted = |order: &pipeline::Order| {
             let mut slots: Vec<Slot> = order.slots().collect();
@@ -242,7 +240,7 @@ pub fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, 
 }
 
 /// Whether two schedules are of the same pipeline.
-pub fn same_place(one: &Schedule, other: &Schedule) -> bool {
+pub(super) fn same_place(one: &Schedule, other: &Schedule) -> bool {
     let place =
         |schedule: &Schedule| -> (Shape, Placement) { (schedule.shape(), schedule.placement()) };
     place(one) == place(other)

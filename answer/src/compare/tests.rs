@@ -9,13 +9,13 @@ use sim::timed::{self, Timing};
 
 use super::split::Part;
 use super::{Comparison, report};
-use crate::timelines::{Recorded, Source, remote_needs};
+use crate::timelines::{Recorded, Source};
 
 const F: Nanos = Nanos(10_000_000);
 const HOP: Nanos = Nanos(400_000);
 
-/// What differs from the costs: durations in percent more, hops times so many, delays before every
-/// slot, and how much of them varies.
+/// The deviations from the costs: durations in percent more, hops times so many, delays before
+/// every slot, and how much of them varies.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     slower_percent: u64,
@@ -75,7 +75,7 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     let stage = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
         let slot = |span: &pipeline::Span| {
             let work: u64 = span.slot.passes().map(|pass| device.work(pass)).sum();
-            let needs = remote_needs(place, stage, span.slot);
+            let needs = span.slot.received(place, stage);
             let arrivals =
                 needs.map(|value| (value, made(value) + Nanos(device.hop(value, 0, 0, 0))));
             Measurement {

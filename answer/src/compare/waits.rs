@@ -12,7 +12,7 @@ pub struct Wait {
     pub stage: usize,
     /// Before what.
     pub slot: Slot,
-    /// What it needed last from another stage, if anything.
+    /// The value that it needed last from another stage, if any.
     pub value: Option<Value>,
     /// How long it waits by the prediction, from the end of the slot before it.
     pub predicted: Nanos,
@@ -29,7 +29,7 @@ impl Wait {
 
 /// The `most` waits that differ most, the largest difference first; those that do not differ are
 /// left out. The first slot of a stage waits from the start of the step.
-pub fn largest(predicted: &Step, measured: &Step, most: usize) -> Vec<Wait> {
+pub(super) fn largest(predicted: &Step, measured: &Step, most: usize) -> Vec<Wait> {
     let mut all = Vec::new();
     for (stage, (predicted, measured)) in predicted.stages.iter().zip(&measured.stages).enumerate()
     {

@@ -3,50 +3,55 @@
 pub mod levers;
 pub mod report;
 
-use sim::explain::{Causes, Link, Summary, Waits};
+use sim::explain::{Causes, Gaps, Link, Summary, Waits};
+use sim::levers::Levers;
 
-use crate::outcome;
-use crate::outcome::Outcome;
-use levers::Levers;
-use question::Diagnostic;
-use question::{Context, Work};
+use crate::outcome::{self, Outcome};
+use levers::Watched;
+use question::{Context, Diagnostic, Work};
 
 /// Why the stages of a case wait.
 pub struct Explanation {
-    /// What their idle time is owed to.
+    /// The causes of their idle time.
     pub causes: Causes,
+    /// The same of each gap between two slots, if that was wanted.
+    pub gaps: Option<Gaps>,
     /// The chain of slots and transfers that makes the step as long as it is.
     pub path: Vec<Link>,
-    /// What that chain consists of.
+    /// The parts of that chain.
     pub summary: Summary,
-    /// What would change the step, and by how much.
+    /// The changes that would shorten the step, and by how much.
     pub levers: Levers,
 }
 
 impl Explanation {
-    /// Explains `outcome`, and tells `bar` of every run that it takes.
+    /// Explains `outcome`, with each gap if `gaps` are wanted, and tells `work` of every run that it
+    /// takes.
     ///
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
     pub fn of(
         context: &Context<'_>,
         outcome: &Outcome,
-        bar: &dyn Work,
+        gaps: bool,
+        work: &dyn Work,
     ) -> Result<Self, Diagnostic> {
         let case = &outcome.case;
-        bar.add(1);
+        work.add(1);
         let run = outcome::recorded(outcome)?;
-        let causes = match &case.hardware {
-            Some(hardware) => Causes::of_engine(&hardware.job(case), &run)
-                .map_err(|error| outcome::named(case, &error))?,
-            None => Causes::of_replay(&case.schedule, case.problem.costs(), &outcome.metrics)
-                .map_err(|fault| outcome::named(case, &fault))?,
+        let (simulation, nominal) = (outcome.simulation(), outcome.nominal.as_ref());
+        let idle = match gaps {
+            true => simulation.causes_and_gaps(&run, nominal).map(|(all, gaps)| (all, Some(gaps))),
+            false => simulation.causes(&run, nominal).map(|causes| (causes, None)),
         };
+        let (causes, gaps) = idle.map_err(|error| case.error(&error))?;
         let devices = outcome.devices();
         let path = Waits::new(&case.schedule, &run, &devices).critical_path();
         let summary = path.summary(case.schedule.shape().stages());
-        bar.inc(1);
-        let levers = Levers::of(context, outcome, causes.cost, bar)?;
-        Ok(Self { causes, path: path.links, summary, levers })
+        work.inc(1);
+        let baseline = levers::baseline(case, simulation);
+        let levers = Levers::of(&baseline, causes.cost, &Watched { context, baseline, work })
+            .map_err(|error| case.error(&error))?;
+        Ok(Self { causes, gaps, path: path.links, summary, levers })
     }
 }

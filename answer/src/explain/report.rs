@@ -7,9 +7,10 @@ use pipeline::{Kind, Nanos, Value};
 use serde::Serialize;
 use sim::engine::Collective;
 use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
+use sim::levers::{Lever, Levers};
 
 use super::Explanation;
-use super::levers::{Lever, Levers};
+use super::levers;
 use question::format;
 use question::sheet::Sheet;
 
@@ -21,11 +22,11 @@ const MOST_LEVERS: [usize; 2] = [8, 3];
 /// `why`, the explanation of `title`, for people: idle time by cause, the critical path and the levers.
 #[must_use]
 pub fn sheet(title: &str, why: &Explanation) -> Sheet {
-    let mut sheet = Sheet::default().and_text(&format!("why {title} waits\n"));
+    let mut sheet = Sheet::default().and_text(format!("why {title} waits\n"));
     sheet.push(causes(&why.causes));
     // Writing to a sheet cannot fail.
     let _ = writeln!(sheet, "\n{}", path(&why.summary));
-    sheet.push(levers(&why.levers).under_a_gap());
+    sheet.push(levers_table(&why.levers).under_a_gap());
     sheet
 }
 
@@ -70,7 +71,7 @@ pub fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
     Cause::ALL.into_iter().filter(seen).collect()
 }
 
-/// What the critical path consists of, in a line.
+/// The parts of the critical path, in a line.
 fn path(summary: &Summary) -> String {
     let length = summary.end - summary.begin;
     let share = |time: Nanos| format::percent(ratio(whole(time), length));
@@ -94,8 +95,8 @@ fn path(summary: &Summary) -> String {
     format!("critical path, {length}: {parts}{mostly}{stages}")
 }
 
-/// What would change the step most.
-fn levers(levers: &Levers) -> Sheet {
+/// The changes that would shorten the step most.
+fn levers_table(levers: &Levers) -> Sheet {
     let row = |lever: &Lever| {
         let order = if lever.rebuilt { "rebuilt" } else { "kept" };
         let change = format::percent(ratio(lever.change, levers.base));
@@ -112,7 +113,7 @@ fn levers(levers: &Levers) -> Sheet {
         true => Sheet::default().and_text("no lever tried changes the step\n"),
         false => Sheet::table(&["lever", "step", "change", "of the step", "order"], rows),
     };
-    for note in &levers.notes {
+    for note in levers.notes.iter().map(|&note| levers::note(note)) {
         let _ = writeln!(sheet, "({note})");
     }
     sheet
@@ -138,7 +139,7 @@ pub fn ratio(part: i64, of: Nanos) -> f64 {
     if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 
-/// What let a slot begin, in words.
+/// The event that let a slot begin, in words.
 pub fn waited_for(link: &Link) -> String {
     match link.wait {
         Wait::Nothing => "nothing".to_owned(),
@@ -253,7 +254,7 @@ impl From<&Explanation> for Json {
             stages: causes.idle.iter().zip(&causes.busy).enumerate().map(stage).collect(),
             critical_path: why.path.iter().map(link).collect(),
             levers: why.levers.ranked.iter().map(lever).collect(),
-            notes: why.levers.notes.clone(),
+            notes: why.levers.notes.iter().map(|&note| levers::note(note)).collect(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a question comes to: plans with their time, money and error bars.
+//! The answer of the planner: plans with their time, money and error bars.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failure
 pub struct Plan {
     /// Its cluster, by number.
     pub cluster: usize,
-    /// What the event engine ran.
+    /// The run of the event engine.
     pub finalist: Finalist,
     /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
     /// before enough were drawn.
@@ -58,11 +58,11 @@ pub struct Plan {
     pub on_front: bool,
 }
 
-/// What one cluster came to.
+/// The result for one cluster.
 pub struct Searched {
     /// How many set-ups there were.
     pub setups: usize,
-    /// What became of them.
+    /// The result of the search.
     pub found: Found,
 }
 
@@ -172,14 +172,14 @@ impl Planner<'_> {
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Diagnostic> {
         let steps: u64 =
-            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.unrest)).sum();
+            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.noise)).sum();
         let bar = self.context.host().begin(steps, "steps under noise");
         let mut plans = Vec::new();
         for (at, finalists) in finalists.into_iter().enumerate() {
             for finalist in finalists {
                 let percentiles = percentiles_with(
                     &finalist,
-                    &self.question.unrest,
+                    &self.question.noise,
                     &|more| bar.inc(more),
                     &|| self.context.stopped(),
                 );
@@ -435,20 +435,20 @@ pub fn seconds(time: Nanos) -> f64 {
 /// Where the time of a step goes, on the stage that works longest.
 #[derive(Serialize)]
 pub struct Part {
-    /// What it is.
+    /// The name of the part.
     pub name: &'static str,
     /// Seconds of a step.
     pub seconds: f64,
 }
 
 impl Plan {
-    /// What may be held of the fullest device, the sum of what is.
+    /// The memory that may be used of the fullest device, and the memory that is used.
     pub fn memory(&self) -> [Bytes; 2] {
         let (stage, held) = self.finalist.evaluation.fullest();
         [self.finalist.costed().capacities[stage], held.sum()]
     }
 
-    /// What is left of the device that has least left.
+    /// The memory left on the device that has least left.
     pub fn room(&self) -> Bytes {
         let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
         let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));

@@ -1,4 +1,4 @@
-//! What an answer leaves out: what real runs have and the model of its steps has not, a line each,
+//! The omissions of an answer: what real runs have and the model of its steps has not, a line each,
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
@@ -77,7 +77,7 @@ fn machines<'a>(question: &'a Question, plan: &Plan) -> impl Iterator<Item = &'a
     question.clusters[plan.cluster].parts.iter().map(|(machine, _)| machine)
 }
 
-/// What the plans of `answer` leave out.
+/// The omissions of the plans of `answer`.
 pub fn of(question: &Question, answer: &Answer) -> Vec<&'static str> {
     let applies = |rule: &&Rule| answer.plans.iter().any(|plan| (rule.0)(question, plan));
     RULES.iter().filter(applies).map(|&(_, line)| line).collect()

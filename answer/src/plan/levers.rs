@@ -1,4 +1,4 @@
-//! What changes of the machines would be worth to the plan to take.
+//! The changes of the machines, and the step time that each would save for the recommended plan.
 
 use pipeline::{Bytes, Nanos};
 use plan::{Machine, Orders, Watch};
@@ -9,7 +9,7 @@ use question::plan::Question;
 
 /// A change of the winner's ground, and what it would be worth.
 pub struct Lever {
-    /// What is changed.
+    /// The change.
     pub name: &'static str,
     /// The step with the best set-up then.
     pub step: Nanos,

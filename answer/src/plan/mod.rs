@@ -66,7 +66,7 @@ struct Json<'a> {
     /// All parameters of the model, and those that a token meets.
     parameters_total: u64,
     parameters_active: u64,
-    /// What was assumed where the model was read.
+    /// The assumptions made when the model was read.
     model_assumed: &'a [String],
     plans: Vec<tables::Row>,
     /// The plan to take, by its place among the plans.
@@ -77,7 +77,7 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
-    /// What the plans leave out, a sentence each.
+    /// The omissions of the plans, a sentence each.
     assumptions: Vec<&'static str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]

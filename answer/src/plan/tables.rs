@@ -39,7 +39,7 @@ fn shares_vocabulary(setup: &Setup) -> bool {
 /// Which set-ups have a letter or word, and what it stands for.
 type Word = (fn(&Setup) -> bool, &'static str);
 
-/// What the letters and words of [`setup`] stand for, as far as plans have them.
+/// The meaning of the letters and words of [`setup`], as far as plans have them.
 pub fn legend(answer: &Answer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let words: [Word; 12] = [
@@ -81,7 +81,7 @@ pub struct Row {
     /// How stages meet between steps.
     boundary: &'static str,
     step_ns: u64,
-    /// What replay says, by which set-ups are searched.
+    /// The step by replay, by which set-ups are searched.
     replay_step_ns: u64,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
@@ -97,7 +97,7 @@ pub struct Row {
     parameters_total: u64,
     parameters_active: u64,
     peak_bytes: u64,
-    /// What a plan may use of that device.
+    /// The memory that a plan may use of that device.
     device_bytes: u64,
     parameter_bytes: u64,
     gradient_bytes: u64,
@@ -123,6 +123,8 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row of `plan`, which answers `question`.
+    #[must_use]
     pub fn of(question: &Question, plan: &Plan) -> Self {
         let cluster = &question.clusters[plan.cluster];
         let costed = plan.finalist.costed();
@@ -204,7 +206,7 @@ pub fn model(question: &Question) -> Vec<String> {
     std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
 }
 
-/// What the columns of the whole table of plans are.
+/// The columns of the whole table of plans.
 pub const HEADER: [&str; 17] = [
     "plan",
     "machines",
@@ -278,7 +280,7 @@ pub fn amount(value: f64) -> String {
     if value < 1e10 { format::grouped(value) } else { format!("{value:.2e}") }
 }
 
-/// What the columns of the table of memory are.
+/// The columns of the table of memory.
 pub const MEMORY: [&str; 8] =
     ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "may use"];
 
@@ -334,7 +336,7 @@ pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<Str
     ))
 }
 
-/// What may be used of a device, in words.
+/// The memory that may be used of a device, in words.
 pub fn room(question: &Question) -> String {
     let Room { error, cap } = question.recipe.room;
     let cap = cap.map_or_else(String::new, |cap| {
@@ -359,18 +361,18 @@ pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     parts.into_iter().map(line).collect()
 }
 
-/// What the columns of [`parts`] are.
+/// The columns of [`parts`].
 pub const PARTS: [&str; 3] =
     ["time breakdown of the recommended plan, busiest stage", "a step", "share"];
 
-/// What each change would save of the winner: name, step and dollars.
+/// The savings of each change for the winner: name, step and dollars.
 pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
     let line =
         |lever: &Lever| vec![lever.name.to_owned(), format::time(lever.step), amount(lever.saved)];
     levers.iter().map(line).collect()
 }
 
-/// What the columns of [`worth`] are.
+/// The columns of [`worth`].
 pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars saved"];
 
 /// Why set-ups are not among the plans: a line for each reason of each cluster.
@@ -420,7 +422,7 @@ fn ranges(numbers: &[usize]) -> String {
     runs.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What the words of the tables mean.
+/// The definitions of the words in the tables.
 pub const DEFINITIONS: [&str; 6] = [
     "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
      deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \

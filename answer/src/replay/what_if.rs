@@ -1,4 +1,4 @@
-//! What the steps of a run would have been.
+//! The steps of a run under changed conditions.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -8,12 +8,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 use traces::{Medians, Operation, Run, Times};
 
-use question::case::{self, Rule};
+use question::case::{self, ScheduleSource};
 use question::replay::{Keys, WhatIf};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
 
-/// What a change comes to.
+/// The effect of a change.
 #[derive(Serialize)]
 pub struct Change {
     /// Name of the change, or of the schedule.
@@ -47,15 +47,15 @@ impl fmt::Display for Straggler {
 }
 
 /// The questions, checked.
-pub struct Asked<'a> {
+pub(super) struct Asked<'a> {
     context: &'a Context<'a>,
     keys: &'a Keys,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
 }
 
 impl<'a> Asked<'a> {
     /// Finds the schedules before any long work.
-    pub fn new(context: &'a Context<'a>, keys: &'a Keys) -> Result<Self, Diagnostic> {
+    pub(super) fn new(context: &'a Context<'a>, keys: &'a Keys) -> Result<Self, Diagnostic> {
         if let Some(share) = keys.backward_split
             && !(0.0..=1.0).contains(&share)
         {
@@ -68,12 +68,12 @@ impl<'a> Asked<'a> {
         if keys.schedule.is_empty() {
             note_unused(context, keys);
         }
-        let rules = keys.schedule.iter().map(|name| Rule::named(context, name));
+        let rules = keys.schedule.iter().map(|name| ScheduleSource::named(context, name));
         Ok(Self { context, keys, rules: rules.collect::<Result<_, _>>()? })
     }
 
     /// The answers, in the order of the keys.
-    pub fn answer(&self, run: &Run, times: &Times) -> Result<Vec<Change>, Diagnostic> {
+    pub(super) fn answer(&self, run: &Run, times: &Times) -> Result<Vec<Change>, Diagnostic> {
         if self.keys.what_if.is_empty() && self.rules.is_empty() {
             return Ok(Vec::new());
         }
@@ -114,7 +114,7 @@ impl<'a> Asked<'a> {
             metrics.map(|metrics| metrics.makespan().0).map_err(fault)
         };
         let replaced = makespan(&own, &costs)?;
-        let answer = |rule: &Rule| {
+        let answer = |rule: &ScheduleSource| {
             let (scenario, setting) = self.setting(&own, &costs);
             let case = case::case(self.context, &scenario, &setting, rule)?;
             case::ignored(&setting, rule)
@@ -187,7 +187,7 @@ fn note_unused(context: &Context<'_>, keys: &Keys) {
     ];
     let unused = given.into_iter().filter(|(_, given)| *given);
     unused.for_each(|(flag, _)| {
-        context.warn(format!("no --schedule is asked for: {flag} is ignored"))
+        context.warn(format!("no --schedule is asked for: {flag} is ignored"));
     });
 }
 
@@ -203,7 +203,7 @@ fn saved(was: u64, step: u64) -> i64 {
 }
 
 /// The mean, rounded down; 0 of none.
-pub fn mean(values: impl Iterator<Item = u64>) -> u64 {
+pub(super) fn mean(values: impl Iterator<Item = u64>) -> u64 {
     let (count, sum) =
         values.fold((0u128, 0u128), |(count, sum), value| (count + 1, sum + u128::from(value)));
     u64::try_from(sum / count.max(1)).unwrap_or(u64::MAX)
@@ -244,7 +244,7 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
 
 /// Who costs most: the data-parallel rank whose passes should take the medians, the stage of it,
 /// and the stage that should be an ordinary one on all ranks; where there are several.
-pub fn stragglers(run: &Run, times: &Times) -> Vec<Straggler> {
+pub(super) fn stragglers(run: &Run, times: &Times) -> Vec<Straggler> {
     let medians = Medians::of(run);
     let was = step(run, times);
     let mended = |dp_rank: Option<u32>, stage: Option<u16>| {

@@ -6,7 +6,7 @@ mod report;
 mod solver;
 
 use pipeline::Nanos;
-use question::case::{self, Rule, SEARCHED, Searched};
+use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
 use question::search::Keys;
@@ -18,7 +18,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 pub use self::report::Row;
 
-/// What searches came to.
+/// The answer of a search: the results for all cases.
 pub struct Answer {
     /// A row for each setting under each limit.
     pub rows: Vec<Row>,
@@ -152,7 +152,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
             );
         }
         None => {
-            let rule = Rule::Searched(keys.placement());
+            let rule = ScheduleSource::Searched(keys.placement());
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
             let what = format!("{searched} searches of {effort} times the default effort");

@@ -1,4 +1,4 @@
-//! What searches came to, for people and for machines.
+//! The results of searches, for tables and files.
 
 use certificate::{Argument, Certificate};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
@@ -21,12 +21,13 @@ pub struct Row {
     limit: Option<String>,
     metrics: Metrics,
     peak: Bytes,
-    /// What it costs: its own, or less where a smaller limit does it.
+    /// Its cost: its own, or less where a smaller limit does it.
     cost: Nanos,
-    /// What a solver has proved that no order undercuts, if that is more than the search knows.
+    /// The lower bound that a solver has proved, if that is higher than the search's.
     proved: Option<Nanos>,
-    /// What becomes of the order found, and of the best published one, in the setting, once marked.
+    /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
+    /// The same of the best published schedule.
     pub published_standing: Option<Standing>,
 }
 
@@ -63,7 +64,7 @@ impl Row {
         })
     }
 
-    /// What to write over a drawing of it.
+    /// The title of a drawing of it.
     #[must_use]
     pub fn title(&self) -> String {
         let parts = [self.searched.case.setting.as_ref(), self.limit.as_ref()];
@@ -134,7 +135,7 @@ impl Row {
         self.searched.found.best_published()
     }
 
-    /// What no order undercuts.
+    /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
         self.proved.unwrap_or(self.searched.found.bound.cost)
@@ -191,7 +192,7 @@ fn fits(small: &Row, large: &Row) -> bool {
     }
 }
 
-/// What proves the result to a third party.
+/// The certificate that proves the result to a third party.
 pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Diagnostic> {
     let (instance, found) = (&searched.instance, &searched.found);
     let argument = found.bound.argument;
@@ -237,7 +238,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
     }
     sheet.push_text(
-        "\ngap: what the cost is above the bound, which no order undercuts; argument: why, and the \
+        "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n\
          published: the best of the published schedules that fit, each backward split where it stands\n",
     );
@@ -283,7 +284,7 @@ fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-/// What machines read of a search.
+/// The entry of a search in files.
 #[derive(Serialize)]
 pub(super) struct Entry {
     setting: Option<String>,

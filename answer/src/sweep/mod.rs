@@ -4,7 +4,7 @@ pub mod row;
 
 use std::ops::Range;
 
-use question::case::{self, Rule};
+use question::case::{self, ScheduleSource};
 use question::host::foretell;
 use question::sweep::columns::Columns;
 use question::sweep::grid::{Grid, Question};
@@ -128,7 +128,7 @@ pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
         let passes = 3 * u128::from(case::forwards(&question.setting, question.rule));
         let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
         // A search takes its time for every pass.
-        let weight = if matches!(question.rule, Rule::Searched(_)) { 300 } else { 1 };
+        let weight = if matches!(question.rule, ScheduleSource::Searched(_)) { 300 } else { 1 };
         passes * replicas * weight
     };
     let all: u128 = samples.iter().map(passes).sum();

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use pipeline::Metrics;
-use sim::Replay;
 use sim::monte_carlo::{MonteCarlo, Summary};
+use sim::{Details, Replay};
 
 use question::case;
 use question::hardware::Hardware;
@@ -44,7 +44,7 @@ pub fn answer(
     }
     let case = case::case(context, &grid.scenario, &question.setting, question.rule);
     let outcome = case.and_then(|case| {
-        let mut outcome = Outcome::of(case, replay)?;
+        let mut outcome = Outcome::of(case, Details::default(), replay)?;
         outcome.run_replicas(|| {}, || false)?;
         Ok(outcome)
     });
@@ -152,7 +152,7 @@ fn add_hardware(line: &mut Line<'_>, report: &Report, hardware: &Hardware) {
     line.add_some(overflow.map(|overflow| overflow.by.0));
 }
 
-/// What was asked, and why there is no answer.
+/// Adds the question, and the reason why it has no answer.
 fn add_failure(
     line: &mut Line<'_>,
     columns: &Columns,

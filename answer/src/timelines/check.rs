@@ -1,11 +1,11 @@
-//! What must hold of a timeline that somebody hands us.
+//! The checks that a timeline from a file must pass.
 
 use pipeline::{
     Collectives, Costs, Measurement, Nanos, PassTimes, Schedule, ShardTimes, Slot, Step,
 };
 
+use super::Recorded;
 use super::file::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawStep};
-use super::{Recorded, remote_needs};
 
 /// The latest time of a step, 1,000,000 s: no sum of times overflows.
 const LATEST: u64 = 1_000_000_000_000_000;
@@ -140,7 +140,7 @@ fn check_arrival(
     end: u64,
 ) -> Result<(), String> {
     let place = (schedule.shape(), schedule.placement());
-    let needs = || remote_needs(place, stage, slot);
+    let needs = || slot.received(place, stage);
     match arrived {
         None if needs().next().is_none() => Ok(()),
         None => Err("it does not say when what it needs arrived".to_owned()),
@@ -154,7 +154,7 @@ fn check_arrival(
     }
 }
 
-/// What a stranger wrote, shortened.
+/// A word from a stranger's file, shortened.
 fn short(word: &str) -> String {
     word.chars().filter(|c| !c.is_control()).take(40).collect()
 }

@@ -55,7 +55,7 @@ pub(super) struct Raw {
     pub(super) steps: Vec<RawStep>,
 }
 
-/// What only says which version it is.
+/// The version of a file, read before all else.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -300,7 +300,6 @@ mod tests {
     use pipeline::{Schedule, Timeline};
     use sim::Replay;
 
-    use super::super::remote_needs;
     use super::*;
 
     /// Two steps of a schedule with a pair, as if they had been measured.
@@ -315,7 +314,7 @@ mod tests {
         let measure = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
             let slot = |span: &pipeline::Span| Measurement {
                 slot: span.slot,
-                arrived: remote_needs(place, stage, span.slot).next().map(|one| (one, span.start)),
+                arrived: span.slot.received(place, stage).next().map(|one| (one, span.start)),
                 start: span.start,
                 end: span.end,
             };

@@ -4,7 +4,7 @@
 mod check;
 mod file;
 
-use pipeline::{Costs, Measurement, Metrics, Nanos, Placement, Schedule, Shape, Slot, Step, Value};
+use pipeline::{Costs, Measurement, Metrics, Nanos, Schedule, Shape, Step};
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
@@ -25,7 +25,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What people call it.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
@@ -39,11 +39,11 @@ impl Source {
 pub struct Recorded {
     /// Predicted or measured.
     pub source: Source,
-    /// What to call the schedule.
+    /// The name of the schedule.
     pub name: String,
     /// The order of each stage.
     pub schedule: Schedule,
-    /// What it ran on, in words.
+    /// The device that it ran on, in words.
     pub device: String,
     /// The costs that a prediction is made with, and the latency of a hop, if there are any.
     pub costs: Option<Costs>,
@@ -96,16 +96,6 @@ pub fn median(steps: &[Step]) -> usize {
     by_makespan.get(by_makespan.len().saturating_sub(1) / 2).map_or(0, |&(_, step)| step)
 }
 
-/// The values that `slot` needs and that `stage` does not make alone.
-pub fn remote_needs(
-    (shape, placement): (Shape, Placement),
-    stage: usize,
-    slot: Slot,
-) -> impl Iterator<Item = Value> {
-    let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
-    needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
-}
-
 /// The steps of a simulated run, each on a clock that begins with its first pass.
 fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
     let shape = schedule.shape();
@@ -128,7 +118,7 @@ fn steps_of(schedule: &Schedule, run: &Run, steps: u32) -> Vec<Step> {
         let begin = starts.min().unwrap_or_default();
         let measurements = |stage: usize| {
             let measurement = |span: &pipeline::Span| {
-                let needs = remote_needs((shape, schedule.placement()), stage, span.slot);
+                let needs = span.slot.received((shape, schedule.placement()), stage);
                 let at =
                     needs.map(|value| (arrivals[step * values + shape.value_cell(value)], value));
                 let last = at.max_by_key(|&(at, _)| at);

@@ -69,8 +69,9 @@ pub(super) fn patches(
     patches
 }
 
-/// What runs in the middle of each pixel of a stage, between `top` and `bottom`: on average, every kind
-/// is as wide as it takes time. The upper half of pairs is that of their first passes.
+/// The kinds of passes that run in the middle of each pixel of a stage, between `top` and `bottom`:
+/// on average, every kind is as wide as it takes time. The upper half of pairs is that of their
+/// first passes.
 pub(super) fn samples(
     layout: &Layout,
     timeline: &Timeline,

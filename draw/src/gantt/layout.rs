@@ -28,7 +28,7 @@ pub(super) struct Layout {
     pub(super) edged: bool,
     /// Whether most passes are narrower than a pixel.
     pub(super) dense: bool,
-    /// What cannot be seen, if something is too narrow.
+    /// The note about passes that are too narrow to be seen, if there are any.
     pub(super) note: Option<String>,
 }
 
@@ -103,7 +103,7 @@ fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
     Ok(*durations.select_nth_unstable(quarter).1)
 }
 
-/// What is said where some of the passes that take so long are narrower than a pixel of that time.
+/// The note where some of the passes that take so long are narrower than a pixel of that time.
 pub(super) fn too_narrow(durations: &[u64], a_pixel: f64, dense: bool) -> Option<String> {
     let narrow = durations.iter().filter(|&&time| (time as f64) < a_pixel).count();
     let what = match dense {

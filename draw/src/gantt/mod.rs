@@ -18,13 +18,13 @@ use super::{DrawError, later_chunk_means};
 
 /// One schedule of a picture.
 pub struct Chart<'a> {
-    /// What stands above it.
+    /// The title above it.
     pub title: &'a str,
     /// When its passes run.
     pub timeline: &'a Timeline,
-    /// What a row is, such as a stage.
+    /// The name of a row, such as a stage.
     pub row: &'a str,
-    /// What went to the host and came back, below the passes of its stage.
+    /// The copies to the host and back, below the passes of their stage.
     pub copies: &'a [HostCopy],
 }
 

@@ -1,5 +1,7 @@
 //! Idle time by cause, for the page: each gap of the last step, and a table of the totals.
 
+use std::borrow::Cow;
+
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::engine::Run;
@@ -8,17 +10,17 @@ use sim::explain::{Cause, Gaps};
 use super::pack;
 
 /// Why stages wait in the last step.
-pub struct Idle {
+pub struct Idle<'a> {
     /// Gap by gap.
-    pub gaps: Gaps,
+    pub gaps: Cow<'a, Gaps>,
     /// In all: the lines of a table.
     pub keys: Vec<Key>,
 }
 
-/// What a stage of average idleness does with its time.
+/// The use of time of a stage of average idleness.
 #[derive(Clone, Serialize)]
 pub struct Key {
-    /// What it does.
+    /// The name of the activity.
     pub name: String,
     /// Why, where it waits for one cause.
     #[serde(serialize_with = "index")]
@@ -34,7 +36,7 @@ fn index<S: serde::Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S:
     cause.map(|cause| cause as usize).serialize(to)
 }
 
-impl Idle {
+impl Idle<'_> {
     /// The end of the step on the stage that ends last.
     pub(super) fn end(&self) -> u64 {
         let begin = self.gaps.begins.iter().max().copied().unwrap_or_default();
@@ -56,7 +58,7 @@ pub(super) fn keys() -> Vec<[&'static str; 2]> {
     Cause::ALL.map(|cause| [cause.name(), colour(cause)]).to_vec()
 }
 
-/// What the script needs.
+/// The data for the script.
 #[derive(Serialize)]
 pub(super) struct IdleData {
     /// Why nothing can be said.
@@ -71,7 +73,7 @@ pub(super) struct IdleData {
 }
 
 impl IdleData {
-    pub(super) fn of(idle: &Result<Idle, String>, run: &Run) -> Self {
+    pub(super) fn of(idle: &Result<Idle<'_>, String>, run: &Run) -> Self {
         let idle = match idle {
             Ok(idle) => idle,
             Err(note) => return Self::none(note.clone()),

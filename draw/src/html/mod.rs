@@ -25,32 +25,32 @@ const READER: &str = include_str!("read.js");
 
 /// The most bytes of a page.
 pub const MOST_BYTES: u64 = 20_000_000;
-/// What a pass takes of them at least.
+/// The bytes that a pass takes at least.
 const PASS_BYTES: u64 = 4;
 
 /// One schedule of the page.
 pub struct Chart<'a> {
-    /// What to write over it.
+    /// The title.
     pub title: String,
     /// The order of passes.
     pub schedule: &'a Schedule,
-    /// What happened.
-    pub run: Run,
+    /// The run.
+    pub run: &'a Run,
     /// The device of each stage.
     pub devices: Vec<usize>,
     /// By device, the bytes held from each moment on; empty where that is not known.
     pub memory: &'a [Vec<(Nanos, Bytes)>],
-    /// What each device has, if that is known.
+    /// The memory of each device, if that is known.
     pub capacities: Option<&'a [Bytes]>,
     /// Why stages wait in the last step, or why that cannot be said.
-    pub idle: Result<Idle, String>,
+    pub idle: Result<Idle<'a>, String>,
 }
 
 /// A page, and what it lacks.
 pub struct Page {
     /// The page itself.
     pub html: String,
-    /// What is not in it, for it would be too large.
+    /// The part that is left out, because it would be too large.
     pub left_out: Option<String>,
 }
 
@@ -152,7 +152,7 @@ struct Data {
     end: u64,
     /// Why it ends there.
     axis: String,
-    /// What is not in it, and why.
+    /// The part that is left out, and why.
     left_out: Option<String>,
     /// By cause: name and colour.
     causes: Vec<[&'static str; 2]>,
@@ -194,7 +194,7 @@ impl Chart<'_> {
 
 impl From<&Chart<'_>> for ChartData {
     fn from(chart: &Chart<'_>) -> Self {
-        let waits = Waits::new(chart.schedule, &chart.run, &chart.devices);
+        let waits = Waits::new(chart.schedule, chart.run, &chart.devices);
         let stages = chart.run.timeline.stages.iter().enumerate();
         let slots = |(stage, spans): (usize, &Vec<_>)| {
             pack::slots(stage, (0..spans.len()).map(|at| waits.link(stage, at)))
@@ -213,7 +213,7 @@ impl From<&Chart<'_>> for ChartData {
             transfers: pack::transfers(&chart.run.transfers),
             releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
             optimizer: chart.idle.as_ref().map_or(0, |idle| idle.gaps.optimizer.0),
-            idle: IdleData::of(&chart.idle, &chart.run),
+            idle: IdleData::of(&chart.idle, chart.run),
         }
     }
 }
@@ -227,7 +227,9 @@ mod tests {
     use super::pack::tests::Unpacked;
     use super::*;
     use pipeline::{Family, PassTimes, Problem, Shape};
-    use sim::explain::{Cause, Gaps, unshared};
+    use sim::Simulation;
+    use sim::explain::{Cause, unshared};
+    use std::borrow::Cow;
 
     fn page_of(title: &str, time: Nanos) -> Result<String, DrawError> {
         small_page_of(title, time, MOST_BYTES).map(|page| page.html)
@@ -240,7 +242,6 @@ mod tests {
             Problem::new(shape, pipeline::Costs::uniform(shape, times, Nanos(0))).unwrap();
         let schedule = Family::ZbH1.schedule(&problem).unwrap();
         let timeline = sim::Replay::new().timeline(&schedule, problem.costs()).unwrap();
-        let gaps = Gaps::of_replay(&schedule, problem.costs(), &timeline).unwrap();
         let key = Key {
             name: title.to_owned(),
             cause: Some(Cause::Structure),
@@ -248,15 +249,17 @@ mod tests {
             share: "1 %".to_owned(),
         };
         let run = unshared(&schedule, timeline, |_, _, _, _| 0);
+        let simulation = Simulation::new(&schedule, problem.costs(), problem.footprints());
+        let gaps = simulation.gaps(&run, None).unwrap();
         let memory = vec![vec![(Nanos(0), Bytes(5))]];
         let chart = Chart {
             title: title.to_owned(),
             schedule: &schedule,
-            run,
+            run: &run,
             devices: vec![0, 1, 2],
             memory: &memory,
             capacities: None,
-            idle: Ok(Idle { gaps, keys: vec![key] }),
+            idle: Ok(Idle { gaps: Cow::Owned(gaps), keys: vec![key] }),
         };
         page_within(&[chart], most)
     }

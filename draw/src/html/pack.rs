@@ -32,7 +32,7 @@ impl Packed {
         self.natural(if number < 0 { twice - 1 } else { twice });
     }
 
-    /// What `number` is more than `before`, which becomes it.
+    /// The change from `before` to `number`, which becomes the new `before`.
     fn change(&mut self, before: &mut i128, number: impl Into<i128>) {
         let number = number.into();
         self.signed(number - *before);
@@ -40,7 +40,7 @@ impl Packed {
     }
 }
 
-/// What was last said of chunk and microbatch, by kind.
+/// The last chunk and microbatch, by kind.
 #[derive(Default)]
 struct Passes(BTreeMap<u8, (i128, i128)>);
 
@@ -86,7 +86,7 @@ pub(super) fn slots(stage: usize, links: impl Iterator<Item = Link>) -> String {
     packed.0
 }
 
-/// What a slot waited for, as a number below 9, by whom, and how long that travelled.
+/// The wait of a slot, as a number below 9, the stage it was for, and how long that travelled.
 fn waited(link: &Link) -> (u128, Option<usize>, Option<Nanos>) {
     match link.wait {
         Wait::Nothing => (0, None, None),
@@ -154,14 +154,14 @@ pub(super) mod tests {
     use super::*;
 
     /// Numbers as they stand in a text, for who knows which of them are signed.
-    pub struct Unpacked<'a>(std::str::Bytes<'a>);
+    pub(crate) struct Unpacked<'a>(std::str::Bytes<'a>);
 
     impl<'a> Unpacked<'a> {
-        pub fn of(text: &'a str) -> Self {
+        pub(crate) fn of(text: &'a str) -> Self {
             Self(text.bytes())
         }
 
-        pub fn natural(&mut self) -> Option<i128> {
+        pub(crate) fn natural(&mut self) -> Option<i128> {
             let (mut number, mut scale) = (0, 1);
             loop {
                 let byte = self.0.next()?;
@@ -174,7 +174,7 @@ pub(super) mod tests {
             }
         }
 
-        pub fn signed(&mut self) -> Option<i128> {
+        pub(crate) fn signed(&mut self) -> Option<i128> {
             let twice = self.natural()?;
             Some(if twice % 2 == 1 { -(twice + 1) / 2 } else { twice / 2 })
         }

@@ -1,15 +1,18 @@
 //! Outcomes as pictures that explain: levers as bars, timelines on a page.
 
+use std::borrow::Cow;
+
 use pipeline::Nanos;
 use sim::engine::Run;
 use sim::explain::Gaps;
+use sim::levers::Lever;
+use sim::occupancy::Curve;
 
 use crate::DrawError;
 use crate::html;
 use crate::html::Page;
 use crate::plot::tornado;
 use crate::plot::tornado::Tornado;
-use answer::explain::levers::Lever;
 use answer::explain::report::{ratio, seen, signed, whole};
 use answer::outcome;
 use answer::outcome::{Outcome, title};
@@ -41,7 +44,12 @@ pub fn page(outcomes: &[Outcome]) -> Result<Page, Diagnostic> {
         (outcome.case.schedule.passes() as u64).saturating_mul(steps.into())
     };
     html::check(outcomes.iter().map(passes).fold(0, u64::saturating_add)).map_err(too_large)?;
-    let charts = outcomes.iter().map(chart).collect::<Result<Vec<_>, _>>()?;
+    let runs = outcomes.iter().map(outcome::recorded).collect::<Result<Vec<_>, _>>()?;
+    let memory = outcomes.iter().zip(&runs).map(|(one, run)| outcome::memory_curves(one, run));
+    let memory = memory.collect::<Result<Vec<_>, _>>()?;
+    let charts = outcomes.iter().zip(&runs).zip(&memory);
+    let charts: Vec<_> =
+        charts.map(|((outcome, run), memory)| chart(outcome, run, memory)).collect();
     html::page(&charts).map_err(too_large)
 }
 
@@ -54,30 +62,29 @@ fn too_large(error: DrawError) -> Diagnostic {
     }
 }
 
-fn chart(outcome: &Outcome) -> Result<html::Chart<'_>, Diagnostic> {
-    let Outcome { case, report, .. } = outcome;
-    let run = outcome::recorded(outcome)?;
-    Ok(html::Chart {
+fn chart<'a>(outcome: &'a Outcome, run: &'a Run, memory: &'a [Curve]) -> html::Chart<'a> {
+    let case = &outcome.case;
+    html::Chart {
         title: title(outcome),
         schedule: &case.schedule,
-        idle: idle(outcome, &run),
+        idle: idle(outcome, run),
         run,
         devices: outcome.devices(),
-        memory: report.as_ref().map_or(&[], |report| &report.occupancy.curves),
+        memory,
         capacities: case.hardware.as_ref().and_then(|hardware| hardware.capacities.as_deref()),
-    })
+    }
 }
 
 /// Why stages wait in the last step of `run`, or what keeps it from being said.
-fn idle(outcome: &Outcome, run: &Run) -> Result<html::Idle, String> {
-    let case = &outcome.case;
-    let gaps = match &case.hardware {
-        Some(hardware) => {
-            Gaps::of_engine(&hardware.job(case), run).map_err(|error| error.to_string())
+fn idle<'a>(outcome: &'a Outcome, run: &Run) -> Result<html::Idle<'a>, String> {
+    let explained = outcome.explanation.as_ref().and_then(|why| why.gaps.as_ref());
+    let gaps = match explained {
+        Some(gaps) => Cow::Borrowed(gaps),
+        None => {
+            let gaps = outcome.simulation().gaps(run, outcome.nominal.as_ref());
+            Cow::Owned(gaps.map_err(|error| error.to_string())?)
         }
-        None => Gaps::of_replay(&case.schedule, case.problem.costs(), &run.timeline)
-            .map_err(|fault| fault.to_string()),
-    }?;
+    };
     let keys = keys(&gaps, outcome.metrics.work());
     Ok(html::Idle { gaps, keys })
 }

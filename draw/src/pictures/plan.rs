@@ -71,7 +71,7 @@ fn unmeasured(answer: &Answer) -> &'static str {
     }
 }
 
-/// What stands before the tables. Nothing is loaded, and no script runs.
+/// The page before the tables. Nothing is loaded, and no script runs.
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
 <meta name=\"viewport\" content=\"width=device-width\">\n<title>debubble plan</title>\n<style>\n\

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use pipeline::{Limits, Nanos, Timeline};
+use pipeline::{Limits, Nanos};
 use question::hardware::Hardware;
 use sim::engine::Run;
+use sim::occupancy::Curve;
 
 use crate::plot::Scale;
 use crate::plot::scatter;
@@ -89,8 +90,7 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
     Panel { title, series: points, limit }
 }
 
-/// Writes the timeline of `outcome` under `name`, with the transfers and copies of `run` and the memory of
-/// its devices, as trace events.
+/// Writes `run`, that of `outcome`, under `name`, and the `memory` of its devices, as trace events.
 ///
 /// # Errors
 /// If `out` cannot be written.
@@ -98,20 +98,20 @@ pub fn write_trace(
     out: &mut dyn Write,
     outcome: &Outcome,
     name: &str,
-    timeline: &Timeline,
     run: &Run,
+    memory: &[Curve],
 ) -> io::Result<()> {
     let hardware = outcome.case.hardware.as_ref();
     let trace = Trace {
         name,
-        timeline,
+        timeline: &run.timeline,
         shape: outcome.case.schedule.shape(),
         steps: hardware.map_or(1, |hardware| hardware.steps),
         transfers: &run.transfers,
         copies: &run.copies,
         releases: &run.releases,
         optimizer: hardware.map_or(Nanos(0), Hardware::optimizer),
-        memory: outcome.report.as_ref().map_or(&[][..], |report| &report.occupancy.curves),
+        memory,
     };
     trace::write(out, &trace)
 }

@@ -13,14 +13,15 @@ use crate::canvas::{About, Area, GRID, INK, Lettering, Spot, extent};
 
 /// Groups of bars, one bar per series in each.
 pub struct BarChart {
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
-    /// What the vertical axis shows; it is in percent.
+    /// The label of the vertical axis, which is in percent.
     pub y_label: String,
     /// The names of the series, in the order in which every group has them; six have colours of
     /// their own.
     pub series: Vec<String>,
-    /// What the ticks across the bars are, such as `published`; in the legend where there is one.
+    /// The name of the ticks across the bars, such as `published`; in the legend where there is
+    /// one.
     pub tick: String,
     /// The groups, left to right.
     pub groups: Vec<BarGroup>,
@@ -28,7 +29,7 @@ pub struct BarChart {
 
 /// The bars of one set-up.
 pub struct BarGroup {
-    /// What stands below it; where labels do not fit, each of their words gets a line.
+    /// The label below it; where labels do not fit, each of their words gets a line.
     pub label: String,
     /// One entry per series; `None` leaves a gap.
     pub bars: Vec<Option<Bar>>,
@@ -220,7 +221,7 @@ fn draw_group(
     Ok(spots)
 }
 
-/// What is said of the bar of series number `index`, whose end is `at`.
+/// The hint for the bar of series number `index`, whose end is `at`.
 fn spot(chart: &BarChart, group: &BarGroup, (index, bar): (usize, Bar), at: canvas::Point) -> Spot {
     let series = chart.series.get(index).cloned().unwrap_or_default();
     let rate = |rate: f64| format!("{:.2}%", rate * 100.0);

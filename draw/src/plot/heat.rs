@@ -10,17 +10,17 @@ use crate::canvas::{About, Area, INK, Lettering, Spot, extent, pixel};
 
 /// Panels below each other.
 pub struct HeatMap {
-    /// What stands above all panels.
+    /// The title above all panels.
     pub title: String,
-    /// What the columns are, and what each is.
+    /// The name of the columns, and the label of each.
     pub x: (String, Vec<String>),
-    /// What the rows are, and what each is.
+    /// The name of the rows, and the label of each.
     pub y: (String, Vec<String>),
     /// A title each, and cells by row and column.
     pub panels: Vec<(String, Vec<Vec<Cell>>)>,
 }
 
-/// What a cell shows.
+/// The contents of a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cell {
     /// There is no answer.
@@ -44,7 +44,7 @@ impl Cell {
 const NO_COLOUR: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
 /// The line through what does not fit.
 const STRUCK: RGBColor = RGBColor(0x99, 0x99, 0x99);
-/// What is said where a cell is struck through.
+/// The legend for cells that are struck through.
 const OVER_LIMIT: &str = "grey and struck through: does not fit in memory";
 
 /// Width and height of a cell.
@@ -118,7 +118,7 @@ impl HeatMap {
     }
 }
 
-/// What is said of `cell`, the middle of which is `at`; nothing where it has no rate.
+/// The hint for `cell`, the middle of which is `at`; none where it has no rate.
 fn spot((panel, x, y): (&str, &str, &str), cell: Cell, at: canvas::Point) -> Option<Spot> {
     let rate = cell.rate()?;
     let fits = !matches!(cell, Cell::OverLimit(_));

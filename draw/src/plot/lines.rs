@@ -14,16 +14,17 @@ use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
 pub struct LineChart {
-    /// What stands above all panels.
+    /// The title above all panels.
     pub title: String,
-    /// What the horizontal axes show, with its unit.
+    /// The label of the horizontal axes, with its unit.
     pub x_label: String,
-    /// What the vertical axes show; they are in percent.
+    /// The label of the vertical axes, which are in percent.
     pub y_label: String,
     /// The names of the series, in the order in which every panel has them; six have colours
     /// and dashes of their own.
     pub series: Vec<String>,
-    /// What the dots beside the points are, such as `published`; in the legend where there is one.
+    /// The name of the dots beside the points, such as `published`; in the legend where there is
+    /// one.
     pub beside: String,
     /// Panels per row, at least one.
     pub columns: usize,
@@ -35,7 +36,7 @@ pub struct LineChart {
 
 /// One panel of a [`LineChart`].
 pub struct Panel {
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
     /// The points of each series by ascending x; a series may have none.
     pub series: Vec<Vec<Dot>>,
@@ -164,7 +165,7 @@ fn draw_panel(
     Ok(spots)
 }
 
-/// What is said of the point `dot` of series number `index`.
+/// The hint for the point `dot` of series number `index`.
 fn spot(chart: &LineChart, panel: &Panel, index: usize, dot: &Dot, at: Point) -> Spot {
     let series = chart.series.get(index).cloned().unwrap_or_default();
     let percent = |rate: f64| format!("{:.2}%", rate * 100.0);

@@ -45,7 +45,7 @@ pub(super) fn draw_line(area: &Area<'_>, index: usize, points: &[Point]) -> Resu
 
 /// The shape of a marker in a legend that stands for every series: a square.
 const SAMPLE: usize = 2;
-/// What strikes a marker out, or stands around it.
+/// The colour that strikes a marker out, or stands around it.
 const STRUCK: RGBColor = RGBColor(0x55, 0x55, 0x55);
 
 /// The marker of series number `index` at `at`.
@@ -64,7 +64,7 @@ pub(super) fn draw_standing(
     draw_stood(area, (index, colour(index)), standing, at)
 }
 
-/// What [`draw_standing`] makes of `standing`, whatever the series.
+/// Draws a sample of [`draw_standing`] for `standing`, whatever the series.
 pub(super) fn draw_sample(area: &Area<'_>, standing: Standing, at: Point) -> Result<(), DrawError> {
     draw_stood(area, (SAMPLE, INK), standing, at)
 }

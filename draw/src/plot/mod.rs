@@ -92,7 +92,7 @@ fn percent(value: f64, range: &Range<f64>) -> String {
     format!("{:.decimals$}%", value * 100.0)
 }
 
-/// What a vertical axis shows.
+/// The scale of a vertical axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// Rates, in percent and from zero.
@@ -110,7 +110,7 @@ impl Scale {
         }
     }
 
-    /// What stands at `value` on an axis of `range`.
+    /// The label at `value` on an axis of `range`.
     fn label(self, value: f64, range: &Range<f64>) -> String {
         match self {
             Self::Rates => percent(value, range),

@@ -79,7 +79,7 @@ impl Rect {
     }
 }
 
-/// What is in the way of names.
+/// The boxes that are in the way of names.
 struct Taken<'a> {
     bounds: Rect,
     marks: Vec<Rect>,

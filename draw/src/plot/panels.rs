@@ -45,7 +45,7 @@ pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, Dr
     Ok(low - room..high + room)
 }
 
-/// What the axes show, once for all panels.
+/// Draws the labels of the axes, once for all panels.
 pub(super) fn draw_labels(
     area: &Area<'_>,
     (x_label, y_label): (&str, &str),
@@ -87,7 +87,7 @@ impl Horizontal {
     }
 }
 
-/// What stands at `value`: as many decimals as it has, six at most.
+/// The label at `value`: as many decimals as it has, six at most.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -18,11 +18,11 @@ use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
 pub struct Scatter {
-    /// What stands above all panels.
+    /// The title above all panels.
     pub title: String,
-    /// What the horizontal axes show, with its unit.
+    /// The label of the horizontal axes, with its unit.
     pub x_label: String,
-    /// What the vertical axes show, with its unit.
+    /// The label of the vertical axes, with its unit.
     pub y_label: String,
     /// Whether that is a rate.
     pub scale: Scale,
@@ -33,7 +33,7 @@ pub struct Scatter {
     /// Whether the name of its series stands beside every point, in larger panels, rather than in a
     /// legend.
     pub named: bool,
-    /// What the legend says of points that are not compared, where there are some.
+    /// The legend for points that are not compared, where there are some.
     pub not_compared: String,
     /// The panels, row by row; each has axes of its own.
     pub panels: Vec<Panel>,
@@ -46,13 +46,13 @@ pub struct Mark {
     pub x: f64,
     /// Where it lies up (of rates, 1 is 100 %).
     pub y: f64,
-    /// What becomes of it among the points of its panel.
+    /// Its standing among the points of its panel.
     pub standing: Standing,
 }
 
 /// One panel of a [`Scatter`].
 pub struct Panel {
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
     /// The points of each series; a series may have none.
     pub series: Vec<Vec<Mark>>,
@@ -60,10 +60,10 @@ pub struct Panel {
     pub limit: Option<f64>,
 }
 
-/// What is drawn with single points of the one panel of a [`Scatter`]; by series and point.
+/// The details drawn at single points of the one panel of a [`Scatter`], by series and point.
 #[derive(Default)]
 pub struct Details {
-    /// What stands beside each point, in a larger panel.
+    /// The label beside each point, in a larger panel.
     pub labels: Vec<Vec<String>>,
     /// By what share of its x and y at once a point may be off; `None` where nobody knows.
     pub errors: Vec<Vec<Option<f64>>>,
@@ -96,14 +96,14 @@ impl Details {
     }
 }
 
-/// What the legend calls the bar of a point, and its absence.
+/// The legend for the bar of a point, and its absence.
 const BAR: &str = "error bar: both change together";
 const NO_BAR: &str = "without a bar: nothing measured of this kind";
-/// What the legend calls the staircase.
+/// The legend for the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
-/// What the legend calls the largest x that is allowed.
+/// The legend for the largest x that is allowed.
 const LIMIT: &str = "memory limit";
-/// What the legend calls points that something beats.
+/// The legend for points that are dominated.
 const BEATEN: &str = "off the front";
 const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
 const BAR_COLOUR: RGBColor = RGBColor(0x77, 0x77, 0x77);
@@ -304,7 +304,7 @@ fn draw_panel(
     Ok(spots)
 }
 
-/// What is said of the point `mark` of series number `index`, which lies at `at` in `cell`.
+/// The hint for the point `mark` of series number `index`, which lies at `at` in `cell`.
 fn spot(
     cell: &Area<'_>,
     scatter: &Scatter,

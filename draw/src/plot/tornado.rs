@@ -1,4 +1,5 @@
-//! What changes would be worth: bars to both sides of the step as it is, the longest first.
+//! A tornado chart of the savings of changes: bars to both sides of the step as it is, the longest
+//! first.
 
 use pipeline::Nanos;
 use plotters::prelude::*;
@@ -12,7 +13,7 @@ use question::format;
 
 /// One change.
 pub struct Bar {
-    /// What is changed.
+    /// The change.
     pub name: String,
     /// By how many nanoseconds the step gets longer.
     pub change: i64,
@@ -20,7 +21,7 @@ pub struct Bar {
 
 /// The changes of one schedule.
 pub struct Tornado {
-    /// What to write over it.
+    /// The title.
     pub title: String,
     /// The step without any change.
     pub step: Nanos,

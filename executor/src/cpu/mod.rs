@@ -2,6 +2,7 @@
 //! the same numbers give the same bytes.
 
 mod attention;
+pub(crate) mod backend;
 mod buffers;
 mod product;
 mod real;

@@ -3,7 +3,7 @@
 use crate::cpu::real::{Real, sum, sum_over};
 use crate::ops::{AdamW, Moments};
 
-/// What is added to the variance.
+/// The constant added to the variance.
 const EPSILON: f64 = 1e-5;
 
 pub(super) fn add_bias<T: Real>(columns: usize, bias: &[T], x: &mut [T]) {
@@ -118,7 +118,7 @@ pub(super) fn norm<T: Real>(sums: &[T]) -> (f64, bool) {
     })
 }
 
-/// What a step number makes of an AdamW rule.
+/// The factors of an AdamW update at one step number.
 struct Step {
     rule: AdamW,
     scale: f64,
@@ -138,7 +138,7 @@ impl Step {
         self.rule.learning_rate * (first / self.first_bias) / root
     }
 
-    /// What decay leaves of a weight.
+    /// The share of a weight that is left after weight decay.
     fn left(&self) -> f64 {
         1.0 - self.rule.learning_rate * self.rule.weight_decay
     }

@@ -1,4 +1,4 @@
-//! What the libraries answer, as errors.
+//! Error codes of the libraries, as errors.
 #![allow(unsafe_code)] // calls into the libraries for the texts of their errors
 
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ pub(crate) fn failed(call: &'static str, message: impl Into<String>) -> DeviceEr
     DeviceError::Call { call, message: message.into() }
 }
 
-/// What `call` into the driver answered.
+/// The error of `call` into the driver, if its result is one.
 pub(crate) fn driver(call: &'static str, result: cu::CUresult) -> Result<(), DeviceError> {
     if result == cu::CUresult::CUDA_SUCCESS {
         return Ok(());
@@ -30,7 +30,7 @@ pub(crate) fn driver(call: &'static str, result: cu::CUresult) -> Result<(), Dev
     Err(failed(call, format!("{result:?}: {text}")))
 }
 
-/// What `call` into cuBLASLt answered.
+/// The error of `call` into cuBLASLt, if its status is one.
 pub(crate) fn blas(call: &'static str, status: lt::cublasStatus_t) -> Result<(), DeviceError> {
     match status {
         lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
@@ -38,7 +38,7 @@ pub(crate) fn blas(call: &'static str, status: lt::cublasStatus_t) -> Result<(),
     }
 }
 
-/// What `call` into NVRTC answered.
+/// The error of `call` into NVRTC, if its result is one.
 pub(crate) fn nvrtc(call: &'static str, result: rtc::nvrtcResult) -> Result<(), DeviceError> {
     match result {
         rtc::nvrtcResult::NVRTC_SUCCESS => Ok(()),

@@ -222,7 +222,7 @@ impl Queue {
         Ok(event)
     }
 
-    /// What comes next comes after `event`, of any GPU.
+    /// Makes all later work of the stream wait for `event`, of any GPU.
     pub(crate) fn wait_for(self, event: &Event) -> Result<(), DeviceError> {
         // SAFETY: stream and event live.
         driver("cuStreamWaitEvent", unsafe { cu::cuStreamWaitEvent(self.raw, event.raw, 0) })

@@ -12,7 +12,7 @@ mod sealed {
     impl Sealed for f32 {}
 }
 
-/// What the elements of a tensor are: [`Bf16`] or f32.
+/// The element type of a tensor: [`Bf16`] or f32.
 pub trait Element:
     sealed::Sealed + Copy + Default + Send + Sync + std::fmt::Debug + 'static
 {

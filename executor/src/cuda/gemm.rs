@@ -20,7 +20,7 @@ use crate::error::DeviceError;
 /// Room for algorithms that need some: what NVIDIA advises for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
-/// What an algorithm is chosen for.
+/// The key by which an algorithm is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
     product: Product,

@@ -91,7 +91,7 @@ pub(crate) struct Launch {
     pub(crate) grid: [u32; 3],
     /// Threads of a block along x, y and z: whole warps, at most 1024 together.
     pub(crate) block: [u32; 3],
-    /// What the kernel is given.
+    /// The arguments of the kernel.
     pub(crate) args: Vec<Arg>,
 }
 

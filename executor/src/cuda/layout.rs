@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[allow(clippy::cast_possible_truncation)] // small sizes
-    /// What cuBLASLt is defined to do with the description.
+    /// The product that cuBLASLt is defined to compute from the description.
     fn multiply(product: Product, first: &[f64], second: &[f64], len: usize) -> Vec<f64> {
         let result = product.result;
         let first_by = product.first;

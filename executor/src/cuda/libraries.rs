@@ -1,8 +1,8 @@
 //! Finding the libraries of CUDA: by the loader, as every program does, and where it knows of none, in
 //! toolkits and in the Python environments that most users have them in, as wheels.
 //!
-//! What is found there is loaded by its path and stays loaded; whoever then loads it by its bare name
-//! gets the same, since the loader knows it by the name that the library gives itself.
+//! A library found there is loaded by its path and stays loaded; a later load by its bare name gets
+//! the same one, since the loader knows it by the name that the library gives itself.
 #![allow(unsafe_code)] // loads libraries
 
 use std::env;
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
     pub(crate) follows_cuda: bool,
     /// Files beside it that it loads by their bare names, up to the version: before it.
     pub(crate) first: Option<&'static str>,
-    /// What to install.
+    /// The package to install.
     pub(crate) package: &'static str,
 }
 
@@ -65,7 +65,7 @@ pub(crate) const NCCL: Wanted = Wanted {
     package: "nvidia-nccl-cu13",
 };
 
-/// What the loader said, without the call that said it.
+/// The loader's message, without the call that it is about.
 pub(crate) fn loader_said(error: &libloading::Error) -> String {
     use std::error::Error;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
@@ -241,7 +241,7 @@ impl Wanted {
     }
 }
 
-/// What came of a search, which is made once.
+/// The result of a search, which is made once.
 type Found = Option<Result<(), DeviceError>>;
 
 /// Makes `wanted` known to the loader by its bare name, unless `is_known` says that it is.

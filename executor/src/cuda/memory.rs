@@ -1,7 +1,7 @@
 //! Memory of a GPU, handed out and taken back without waiting for it.
 //!
-//! What is freed goes to the shelf of the stream that used it last, which may use it again at once.
-//! Only a GPU that is full makes a stream wait for another.
+//! Memory that is freed goes to the shelf of the stream that used it last, which may use it again
+//! at once. Only when the GPU is full does a stream wait for another.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::cell::Cell;

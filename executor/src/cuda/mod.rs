@@ -11,13 +11,15 @@
 //! NCCL (feature `nccl`). [`split`] gives every stage of one GPU multiprocessors of its own, so that
 //! a bubble of one stage leaves its part of the GPU idle.
 //!
-//! What has been checked, and where: the kernels and the host's arithmetic by tests on a processor,
-//! every thread of every launch; that the kernels compile, by NVRTC. The calls into the driver and
+//! How far this is tested: the kernels and the host's arithmetic by tests on a processor, every
+//! thread of every launch; that the kernels compile, by NVRTC. The calls into the driver and
 //! cuBLASLt run in tests against libraries that stand in for them, and have not run on a GPU; those
 //! into NCCL have been compiled. The tests that need a GPU say that they are skipped where there is
 //! none, and fail there if `DEBUBBLE_NEEDS_GPU=1`.
 
+mod about;
 mod ahead;
+mod backend;
 mod call;
 mod clock;
 mod device;
@@ -42,11 +44,14 @@ mod probe;
 mod program;
 mod shelves;
 mod stage;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod uploads;
 
+pub use backend::chosen;
+pub(crate) use backend::{ABOUT, open};
 pub use element::{Bf16, Element};
 pub use handed::Handed;
 pub use host_copies::HostCopies;
@@ -57,3 +62,4 @@ pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_vers
 pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};
+pub(crate) use target::{links, with_target};

@@ -29,7 +29,7 @@ pub enum Transfer<E> {
     Send {
         /// The rank that receives.
         to: usize,
-        /// What it receives.
+        /// The buffer that it receives into.
         value: Handed<E>,
     },
     /// From rank `from`.
@@ -70,7 +70,7 @@ const HEADER_VERSION: u32 = 22_803;
 /// A value that NCCL chooses.
 const UNDEFINED: c_int = c_int::MIN;
 
-/// What `call` answered, in words; what NCCL said last of `comm`.
+/// The error of `call`, in words, with NCCL's last message about `comm`.
 fn error(call: &'static str, result: nc::ncclResult_t, comm: nc::ncclComm_t) -> DeviceError {
     let words = |text: *const c_char| {
         if text.is_null() {

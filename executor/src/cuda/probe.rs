@@ -1,5 +1,5 @@
-//! What of CUDA is there. Asked before anything else: a library that is missing at its first use
-//! would end the program.
+//! The parts of CUDA that are installed. This is checked before anything else: a library that is
+//! missing at its first use would end the program.
 #![allow(unsafe_code)] // calls into the driver, and loads libraries to see whether they are there
 
 use std::ffi::{CStr, c_char};

@@ -19,7 +19,7 @@ pub(crate) const SOURCE: &str = include_str!("kernels.cu");
 /// Major and minor compute capability of a GPU.
 pub(crate) type Capability = (i32, i32);
 
-/// What was compiled, and for what.
+/// The compiled code, and the device and options it was compiled for.
 type Compiled = ((Capability, &'static str), Arc<[u8]>);
 
 /// The kernels for elements `E` as machine code of GPUs of `capability`.
@@ -150,7 +150,7 @@ impl Program {
         Ok(program)
     }
 
-    /// What is launched as `kernel`.
+    /// The function to launch for `kernel`.
     pub(crate) fn function(&self, kernel: Kernel) -> cu::CUfunction {
         self.functions[kernel as usize]
     }

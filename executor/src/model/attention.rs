@@ -5,9 +5,8 @@ use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
 use crate::ops::{At, Gemm, Heads, Ops};
 
-/// What the way back through attention needs: queries, keys and values,
-/// `[batch, heads, sequence, width]` each, and the weights given to values,
-/// `[batch, heads, sequence, sequence]`.
+/// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,
+/// sequence, width]` each, and the attention weights, `[batch, heads, sequence, sequence]`.
 pub(crate) struct Attended<O: Ops> {
     q: Buffer<O::Tensor>,
     k: Buffer<O::Tensor>,

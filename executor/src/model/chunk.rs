@@ -51,14 +51,14 @@ pub(crate) struct Chunk<O: Ops> {
     pub(crate) loss: Option<O::Sums>,
 }
 
-/// What F keeps of one microbatch.
+/// The activations that F keeps of one microbatch.
 pub(crate) struct ChunkForwarded<O: Ops> {
     tokens: Option<Buffer<O::Tokens>>,
     layers: Vec<Forwarded<O>>,
     head: Option<HeadForwarded<O>>,
 }
 
-/// What B leaves of one microbatch for W.
+/// The activations that B leaves of one microbatch for W.
 pub(crate) struct ChunkBackwarded<O: Ops> {
     layers: Vec<Backwarded<O>>,
     head: Option<HeadBackwarded<O>>,

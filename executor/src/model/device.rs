@@ -64,7 +64,7 @@ pub struct Buffer<T> {
     _share: Share,
 }
 
-/// What a pass makes for a neighbouring chunk, if there is one.
+/// The value that a pass makes for a neighbouring chunk, if there is one.
 pub(crate) type Made<O> = Option<Buffer<<O as Ops>::Tensor>>;
 
 impl<T> Buffer<T> {
@@ -101,7 +101,7 @@ impl<O: Ops> Device<O> {
         Self { ops, counter: Arc::default() }
     }
 
-    /// What is held in buffers made here.
+    /// The bytes held in buffers made here.
     pub fn activations(&self) -> Activations {
         let bytes = |count: &AtomicU64| Bytes(count.load(Relaxed));
         Activations {

@@ -70,7 +70,7 @@ pub struct Head {
     pub(crate) logits: Linear,
 }
 
-/// What F keeps of the head.
+/// The activations that F keeps of the head.
 pub struct HeadForwarded<O: Ops> {
     norm: Normed<O>,
     h: Buffer<O::Tensor>,
@@ -78,7 +78,7 @@ pub struct HeadForwarded<O: Ops> {
     targets: Buffer<O::Tokens>,
 }
 
-/// What B leaves of the head for W.
+/// The activations that B leaves of the head for W.
 pub struct HeadBackwarded<O: Ops> {
     h: Buffer<O::Tensor>,
     d_logits: Buffer<O::Tensor>,

@@ -1,4 +1,5 @@
-//! What a model takes, before anything is allocated: one microbatch in each chunk, and a whole stage.
+//! The memory of a model, before anything is allocated: one microbatch in each chunk, and a whole
+//! stage.
 
 use pipeline::{Bytes, Footprint, Footprints, Memory, Schedule, Shape};
 
@@ -24,10 +25,10 @@ pub fn footprints(
     Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
 }
 
-/// What each stage of `schedule` takes to train `model` with tensors of `element_bytes` per element:
-/// weights; master weights, two moments and gradients in the precision of sums; a copy of all but the
-/// gradients under [`Undo::Snapshot`]; the most activations it keeps between passes; and those of its
-/// largest chunk once more, for what lives within a pass only.
+/// The memory that each stage of `schedule` needs to train `model` with tensors of `element_bytes`
+/// per element: weights; master weights, two moments and gradients in the precision of sums; a copy
+/// of all but the gradients under [`Undo::Snapshot`]; the most activations that it keeps between
+/// passes; and those of its largest chunk once more, for buffers that live within a pass only.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -64,8 +65,8 @@ fn parameter_bytes(element_bytes: usize, undo: Undo) -> u64 {
     element + 4 * sum + copies
 }
 
-/// What the serial reference of `model` takes ([`crate::Reference`]): one microbatch at a time, in
-/// one chunk.
+/// The memory that the serial reference of `model` needs ([`crate::Reference`]): one microbatch at
+/// a time, in one chunk.
 ///
 /// # Errors
 /// None for a model that exists.

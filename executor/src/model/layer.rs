@@ -42,8 +42,8 @@ pub struct Layer {
     pub(crate) down: Linear,
 }
 
-/// What F keeps for B and W: per token 16 h elements, one per head and token of the sequence, and
-/// mean and rstd of two layer norms.
+/// The activations that F keeps for B and W: per token 16 h elements, one per head and token of the
+/// sequence, and mean and rstd of two layer norms.
 pub struct Forwarded<O: Ops> {
     norm1: Normed<O>,
     h1: Buffer<O::Tensor>,
@@ -55,8 +55,8 @@ pub struct Forwarded<O: Ops> {
     after_gelu: Buffer<O::Tensor>,
 }
 
-/// What B leaves for W: the inputs of the four linears and the gradients of their outputs, 16 h
-/// elements per token (Zero Bubble, section 2: M_W = 32 s b h bytes at 2 bytes each).
+/// The activations that B leaves for W: the inputs of the four linears and the gradients of their
+/// outputs, 16 h elements per token (Zero Bubble, section 2: M_W = 32 s b h bytes at 2 bytes each).
 pub struct Backwarded<O: Ops> {
     h1: Buffer<O::Tensor>,
     d_qkv: Buffer<O::Tensor>,

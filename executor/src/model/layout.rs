@@ -22,7 +22,7 @@ pub struct Layout {
     total_layers: usize,
 }
 
-/// What parameters begin as. All others begin at 0.
+/// The initial value of parameters. All others start at 0.
 enum Start {
     One,
     Normal { deviation: f64 },
@@ -97,9 +97,10 @@ impl Layout {
         self.head
     }
 
-    /// What the parameters begin as, in order, in the manner of GPT-2 (Radford et al., 2019): normal
-    /// with deviation 0.02, before each sum of residuals divided by the root of how many there are;
-    /// gains 1, biases 0. Each is a function of `seed` and of its place in the whole model.
+    /// The initial values of the parameters, in order, in the manner of GPT-2 (Radford et al.,
+    /// 2019): normal with deviation 0.02, before each sum of residuals divided by the root of how
+    /// many there are; gains 1, biases 0. Each is a function of `seed` and of its place in the
+    /// whole model.
     pub fn starts(&self, seed: u64) -> impl Iterator<Item = f64> {
         self.draw(seed, 0..self.parameters).into_iter()
     }

@@ -38,7 +38,7 @@ pub struct Parameters {
     pub values: Vec<f64>,
 }
 
-/// What a pass left for the next one of its chunk and microbatch.
+/// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
@@ -87,7 +87,7 @@ impl<O: Ops> Gpt<O> {
         })
     }
 
-    /// What activations of unfinished microbatches take, and the most they ever took.
+    /// The bytes held by activations of unfinished microbatches, and their peak so far.
     pub fn activations(&self) -> Activations {
         self.device.activations()
     }

@@ -1,4 +1,4 @@
-//! What weights begin as, drawn by all cores: a GPU waits for billions of them.
+//! Initial weights, drawn by all cores: a GPU would wait long for billions of them.
 
 use std::num::NonZero;
 use std::ops::Range;

@@ -20,7 +20,7 @@ pub enum Undo {
 /// How weights begin and change.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Training {
-    /// What the first weights are drawn with.
+    /// The seed of the initial weights.
     pub seed: u64,
     /// The optimizer.
     pub rule: AdamW,
@@ -56,7 +56,7 @@ pub enum BuildError {
     Optimizer {
         /// Which number.
         what: &'static str,
-        /// What it may be.
+        /// The range that it must lie in.
         range: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What every stage is doing, for those who wait for it.
+//! A board that shows the state of every stage to those who wait for it.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pipeline::{Slot, Value};
 
-/// What a stage waits for.
+/// The event that a stage waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Awaited {
     /// A value that the slot needs.
@@ -19,7 +19,7 @@ pub enum Awaited {
     Report,
 }
 
-/// What a stage is doing.
+/// The current activity of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doing {
     /// Making its worker.
@@ -76,12 +76,12 @@ impl fmt::Display for Doing {
     }
 }
 
-/// What one stage has been doing for how long.
+/// The activity of one stage, and for how long it has lasted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sighting {
     /// The stage.
     pub stage: usize,
-    /// What it was doing; `None` if it did not answer.
+    /// Its activity; `None` if it did not answer.
     pub doing: Option<Doing>,
     /// Since when.
     pub lasted: Duration,
@@ -150,7 +150,7 @@ impl Board {
         *self.entry(stage) = (doing, now);
     }
 
-    /// What `stage` has been doing for how long.
+    /// The activity of `stage`, and for how long it has lasted.
     pub(crate) fn look(&self, stage: usize) -> (Doing, Duration) {
         let (doing, since) = *self.entry(stage);
         (doing, since.elapsed())

@@ -1,4 +1,4 @@
-//! What lies between two steps: who waits for whom before weights change, and how it is decided
+//! The boundary between two steps: who waits for whom before weights change, and how it is decided
 //! whether they do.
 
 use pipeline::{Kind, Schedule, Slot};
@@ -38,7 +38,7 @@ impl Boundary {
     }
 }
 
-/// What becomes of an update.
+/// The decision about an update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Verdict {
     /// Step with the gradients times this.
@@ -62,7 +62,7 @@ impl Verdict {
     }
 }
 
-/// What stages tell each other about a norm.
+/// A message between stages about a norm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Round {
     /// The share of one stage, to stage 0.

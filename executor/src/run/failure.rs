@@ -23,9 +23,9 @@ pub enum Failure {
         stage: usize,
         /// The step, if it had begun one.
         step: Option<u32>,
-        /// What it was running.
+        /// The slot that it was running.
         slot: Option<Slot>,
-        /// What stopped it.
+        /// The error that stopped it.
         error: DeviceError,
     },
     /// A thread that broke down.
@@ -41,7 +41,7 @@ pub enum Failure {
     Thread {
         /// The stage.
         stage: usize,
-        /// What the system said.
+        /// The message of the system.
         message: String,
     },
     /// A stage that waited longer than patience allows.
@@ -60,10 +60,10 @@ pub enum Failure {
     Lost {
         /// The stage.
         stage: usize,
-        /// What became of the connection.
+        /// The state of the connection.
         what: String,
     },
-    /// What another process said when it stopped.
+    /// The reason that another process gave when it stopped.
     #[error("{message}")]
     Elsewhere {
         /// The stage that said so.
@@ -76,7 +76,7 @@ pub enum Failure {
     OutOfOrder {
         /// The stage.
         stage: usize,
-        /// What it did.
+        /// The fault of the other side.
         what: String,
     },
 }

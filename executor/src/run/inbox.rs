@@ -1,4 +1,4 @@
-//! What has come from other stages and was not taken yet.
+//! The values that have arrived from other stages and were not taken yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub(crate) struct Name {
     pub(crate) step: u32,
     /// How often it was begun before: at most once, since what begins it anew is certain.
     pub(crate) attempt: u8,
-    /// What is named.
+    /// The value.
     pub(crate) value: Value,
 }
 
-/// What comes from other stages.
+/// A message from another stage.
 #[derive(Debug)]
 pub(crate) enum Event<P> {
     /// A value, as the link carries it, and when it can be used, in nanoseconds since the epoch.

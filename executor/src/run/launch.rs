@@ -41,7 +41,7 @@ pub enum LaunchError {
     NotANumber {
         /// The variable.
         name: &'static str,
-        /// What it says.
+        /// The text found.
         text: String,
         /// The largest it may be.
         most: u32,
@@ -81,10 +81,11 @@ pub enum LaunchError {
 }
 
 impl Launch {
-    /// What `variable` says of this process: torchrun's variables, SLURM's, or those of Open MPI;
-    /// `None` if there are none. torchrun started by another launcher (`TORCHELASTIC_RUN_ID` is
-    /// set) has the last word; else all that are set must agree. `MASTER_ADDR` and `MASTER_PORT`
-    /// (29500 unless set) say where rank 0 is; a process alone needs no address.
+    /// Reads the place of this process from the environment that `variable` gives: torchrun's
+    /// variables, SLURM's, or those of Open MPI; `None` if there are none. torchrun started by
+    /// another launcher (`TORCHELASTIC_RUN_ID` is set) takes precedence; else all that are set must
+    /// agree. `MASTER_ADDR` and `MASTER_PORT` (29500 unless set) say where rank 0 is; a process
+    /// alone needs no address.
     ///
     /// ```
     /// use executor::Launch;

@@ -43,14 +43,14 @@ pub(crate) trait Link<W: Worker> {
         false
     }
 
-    /// What came in a parcel.
+    /// Takes the value out of a parcel.
     fn open(&mut self, worker: &mut W, parcel: Self::Parcel) -> Result<W::Value, DeviceError>;
 
     /// Tells stage `to` a norm.
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
 
-    /// What `stage` has been doing for how long, if it can be known; an error if another stage says
-    /// meanwhile why the run is over.
+    /// The activity of `stage` and for how long it has lasted, if that can be known; an error if
+    /// another stage reports meanwhile why the run is over.
     fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
 }
 

@@ -17,7 +17,7 @@ mod raw;
 mod stage;
 mod tcp;
 mod threads;
-mod timed;
+pub(crate) mod timed;
 mod transfers;
 
 pub use board::{Awaited, Chain, Doing, Sighting};

@@ -1,4 +1,4 @@
-//! What is to be run.
+//! The plan of a run: schedule, number of steps, boundary and links.
 
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ impl Plan {
         Ok(Self { hop, ..self })
     }
 
-    /// What is run.
+    /// The schedule to run.
     #[must_use]
     pub const fn schedule(&self) -> &Schedule {
         &self.schedule
@@ -173,7 +173,7 @@ impl Plan {
         self.warm_up + self.steps
     }
 
-    /// What lies between two steps.
+    /// The boundary between two steps.
     #[must_use]
     pub const fn boundary(&self) -> Boundary {
         self.boundary
@@ -185,7 +185,7 @@ impl Plan {
         self.patience
     }
 
-    /// What is added to the latency of every transfer.
+    /// The time added to the latency of every transfer.
     #[must_use]
     pub const fn hop(&self) -> Nanos {
         self.hop

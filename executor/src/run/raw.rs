@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use pipeline::{Measurement, Nanos, Pass, Slot, Step, Value};
 
 use super::plan::Plan;
-use super::stage::input_of;
 use crate::measured::Measured;
 
 /// When a slot ran, in nanoseconds since the epoch of the run.
@@ -39,7 +38,7 @@ pub(crate) struct RawStage {
     pub(crate) allocations: u64,
 }
 
-/// What the stages measured, put together.
+/// Puts the measurements of all stages together.
 pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     let slots: Vec<Vec<Slot>> = (0..stages.len()).map(|stage| plan.slots(stage)).collect();
     let mut begun = None;
@@ -70,7 +69,7 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     let shape = plan.schedule().shape();
     let measurement = |(slot, times): (&Slot, &RawSlot)| {
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
-            let value = input_of(pass, shape)?;
+            let value = pass.input(shape)?;
             // What a device has only been told to make is announced before it is there; and clocks
             // of two devices agree to some microseconds, which a pass may be shorter than.
             Some((value, at?.max(*made.get(&value)?).min(times.end)))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Nanos, Pass, Shape, Slot, Value};
+use pipeline::{Nanos, Pass, Slot, Value};
 
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
@@ -44,11 +44,6 @@ pub(super) enum Flow {
     On,
     /// All of this step's passes again.
     Anew,
-}
-
-/// The value that `pass` is handed: what it needs of another chunk.
-pub(super) fn input_of(pass: Pass, shape: Shape) -> Option<Value> {
-    pass.needs(shape).find(|value| value.chunk() != Some(pass.chunk))
 }
 
 impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
@@ -170,7 +165,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
         let shape = self.plan.schedule().shape();
         // Nothing is taken before all is here: a slot that is put off finds it again.
-        for value in slot.passes().filter_map(|pass| input_of(pass, shape)) {
+        for value in slot.passes().filter_map(|pass| pass.input(shape)) {
             if !self.await_value(slot, value)? {
                 return Ok(None);
             }
@@ -178,7 +173,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let mut inputs: [Option<W::Value>; 2] = [None, None];
         let mut raw = RawSlot::default();
         for (i, pass) in slot.passes().enumerate() {
-            let Some(value) = input_of(pass, shape) else { continue };
+            let Some(value) = pass.input(shape) else { continue };
             let name = Name { step: self.step, attempt: self.attempt, value };
             let Some((parcel, at)) = self.inbox.take(&name) else {
                 inputs[i] = self.kept.remove(&value);

@@ -19,7 +19,7 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::worker::Trainer;
 
-/// What a thread says to the one that started it.
+/// A message from a thread to the one that started it.
 enum News {
     /// Its worker is made.
     Ready,
@@ -27,7 +27,7 @@ enum News {
     Ended(Result<RawStage, Halt>),
 }
 
-/// What all threads of a run share.
+/// The state that all threads of a run share.
 struct Shared<V, F> {
     plan: Arc<Plan>,
     make: F,
@@ -190,7 +190,7 @@ where
     Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch).run()
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

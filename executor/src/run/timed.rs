@@ -6,8 +6,44 @@ use std::time::{Duration, Instant};
 use pipeline::{Costs, Pass};
 
 use super::clock::wait_until;
+use crate::backend::{About, Devices, Transport};
 use crate::error::DeviceError;
+use crate::execution::{Executed, Execution, ExecutionError};
 use crate::worker::{Norm, Trainer, Wire, Worker};
+
+/// The name in results.
+const TITLE: &str = "timed device";
+
+pub(crate) const ABOUT: About = About {
+    name: "timed",
+    alias: None,
+    runs: "Nothing: passes and hops take the times of the question, and stages, links and waits are real",
+    is_timed: None,
+    title: TITLE,
+    elements: &[],
+    transports: &[Transport::Tcp],
+    is_host: true,
+    has_units: false,
+    variable: None,
+};
+
+/// The timed device: whoever runs on it waits.
+#[derive(Debug)]
+pub(crate) struct Clock;
+
+impl Devices for Clock {
+    fn name(&self) -> &str {
+        TITLE
+    }
+
+    fn side_by_side(&self, stages: usize) -> usize {
+        stages
+    }
+
+    fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
+        execution.take_time()
+    }
+}
 
 /// A worker whose passes take what [`Costs`] say, to the microsecond where a core is free: what is
 /// real are the order, the waiting and the links.

@@ -2,7 +2,7 @@
 
 use pipeline::{Schedule, Value};
 
-/// What a stage does for a transfer.
+/// One end of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Hands the value to the peer.
@@ -21,7 +21,7 @@ pub struct Post {
     pub way: Way,
     /// The other stage.
     pub peer: usize,
-    /// What crosses.
+    /// The value that crosses.
     pub value: Value,
     /// Those of one round cross at once: a stage may begin its ends of them as one.
     pub round: u64,
@@ -72,7 +72,7 @@ impl Transfers {
         &self.posts[stage]
     }
 
-    /// What `from` hands to `to`, in order.
+    /// The values that `from` sends to `to`, in order.
     ///
     /// # Panics
     /// If there is no stage `from`.

@@ -15,7 +15,7 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::tcp::{free_port, meeting};
 use crate::threads::{losses, pairs, run_hashed, schedules};
 
-/// What joins devices that hold up both ends of a transfer until both are there.
+/// A hub for devices that hold up both ends of a transfer until both are there.
 #[derive(Default)]
 struct Hub {
     queues: Mutex<HashMap<(usize, usize), VecDeque<u64>>>,

@@ -15,10 +15,10 @@ pub(crate) fn mix(parts: &[u64]) -> u64 {
     })
 }
 
-/// What a run leaves behind: weights by stage and chunk.
+/// The result of a run: weights by stage and chunk.
 pub(crate) type Weights = Arc<Mutex<BTreeMap<(usize, u16), u64>>>;
 
-/// What is to go wrong, and where.
+/// A fault to be injected, and its place.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) enum Mishap {
     #[default]
@@ -222,8 +222,8 @@ impl Trainer for Hashed {
     }
 }
 
-/// What `steps` steps come to, one microbatch after the other, one chunk after the other: the loss
-/// of each step, and the weights.
+/// Runs `steps` steps one microbatch after the other, one chunk after the other: the loss of each
+/// step, and the weights.
 pub(crate) fn serial(
     schedule: &Schedule,
     steps: u32,

@@ -1,5 +1,6 @@
 //! The promises of the executor, one file for each.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+#![allow(clippy::disallowed_methods)] // Runs are timed and watched.
 
 mod ahead;
 mod direct;

@@ -16,7 +16,7 @@ use crate::threads::{losses, schedules};
 /// Numbers by where they begin in the model.
 type Numbers = BTreeMap<usize, Vec<f64>>;
 
-/// What the stages of a run leave behind.
+/// The state of the stages after a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Left {
     /// The gradients of the last update.
@@ -25,11 +25,11 @@ struct Left {
     weights: Numbers,
 }
 
-/// What is to go wrong.
+/// The fault to be injected.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Poison {
     Nothing,
-    /// What this stage is handed for its first backward of step 1 is NaN.
+    /// The value that this stage receives for its first backward of step 1 is NaN.
     Gradient {
         stage: usize,
     },
@@ -136,16 +136,16 @@ impl<T: Real> Trainer for Shown<T> {
     }
 }
 
-/// What is trained, on what, and what goes wrong.
+/// A training: the model, its data, and the fault to be injected.
 #[derive(Clone)]
-struct Course {
+struct Trial {
     model: Model,
     batches: Arc<dyn Batches>,
     training: Training,
     poison: Poison,
 }
 
-impl Course {
+impl Trial {
     fn random(layers: usize, training: Training) -> Self {
         let model = Model::new(8, 2, layers, 11, 5, 2).unwrap();
         let batches = Arc::new(Random::new(model, 3));
@@ -167,9 +167,9 @@ impl Course {
     /// Trains with a thread per stage.
     fn run<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
         let left = Arc::default();
-        let (course, schedule, of_stages) =
+        let (trial, schedule, of_stages) =
             (self.clone(), plan.schedule().clone(), Arc::clone(&left));
-        let make = move |stage| Ok(course.stage::<T>(&schedule, stage, &of_stages));
+        let make = move |stage| Ok(trial.stage::<T>(&schedule, stage, &of_stages));
         let measured = run(plan, make).unwrap();
         let left = left.lock().unwrap().clone();
         (measured, left)
@@ -202,11 +202,11 @@ fn all(parts: &Numbers) -> Vec<f64> {
 }
 
 fn check_every_family<T: Real>() {
-    let course = Course::random(9, Training::default());
-    let batches = Arc::clone(&course.batches);
+    let trial = Trial::random(9, Training::default());
+    let batches = Arc::clone(&trial.batches);
     for microbatches in [4, 8] {
         let mut reference =
-            Reference::new(Cpu::<T>::new(), course.model, Arc::clone(&batches), course.training)
+            Reference::new(Cpu::<T>::new(), trial.model, Arc::clone(&batches), trial.training)
                 .unwrap();
         let loss = reference.run(0, microbatches).unwrap();
         let gradients = reference.gradients().unwrap();
@@ -218,7 +218,7 @@ fn check_every_family<T: Real>() {
         // and one needs more microbatches over four stages.
         assert!(families.len() >= 2 * (Family::ALL.len() - 9) - 1);
         for (name, schedule) in families {
-            let (measured, left) = course.run::<T>(&plan(schedule, 1, Boundary::Asynchronous));
+            let (measured, left) = trial.run::<T>(&plan(schedule, 1, Boundary::Asynchronous));
             // All sum up gradients in the order of microbatches: not a bit may differ.
             assert_eq!(losses(&measured), [loss], "{name}");
             assert!(all(&left.gradients) == gradients, "{name}");
@@ -235,19 +235,19 @@ fn every_family_trains_as_the_model_in_one_piece() {
 
 #[test]
 fn processes_train_as_threads_do() {
-    let course = Course::random(9, Training::default());
+    let trial = Trial::random(9, Training::default());
     let boundary = Boundary::PostValidation { max_norm: 0.5 };
     for (name, schedule) in trainable(2, 4) {
         let plan = plan(schedule, 3, boundary);
-        let (threads, left) = course.run::<f32>(&plan);
-        let (processes, over_tcp) = course.join::<f32>(&plan);
+        let (threads, left) = trial.run::<f32>(&plan);
+        let (processes, over_tcp) = trial.join::<f32>(&plan);
         assert!(threads.rollbacks > 0, "{name}");
         assert_eq!(losses(&threads), losses(&processes), "{name}");
         assert!(left == over_tcp, "{name}");
     }
 }
 
-/// What goes wrong, how far gradients may reach, and how many of four steps are skipped.
+/// A fault, the limit of the gradient norm, and how many of four steps are skipped.
 const MISHAPS: [(Poison, f64, u32); 4] = [
     (Poison::Nothing, 0.5, 0),
     (Poison::Gradient { stage: 0 }, f64::INFINITY, 1),
@@ -259,11 +259,11 @@ const MISHAPS: [(Poison, f64, u32); 4] = [
 /// the steps, and returns what they left.
 fn both_ways(schedule: &Schedule, undo: Undo, mishap: (Poison, f64, u32)) -> [(Vec<f64>, Left); 2] {
     let (poison, max_norm, skipped) = mishap;
-    let course = Course { poison, ..Course::random(8, Training { undo, ..Training::default() }) };
+    let trial = Trial { poison, ..Trial::random(8, Training { undo, ..Training::default() }) };
     let boundaries = [Boundary::Barrier { max_norm }, Boundary::PostValidation { max_norm }];
     let mut rolled_back = Vec::new();
     let ends = boundaries.map(|boundary| {
-        let (measured, left) = course.run::<f64>(&plan(schedule.clone(), 4, boundary));
+        let (measured, left) = trial.run::<f64>(&plan(schedule.clone(), 4, boundary));
         assert_eq!(measured.skipped, skipped, "{poison:?} {boundary:?}");
         rolled_back.push(measured.rollbacks);
         (losses(&measured), left)
@@ -322,12 +322,12 @@ fn training_on_a_text_lowers_the_loss_alike_under_every_schedule() {
     let batches: Arc<dyn Batches> = Arc::new(Text::new(model, TEXT.into(), 1).unwrap());
     let rule = AdamW { learning_rate: 1e-2, ..AdamW::default() };
     let training = Training { rule, ..Training::default() };
-    let course = Course { model, batches, training, poison: Poison::Nothing };
+    let trial = Trial { model, batches, training, poison: Poison::Nothing };
     let train = |family: &str| {
         let named = |(name, _): &(String, Schedule)| name.starts_with(family);
         let (_, schedule) = trainable(2, 4).into_iter().find(named).unwrap();
         let boundary = Boundary::Barrier { max_norm: f64::INFINITY };
-        let (measured, left) = course.run::<f32>(&plan(schedule, 200, boundary));
+        let (measured, left) = trial.run::<f32>(&plan(schedule, 200, boundary));
         (losses(&measured), all(&left.weights))
     };
     let (losses, weights) = train("1f1b ");

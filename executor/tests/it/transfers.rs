@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::hashed::Mishap;
 use crate::threads::{pairs, same_as_serial, schedules};
 
-/// What a stage does, in order: `None` is a slot.
+/// The actions of a stage, in order: `None` is a slot.
 fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Option<Post>> {
     let slots = schedule.orders()[stage].slots().count();
     let posts = transfers.of_stage(stage);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Parts, sum};
 
-/// What is not worth a swap, in the unit of the costs.
+/// The gain below which a swap is not worth making, in the unit of the costs.
 const EPSILON: f64 = 1e-6;
 
 /// Swaps items between the largest part and another, or else the smallest and another, as long as

@@ -1,12 +1,12 @@
 //! Table 2: bubble and peak memory of the hand-made schedules by formula, beside the simulation.
 
 use pipeline::closed_form::Uniform;
-use pipeline::{Bytes, Memory, Nanos};
-use question::case::{self, Case, Rule};
+use pipeline::{Bytes, Nanos};
+use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
-use sim::Replay;
+use sim::{Details, Replay, Study};
 
 use super::cell::{Cell, Check, whole};
 use super::sources::Sources;
@@ -32,13 +32,12 @@ fn cells_of(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Vec<Cell>, Diagnostic> {
     let case = case::case(context, scenario, setting, rule)?;
     let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };
-    let fault = |fault: pipeline::Fault| Diagnostic::new(format!("{}: {fault}", case.name));
-    let metrics = Replay::new().metrics(&case.schedule, case.problem.costs()).map_err(fault)?;
-    let memory = Memory::of(&case.schedule, case.problem.footprints()).map_err(fault)?;
+    let study = case.simulation().study(Details::default(), &mut Replay::new());
+    let Study { metrics, memory, .. } = study.map_err(|error| case.error(&error))?;
     let cost = match formula.convention {
         Convention::Span => metrics.span(),
         _ => metrics.makespan(),

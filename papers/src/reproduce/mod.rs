@@ -42,6 +42,7 @@ pub const ALL: &str = "all";
 pub const MAX_EFFORT: u64 = 1_000_000;
 
 /// A question for published tables.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {

@@ -1,7 +1,7 @@
 //! Tables of bubble rates: schedules beside each other, one setting per row.
 
 use pipeline::{Metrics, Nanos};
-use question::case::{self, Case, Rule};
+use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -44,7 +44,7 @@ fn cell(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Option<Cell>, Diagnostic> {
     let column = rule.name();
     let Some(printed) = setting.published.get(column) else { return Ok(None) };
@@ -72,7 +72,7 @@ fn exact_case(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Case, Diagnostic> {
     let mut setting = setting.clone();
     let chunks = setting.keys.chunks.unwrap_or(1);

@@ -43,7 +43,7 @@ impl<'a> Sources<'a> {
     /// The settings in the scenario file `name`.
     pub(super) fn scenario(&self, name: &str) -> Result<Scenario, Diagnostic> {
         let (path, text) = self.text(name)?;
-        Scenario::parse(&path, text)
+        Scenario::parse(self.context, &path, text)
     }
 
     /// The records of the CSV file `name`, and the path by which errors call it. Lines that begin with a

@@ -98,7 +98,7 @@ pub(super) fn schedule_v(problem: &Problem) -> Result<Schedule, Fault> {
     Schedule::new(shape, Placement::Vee, orders.collect())
 }
 
-/// What a stage does in one direction: its chunk, and which microbatches are next.
+/// The passes of a stage in one direction: its chunk, and the microbatches that are next.
 struct Direction {
     chunk: u16,
     forwards: u32,
@@ -111,7 +111,7 @@ struct Rank {
     half: u32,
     /// Distance from the end where direction 0 begins, r.
     distance: u32,
-    /// In each direction.
+    /// The number of microbatches in each direction.
     microbatches: u32,
     directions: [Direction; 2],
     /// W passes put off, oldest first.

@@ -12,9 +12,9 @@ use crate::shape::{Placement, Vocabulary};
 /// How `torch.distributed.pipelining` runs a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InTorch {
-    /// By the name of a class that makes the same order.
+    /// A class of this name makes the same order.
     Class(&'static str),
-    /// As an order in a CSV file.
+    /// An order in a CSV file.
     Order,
     /// Not at all: what its orders have no word for.
     No(&'static str),

@@ -3,7 +3,7 @@
 /// A published schedule that is not a [`Family`](super::Family).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeftOut {
-    /// What it would be called.
+    /// The name that it would have.
     pub name: &'static str,
     /// Where it was published.
     pub source: &'static str,

@@ -1,4 +1,4 @@
-//! The families: each a rule that turns a problem into a schedule, or says why it cannot.
+//! Schedule families: each is a rule that turns a problem into a schedule, or says why it cannot.
 
 mod chimera;
 mod controllable;
@@ -118,40 +118,40 @@ families! {
     VHalfVocab2: controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2;
 }
 
-/// How many chunks per stage a family works with.
+/// The numbers of chunks per stage that a family supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chunks {
-    /// This many and no other.
+    /// Exactly this number.
     Exactly(u16),
-    /// Any number, and this many unless told.
+    /// Any number, with a default.
     Any {
-        /// The number unless told.
+        /// The default number.
         default: u16,
     },
 }
 
-/// What else a user may choose of a family.
+/// The further parameter that a family has, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// Nothing.
+    /// There is no further parameter.
     Nothing,
-    /// How many microbatches go through a chunk one after the other, from 1 to p; p unless told
-    /// ([`Problem::with_group`]).
+    /// The number of microbatches that go through a chunk one after the other, from 1 to p, p by
+    /// default ([`Problem::with_group`]).
     Group,
-    /// The groups, of 1 unless told, how many chunks of a stage go to the host
-    /// ([`Problem::with_offload_chunks`]), and what part of an activation does
+    /// The number of microbatches of a group, 1 by default; how many chunks of a stage go to the
+    /// host ([`Problem::with_offload_chunks`]); and which part of their activations does
     /// ([`Problem::with_offload_part`]).
     Offload,
     /// Into how many segments each microbatch is cut ([`Problem::with_segments`]).
     Segments {
-        /// The number unless told.
+        /// The default number.
         default: u32,
     },
 }
 
 impl Chunks {
-    /// The chunks per stage where `told` are asked for: the only ones, or else those, or as many as
-    /// unless told.
+    /// The chunks per stage if the user asks for `told`: the only number possible, or else `told`,
+    /// or else the default.
     #[must_use]
     pub fn of(self, told: Option<u64>) -> u64 {
         match self {
@@ -161,46 +161,47 @@ impl Chunks {
     }
 }
 
-/// Which weights a microbatch meets.
+/// The version of the weights that a microbatch sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Semantics {
-    /// Those after the last update: the pipeline is empty when weights are updated, or as if.
+    /// The weights after the last update: the pipeline is empty when weights are updated, or trains
+    /// as if it were.
     Synchronous,
-    /// Older ones too: the pipeline never flushes, and has several versions of its weights. What a
-    /// step takes is that of its steady state ([`SteadyState`](crate::SteadyState)).
+    /// Older weights too: the pipeline never flushes, and has several versions of its weights. Its time
+    /// per step is that of its steady state ([`SteadyState`](crate::SteadyState)).
     Asynchronous,
 }
 
-/// What a memory limit does to a family.
+/// The effect of a memory limit on a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitUse {
-    /// The order is what it is: a limit can only be checked.
+    /// A limit does not change the order; it can only be checked.
     Checked,
-    /// The order is made to fit; without a limit the given one holds, or none.
+    /// The order is made to fit the limit; without one, the default limit holds, if there is one.
     Shapes {
-        /// The limit unless told.
+        /// The default limit.
         default: Option<Limit>,
     },
     /// The order is made to fit the family's own limit; another can only be checked.
     Own(Limit),
 }
 
-/// What a user wants to know before choosing a family.
+/// The facts about a family that help to choose one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct About {
     /// The name on the command line.
     pub name: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// What it asks of the shape.
+    /// The shapes and inputs that it needs.
     pub needs: &'static str,
     /// Chunks per stage.
     pub chunks: Chunks,
     /// Where the chunks lie.
     pub placement: Placement,
-    /// What a memory limit does.
+    /// The effect of a memory limit.
     pub limit: LimitUse,
-    /// What else may be chosen.
+    /// Its further parameter, if any.
     pub choice: Choice,
     /// Which weights a microbatch sees.
     pub semantics: Semantics,
@@ -218,8 +219,8 @@ pub struct About {
     pub bubble: &'static str,
     /// Peak activation memory of the stage that holds most.
     pub memory: &'static str,
-    /// What should be known of these figures: what differs from the source, or could not be held
-    /// against it. Empty if nothing.
+    /// A remark on these figures: how they differ from the source, or that they could not be
+    /// checked against it. Empty if there is none.
     pub note: &'static str,
 }
 
@@ -250,7 +251,7 @@ impl Family {
         ROWS[self as usize]
     }
 
-    /// Its source, its needs, its bubble and memory.
+    /// The facts about the family: its source, its needs, its bubble and memory.
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.row().0
@@ -262,7 +263,7 @@ impl Family {
         self.about().vocabulary
     }
 
-    /// What it says where it lacks the times of S and T.
+    /// The error that the family gives if the times of S and T are missing.
     #[must_use]
     pub fn needs_shard_times(self) -> Fault {
         vocabulary::needs_times(self.name())

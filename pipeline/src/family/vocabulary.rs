@@ -93,7 +93,7 @@ pub(super) fn with_shards(
     Ok(shape)
 }
 
-/// What `family` says where it lacks the times of S and T.
+/// The error that `family` gives if the times of S and T are missing.
 pub(super) fn needs_times(family: &'static str) -> Fault {
     let what = "the times of the output layer's shards (vocab-s and vocab-t)".to_owned();
     Fault::Needs { family, key: "vocab-s", what }
@@ -109,7 +109,7 @@ fn delayed(
     Schedule::new(shape, Placement::Looped, orders)
 }
 
-/// When something is due, and what goes first of what is due at the same time.
+/// The time at which a slot is due, and its rank among slots due at the same time.
 type Due = (i64, u8);
 
 /// The passes of `stage`, each kind of the microbatches in turn, by when they are `due`.

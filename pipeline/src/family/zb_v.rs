@@ -19,9 +19,9 @@
 //! room for one on the way up: where M_W <= M_B, every shape ends under every limit that holds one
 //! microbatch. In the published settings nothing waits, and the orders are the published ones.
 //!
-//! What cannot be kept is not built: a way to fill gaps that never comes up, an allowance that
-//! changes no decision, and the rest of an order that neither is short enough nor tells how much to
-//! allow.
+//! Steps of the published code that have no effect are left out: a way to fill gaps that never
+//! occurs, an allowance that changes no decision, and the rest of an order that is neither short
+//! enough nor says how much to allow.
 
 mod steps;
 #[cfg(test)]
@@ -61,7 +61,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
     Schedule::new(problem.shape(), Placement::Vee, orders)
 }
 
-/// What each stage works in all, in nanoseconds.
+/// The total work of each stage, in nanoseconds.
 fn work(problem: &Problem) -> Vec<u64> {
     let shape = problem.shape();
     let sum = |chunk: u16| {
@@ -113,7 +113,7 @@ struct Built {
 struct Search<'a> {
     problem: &'a Problem,
     limits: &'a Limits,
-    /// What each stage works: no span is shorter.
+    /// The work of each stage, a lower bound on its span.
     work: Vec<u64>,
     best: Option<Built>,
 }
@@ -169,7 +169,8 @@ impl Search<'_> {
     }
 }
 
-/// What an order must be below, in idle time of the stage that waits most or in span, to be of use.
+/// The idle time of the stage that waits most, and the span, that an order must stay below to be of
+/// use.
 #[derive(Clone, Copy)]
 struct Bar {
     idle: u64,
@@ -219,7 +220,7 @@ struct Stage {
     order: Order,
 }
 
-/// A chunk, what it takes and what it holds.
+/// The times and the activations of a chunk.
 #[derive(Clone, Copy)]
 struct Chunk {
     at: u16,
@@ -271,11 +272,11 @@ struct Build<'a> {
     fill: Fill,
     /// How much longer than other stages each may wait.
     allowance: &'a [u64],
-    /// What each stage works in all.
+    /// The total work of each stage.
     work: &'a [u64],
     /// The most any stage has waited so far.
     max_idle: u64,
-    /// The longest span so far: a stage takes what it works and what it waits.
+    /// The longest span so far: the sum of work and idle time of a stage.
     span: u64,
     /// Which gaps came up that may be filled or not.
     asked: Fill,

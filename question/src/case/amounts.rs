@@ -5,24 +5,24 @@ use pipeline::{
     Semantics, Shape, SteadyState, spread,
 };
 
-use super::{Rule, vocabulary};
+use super::{ScheduleSource, vocabulary};
 use crate::keys::Keys;
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
-pub(super) fn segments(keys: &Keys, rule: &Rule) -> u32 {
+pub(super) fn segments(keys: &Keys, rule: &ScheduleSource) -> u32 {
     let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
     match rule {
-        Rule::Family(family) => match family.about().choice {
+        ScheduleSource::Family(family) => match family.about().choice {
             Choice::Segments { default } => told.unwrap_or(default),
             Choice::Nothing | Choice::Group | Choice::Offload => 1,
         },
-        Rule::Written(..) => told.unwrap_or(1),
-        Rule::Searched(_) => 1,
+        ScheduleSource::File(..) => told.unwrap_or(1),
+        ScheduleSource::Searched(_) => 1,
     }
 }
 
 /// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
-pub(super) fn steady(keys: &Keys, rule: &Rule) -> Option<SteadyState> {
+pub(super) fn steady(keys: &Keys, rule: &ScheduleSource) -> Option<SteadyState> {
     let semantics = rule.family().map(|family| family.about().semantics);
     let asynchronous = semantics == Some(Semantics::Asynchronous);
     let (stages, microbatches) = (keys.stages?, keys.microbatches?);
@@ -31,13 +31,17 @@ pub(super) fn steady(keys: &Keys, rule: &Rule) -> Option<SteadyState> {
 }
 
 /// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
-pub(super) fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, Placement), Fault> {
+pub(super) fn shape(
+    keys: &Keys,
+    rule: &ScheduleSource,
+    segments: u32,
+) -> Result<(Shape, Placement), Fault> {
     if segments == 0 {
         return Err(Fault::Zero { what: "segments" });
     }
     match rule {
-        Rule::Written(_, schedule) => Ok((schedule.shape(), schedule.placement())),
-        Rule::Family(family) => {
+        ScheduleSource::File(_, schedule) => Ok((schedule.shape(), schedule.placement())),
+        ScheduleSource::Family(family) => {
             let about = family.about();
             let chunks = about.chunks.of(keys.chunks);
             let updates = steady(keys, rule).map_or(1, SteadyState::updates);
@@ -47,7 +51,7 @@ pub(super) fn shape(keys: &Keys, rule: &Rule, segments: u32) -> Result<(Shape, P
             let shape = shape.with_vocabulary(family.vocabulary())?;
             Ok((shape, about.placement))
         }
-        Rule::Searched(placement) => {
+        ScheduleSource::Searched(placement) => {
             let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
             // Two chunks lie in a V unless told, as those of the published schedules do.

@@ -1,8 +1,8 @@
-//! What is wrong with a question, at the key that is to blame.
+//! The faults of a question, each at the key that is to blame.
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::Rule;
+use super::ScheduleSource;
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -11,7 +11,7 @@ use crate::scenario::{Scenario, Setting};
 pub(super) fn complete(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     if some_size(keys) && keys.activation.is_some() {
@@ -33,7 +33,7 @@ pub(super) fn complete(
             format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
         return Err(scenario.error(setting, Some("vocab-tflops"), message));
     }
-    let missing = missing(keys, !matches!(rule, Rule::Written(..)));
+    let missing = missing(keys, !matches!(rule, ScheduleSource::File(..)));
     if missing.is_empty() {
         return Ok(());
     }
@@ -95,11 +95,11 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
 pub(super) fn agree(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
     shape: Shape,
     segments: u32,
 ) -> Result<(), Diagnostic> {
-    let Rule::Written(name, _) = rule else { return Ok(()) };
+    let ScheduleSource::File(name, _) = rule else { return Ok(()) };
     let keys = &setting.keys;
     let passes = shape.microbatches();
     if !passes.is_multiple_of(segments) {
@@ -125,7 +125,7 @@ pub(super) fn agree(
 pub(super) fn flushes(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
     steps: u32,
 ) -> Diagnostic {
     let message = format!(
@@ -140,7 +140,7 @@ pub(super) fn flushes(
 pub(super) fn explain(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
     fault: &Fault,
 ) -> Diagnostic {
     let key = match fault {
@@ -194,7 +194,7 @@ pub(super) fn explain(
 }
 
 /// The memory limits that `rule` keeps to, as `setting` gives them; none where it has its own.
-fn keys_told<'a>(setting: &'a Setting, rule: &Rule) -> &'a [Limit] {
+fn keys_told<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] {
     match rule.family().map(|family| family.about().limit) {
         Some(LimitUse::Own(_)) => &[],
         _ => setting.keys.memory_limit.as_deref().unwrap_or_default(),

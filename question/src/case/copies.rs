@@ -1,18 +1,19 @@
 //! How long activations take to the host and back, and what part of them goes there.
 
+use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Schedule, Shape,
-    spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
 };
 
-use super::Rule;
+use super::ScheduleSource;
 use super::checks::has_footprints;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
+use crate::text_form::text_form;
 
-/// What is wrong, and at which key.
+/// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
 
 /// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
@@ -37,6 +38,20 @@ impl FromStr for Ratio {
             _ => Err(format!("`{text}`: write a number from 0 to 1000, such as 1.4")),
         }
     }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let decimals = format!("{whole}.{rest:06}");
+        f.write_str(decimals.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+text_form! {
+    Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
+        crate::schema::number(0.0, 1000.0),
+        [1.4];
 }
 
 /// A copy without a neighbour on the link to the host takes seven tenths of one beside a neighbour's
@@ -115,7 +130,7 @@ fn one_way(
     Ok(Some((0..shape.chunks()).map(time).collect()))
 }
 
-/// What the links of the cluster take while all devices behind one copy the same way.
+/// The time of a copy on the links of the cluster while all devices behind one copy the same way.
 fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,
@@ -137,12 +152,12 @@ fn of_cluster(
 pub(super) fn choose(
     keys: &Keys,
     problem: Problem,
-    rule: &Rule,
+    rule: &ScheduleSource,
     hardware: Option<&Hardware>,
 ) -> Result<Problem, Wrong> {
     let copies = rule.family().is_some_and(|family| family.about().choice == Choice::Offload);
     let part = keys.hardware.offload.map(|part| CopyPart::new(part.0));
-    let brings = matches!(rule, Rule::Written(_, schedule) if schedule.copies().is_some());
+    let brings = matches!(rule, ScheduleSource::File(_, schedule) if schedule.copies().is_some());
     let mut problem = problem;
     if let Some(chunks) = keys.offload_chunks.filter(|_| copies) {
         problem = problem.with_offload_chunks(chunks);
@@ -185,12 +200,4 @@ pub(super) fn choose(
         return Err((key, message.to_owned()));
     }
     Ok(problem)
-}
-
-/// `schedule` with what `problem` has it copy to the host.
-pub fn offloaded(schedule: Schedule, problem: &Problem) -> Schedule {
-    match problem.reload_ahead() {
-        Some(ahead) => schedule.offloaded(problem.offload_part(), ahead),
-        None => schedule,
-    }
 }

@@ -6,20 +6,21 @@ mod checks;
 mod copies;
 mod notes;
 mod room;
-mod rule;
 mod searched;
+mod source;
 mod vocabulary;
 
 use pipeline::{
     Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
     Vocabulary,
 };
+use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
-pub use copies::{Ratio, offloaded};
+pub use copies::Ratio;
 pub use notes::{assumed, ignored};
-pub use rule::{Rule, SEARCHED, Selected, rules, selected};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
@@ -57,14 +58,14 @@ pub struct Case {
     pub split: Option<Split>,
     /// How durations differ from the costs, if anything was said of it.
     pub noise: Option<Noise>,
-    /// What it runs on, if the question says.
+    /// The hardware that it runs on, if the question gives it.
     pub hardware: Option<Hardware>,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
 }
 
 impl Case {
-    /// What one microbatch holds on the stage that holds most: M_B, the unit of limits.
+    /// The activations of one microbatch on the stage that holds most: M_B, the unit of limits.
     pub fn microbatch_bytes(&self) -> Bytes {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
         let by_stage = self.problem.footprints().by_stage(shape, placement);
@@ -77,6 +78,14 @@ impl Case {
         Diagnostic::new(format!("{}: {}", self.name, error.to_string()))
     }
 
+    /// The case as the simulator times it.
+    pub fn simulation(&self) -> Simulation<'_> {
+        Simulation::new(&self.schedule, self.problem.costs(), self.problem.footprints())
+            .on(self.hardware.as_ref())
+            .measured(self.steady)
+            .under(self.noise.as_ref().map(Noise::stragglers))
+    }
+
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
         self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
@@ -84,7 +93,7 @@ impl Case {
 }
 
 /// All of a case but the order and the noise: what is cheap, whatever the shape.
-struct Ground {
+struct Prepared {
     shape: Shape,
     hardware: Option<Hardware>,
     problem: Problem,
@@ -97,7 +106,7 @@ struct Ground {
 pub fn shape(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<(Shape, Placement), Diagnostic> {
     let segments = amounts::segments(&setting.keys, rule);
     let shaped = amounts::shape(&setting.keys, rule, segments);
@@ -106,12 +115,12 @@ pub fn shape(
     Ok(shaped)
 }
 
-fn ground(
+fn prepared(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-) -> Result<Ground, Diagnostic> {
+    rule: &ScheduleSource,
+) -> Result<Prepared, Diagnostic> {
     complete(scenario, setting, rule)?;
     let (shape, placement) = shape(scenario, setting, rule)?;
     let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
@@ -119,7 +128,7 @@ fn ground(
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
     let segments = amounts::segments(keys, rule);
-    let hardware = Hardware::of(context, scenario, setting, shape, placement, segments)?;
+    let hardware = hardware::of(context, scenario, setting, shape, placement, segments)?;
     if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
@@ -148,11 +157,11 @@ fn ground(
     let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
-    Ok(Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage })
+    Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage })
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.
-pub fn forwards(setting: &Setting, rule: &Rule) -> u64 {
+pub fn forwards(setting: &Setting, rule: &ScheduleSource) -> u64 {
     let shape = amounts::shape(&setting.keys, rule, amounts::segments(&setting.keys, rule));
     shape.map_or(0, |(shape, _)| shape.cells() as u64)
 }
@@ -162,21 +171,21 @@ pub fn case(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<Case, Diagnostic> {
-    let ground = ground(context, scenario, setting, rule)?;
-    room::check(context.host(), rule, &ground)?;
-    let problem = &ground.problem;
+    let prepared = prepared(context, scenario, setting, rule)?;
+    room::check(context.host(), rule, &prepared)?;
+    let problem = &prepared.problem;
     let schedule = match rule {
-        Rule::Family(family) => {
+        ScheduleSource::Family(family) => {
             let schedule = family.schedule(problem);
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
-        Rule::Written(_, schedule) => (**schedule).clone(),
-        Rule::Searched(_) => searched::schedule(scenario, setting, rule, &ground)?,
+        ScheduleSource::File(_, schedule) => (**schedule).clone(),
+        ScheduleSource::Searched(_) => searched::schedule(scenario, setting, rule, &prepared)?,
     };
-    let schedule = offloaded(schedule, problem);
-    case_of(context, scenario, setting, rule, ground, schedule)
+    let schedule = problem.offloaded(schedule);
+    case_of(context, scenario, setting, rule, prepared, schedule)
 }
 
 /// The case of a schedule that is there.
@@ -184,11 +193,11 @@ fn case_of(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-    ground: Ground,
+    rule: &ScheduleSource,
+    prepared: Prepared,
     schedule: Schedule,
 ) -> Result<Case, Diagnostic> {
-    let Ground { shape, hardware, problem, has_footprints, limits, layers_per_stage } = ground;
+    let Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage } = prepared;
     let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
@@ -220,20 +229,24 @@ pub fn try_out(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
+    rule: &ScheduleSource,
 ) -> Result<(), Diagnostic> {
     const FEW: u64 = 20_000;
-    let ground = ground(context, scenario, setting, rule)?;
-    let is_search = matches!(rule, Rule::Searched(_));
-    if !is_search && 3 * ground.shape.cells() as u64 <= FEW {
+    let prepared = prepared(context, scenario, setting, rule)?;
+    let is_search = matches!(rule, ScheduleSource::Searched(_));
+    if !is_search && 3 * prepared.shape.cells() as u64 <= FEW {
         return case(context, scenario, setting, rule).map(drop);
     }
-    let devices = seats(ground.hardware.as_ref(), ground.shape);
-    Noise::of(context, scenario, setting, ground.shape, devices).map(drop)
+    let devices = seats(prepared.hardware.as_ref(), prepared.shape);
+    Noise::of(context, scenario, setting, prepared.shape, devices).map(drop)
 }
 
 /// Checks that `setting` lacks no key that `rule` needs.
-pub fn check(scenario: &Scenario, setting: &Setting, rule: &Rule) -> Result<(), Diagnostic> {
+pub fn check(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<(), Diagnostic> {
     complete(scenario, setting, rule)
 }
 

@@ -1,21 +1,21 @@
-//! What of a question has no influence, and what is taken for granted.
+//! Warnings about keys that have no influence, and about assumptions.
 
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::{Rule, Split, amounts};
+use super::{ScheduleSource, Split, amounts};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::Setting;
 
-/// What of `setting` has no influence on `rule`, or is settled by it, in words.
-pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
+/// The keys of `setting` that have no influence on `rule`, or are settled by it, in words.
+pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     let keys = &setting.keys;
     let family = match rule {
-        Rule::Family(family) => family,
-        Rule::Written(..) => return Vec::new(),
-        Rule::Searched(_) => return ignored_by_search(setting),
+        ScheduleSource::Family(family) => family,
+        ScheduleSource::File(..) => return Vec::new(),
+        ScheduleSource::Searched(_) => return ignored_by_search(setting),
     };
     let about = family.about();
     let mut notes = Vec::new();
@@ -72,7 +72,7 @@ pub fn ignored(setting: &Setting, rule: &Rule) -> Vec<String> {
     notes
 }
 
-/// What is to be said of the keys of the output layer in shards.
+/// The warning about the keys of the output layer in shards, if there is one.
 fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     let keys = &setting.keys;
     if family.vocabulary() == Vocabulary::Whole {
@@ -86,7 +86,7 @@ fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     Some(note)
 }
 
-/// What is to be said of them where there are no shards.
+/// The warning about them where there are no shards.
 fn without_shards(keys: &Keys) -> Option<String> {
     let given: Vec<&str> = keys.of_vocabulary().collect();
     let given = given.join(", ");
@@ -94,7 +94,7 @@ fn without_shards(keys: &Keys) -> Option<String> {
     (!given.is_empty()).then(note)
 }
 
-/// What of `setting` has no influence on the search.
+/// The keys of `setting` that have no influence on the search.
 fn ignored_by_search(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     let segments = keys.segments.filter(|&told| told != 1);
@@ -105,7 +105,7 @@ fn ignored_by_search(setting: &Setting) -> Vec<String> {
     segments.into_iter().chain(group).chain(without_shards(keys)).collect()
 }
 
-/// What is taken for granted where the keys of `setting` leave it open, in words.
+/// The assumptions where the keys of `setting` leave something open, in words.
 pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     // A profile that cannot be read is an error elsewhere.
@@ -113,7 +113,7 @@ pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
     split.into_iter().chain(of_memory(keys)).collect()
 }
 
-/// What is taken for granted of memory.
+/// The assumption about memory.
 fn of_memory(keys: &Keys) -> Option<String> {
     if !has_footprints(keys) {
         let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \

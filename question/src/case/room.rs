@@ -2,7 +2,7 @@
 
 use pipeline::Family;
 
-use super::{Ground, Rule};
+use super::{Prepared, ScheduleSource};
 use crate::diagnostic::Diagnostic;
 use crate::host::Host;
 use crate::memory;
@@ -17,14 +17,18 @@ const COPIED: u64 = 180;
 const ENGINE: u64 = 300;
 
 /// Refuses an order for which there is no memory.
-pub(super) fn check(host: &dyn Host, rule: &Rule, ground: &Ground) -> Result<(), Diagnostic> {
+pub(super) fn check(
+    host: &dyn Host,
+    rule: &ScheduleSource,
+    prepared: &Prepared,
+) -> Result<(), Diagnostic> {
     let each = match rule {
-        Rule::Family(Family::PoH | Family::PoF) => COPIED,
-        Rule::Family(_) | Rule::Written(..) => PASS,
-        Rule::Searched(_) => SEARCHED,
+        ScheduleSource::Family(Family::PoH | Family::PoF) => COPIED,
+        ScheduleSource::Family(_) | ScheduleSource::File(..) => PASS,
+        ScheduleSource::Searched(_) => SEARCHED,
     };
-    let each = if ground.hardware.is_some() { each + ENGINE } else { each };
-    let passes = 3 * ground.shape.cells() as u64;
+    let each = if prepared.hardware.is_some() { each + ENGINE } else { each };
+    let passes = 3 * prepared.shape.cells() as u64;
     let what = format!("{}: an order of {passes} passes", rule.name());
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
 }

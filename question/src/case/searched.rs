@@ -3,7 +3,7 @@
 use pipeline::{Placement, Schedule};
 use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 
-use super::{Case, Ground, Rule, case_of, ground, room};
+use super::{Case, Prepared, ScheduleSource, case_of, prepared, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::scenario::{Scenario, Setting};
@@ -12,7 +12,7 @@ use crate::scenario::{Scenario, Setting};
 pub struct Search<'a> {
     /// Where chunks lie, if that was told.
     pub placement: Option<Placement>,
-    /// What is to be small.
+    /// The objective.
     pub objective: Objective,
     /// For how long.
     pub effort: Effort,
@@ -24,9 +24,9 @@ pub struct Search<'a> {
 pub struct Searched {
     /// The order with what it was made for.
     pub case: Case,
-    /// What was searched.
+    /// The instance that was searched.
     pub instance: Instance,
-    /// What the search came to.
+    /// The result of the search.
     pub found: Found,
 }
 
@@ -41,13 +41,13 @@ pub fn search(
     search: &Search<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Searched, Diagnostic> {
-    let rule = Rule::Searched(search.placement);
-    let ground = ground(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &ground)?;
-    let instance = instance(scenario, setting, &rule, &ground, search.objective)?;
+    let rule = ScheduleSource::Searched(search.placement);
+    let prepared = prepared(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &prepared)?;
+    let instance = instance(scenario, setting, &rule, &prepared, search.objective)?;
     let found = search::search(&instance, search.effort, progress, search.stop);
     let found = found.map_err(|error| explain(scenario, setting, &error))?;
-    let case = case_of(context, scenario, setting, &rule, ground, found.schedule.clone())?;
+    let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
     Ok(Searched { case, instance, found })
 }
 
@@ -55,10 +55,10 @@ pub fn search(
 pub(super) fn schedule(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-    ground: &Ground,
+    rule: &ScheduleSource,
+    prepared: &Prepared,
 ) -> Result<Schedule, Diagnostic> {
-    let instance = instance(scenario, setting, rule, ground, Objective::Span)?;
+    let instance = instance(scenario, setting, rule, prepared, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
     let found = search::search(&instance, effort, |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
@@ -92,10 +92,10 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
-/// What of `setting` has no influence on a search that is asked for by itself, in words.
+/// The keys of `setting` that have no influence on a search that is asked for by itself, in words.
 pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     let keys = &setting.keys;
-    let mut notes = super::ignored(setting, &Rule::Searched(placement));
+    let mut notes = super::ignored(setting, &ScheduleSource::Searched(placement));
     let copying: Vec<&str> = keys.given().filter(|key| COPYING.contains(key)).collect();
     if !copying.is_empty() {
         notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
@@ -110,13 +110,13 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
 fn instance(
     scenario: &Scenario,
     setting: &Setting,
-    rule: &Rule,
-    ground: &Ground,
+    rule: &ScheduleSource,
+    prepared: &Prepared,
     objective: Objective,
 ) -> Result<Instance, Diagnostic> {
     let (shape, placement) = super::shape(scenario, setting, rule)?;
-    let (costs, footprints) = (ground.problem.costs(), ground.problem.footprints());
-    let limits = ground.limits.clone();
+    let (costs, footprints) = (prepared.problem.costs(), prepared.problem.footprints());
+    let limits = prepared.limits.clone();
     let instance =
         Instance::new(shape, placement, costs.clone(), footprints.clone(), limits, objective);
     instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))

@@ -4,12 +4,14 @@
 //! behind a broadcast that nobody waits for (Vocabulary Parallelism, appendix C), so that only their
 //! time on the stage counts: they are parts of S and of T.
 
+use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, UnitError, Vocabulary};
 
-use super::Rule;
+use super::ScheduleSource;
 use crate::keys::Keys;
+use crate::text_form::text_form;
 
 /// The times of the barriers behind S and behind T: `90us` for both, or `90us,400us`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -24,14 +26,26 @@ impl FromStr for Barriers {
     }
 }
 
+impl fmt::Display for Barriers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.0[0], self.0[1])
+    }
+}
+
+text_form! {
+    Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
+        crate::schema::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
+        ["90us", "90us,400us"];
+}
+
 /// Checks that S and T have times where `rule` has them.
-pub(super) fn check(keys: &Keys, rule: &Rule, shape: Shape) -> Result<(), Fault> {
+pub(super) fn check(keys: &Keys, rule: &ScheduleSource, shape: Shape) -> Result<(), Fault> {
     if !shape.has_shards() || keys.of_vocabulary().next().is_some() {
         return Ok(());
     }
     match rule {
-        Rule::Family(family) => Err(family.needs_shard_times()),
-        Rule::Written(..) | Rule::Searched(_) => {
+        ScheduleSource::Family(family) => Err(family.needs_shard_times()),
+        ScheduleSource::File(..) | ScheduleSource::Searched(_) => {
             Err(Fault::ShardCount { what: "costs", given: 0, shards: shape.stages() })
         }
     }

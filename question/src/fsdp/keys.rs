@@ -2,6 +2,7 @@
 
 use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Study, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 use sim::straggler::{Stragglers, Target};
 
 use super::syntax::{CostKey, LengthsKey, Ratio};
@@ -9,121 +10,176 @@ use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::noise;
 use crate::noise::syntax::{JitterOf, Jittered, Slowdown, Stall};
+use crate::one_or_many;
 
 /// The most settings of one call.
 const MAX_SETTINGS: usize = 1_000;
 
-/// What a question may say.
+/// The minibatch sizes of a question that names none, as text.
+#[cfg(feature = "clap")]
+const MINIBATCH_SIZES: &str = "1,2,4,8";
+
+/// A question about packing and communication.
 #[cfg_attr(feature = "clap", derive(clap::Args))]
-#[derive(Clone)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[cfg_attr(feature = "clap", command(next_help_heading = "The question"))]
 pub struct Keys {
     /// Data-parallel devices, N
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "N,..", value_delimiter = ',', default_value = "8")
+        arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = Keys::default().devices)
     )]
     #[cfg_attr(feature = "clap", arg(allow_negative_numbers = true))]
-    devices: Vec<usize>,
+    #[serde(deserialize_with = "one_or_many::deserialize")]
+    pub devices: Vec<usize>,
     /// Samples of a minibatch per device
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,4,8")
+        arg(long, value_name = "N,..", value_delimiter = ',', default_value = MINIBATCH_SIZES)
     )]
     #[cfg_attr(feature = "clap", arg(allow_negative_numbers = true))]
-    minibatch_size: Vec<u64>,
+    #[serde(deserialize_with = "one_or_many::deserialize")]
+    pub minibatch_size: Vec<u64>,
     /// The most tokens of a microbatch over those of the longest sample [default: 1]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "RATIO,..", value_delimiter = ',', allow_hyphen_values = true)
     )]
     #[cfg_attr(feature = "clap", arg(conflicts_with = "max_tokens"))]
-    packing_ratio: Vec<Ratio>,
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub packing_ratio: Vec<Ratio>,
     /// The most tokens of a microbatch
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "TOKENS,..", value_delimiter = ',', allow_negative_numbers = true)
     )]
-    max_tokens: Vec<u64>,
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub max_tokens: Vec<u64>,
     /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
     /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "LAW", default_value = "longtail:8000-64000:1")
+        arg(long, value_name = "LAW", default_value_t = Keys::default().lengths)
     )]
-    lengths: LengthsKey,
+    pub lengths: LengthsKey,
     /// Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per
     /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds
-    #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL", default_value = "1.5b"))]
-    cost: CostKey,
+    #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL", default_value_t = Keys::default().cost))]
+    pub cost: CostKey,
     /// Packing methods: local-sort, lb-micro, lb-mini [default: all]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "METHOD,..", value_delimiter = ',', value_enum)
     )]
-    method: Vec<MethodKey>,
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub method: Vec<MethodKey>,
     /// collectives or on-demand [default: both; only on-demand for lb-mini]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "HOW,..", value_delimiter = ',', value_enum)
     )]
-    communication: Vec<CommunicationKey>,
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub communication: Vec<CommunicationKey>,
     /// How many minibatches to draw
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true)
+        arg(long, value_name = "N", default_value_t = Keys::default().minibatches, allow_negative_numbers = true)
     )]
-    minibatches: u64,
+    pub minibatches: u64,
     /// Seed of all chance
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)
+        arg(long, value_name = "N", default_value_t = Keys::default().seed, allow_negative_numbers = true)
     )]
-    seed: u64,
+    pub seed: u64,
     /// Layers of the model: how often devices meet in a microbatch, forward and backward
     #[cfg_attr(
         feature = "clap",
-        arg(long, value_name = "L", default_value_t = 28, allow_negative_numbers = true)
+        arg(long, value_name = "L", default_value_t = Keys::default().layers, allow_negative_numbers = true)
     )]
-    layers: u64,
+    pub layers: u64,
     /// Size of all parameters as they travel [default: none, transfers take no time]
     #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = LINKS))]
     #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
-    parameters: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Bytes>,
     /// Of every device, in and out, as in 50GB/s or 400Gbit/s
     #[cfg_attr(feature = "clap", arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = LINKS))]
     #[cfg_attr(feature = "clap", arg(requires = "parameters"))]
-    bandwidth: Option<Bandwidth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
     /// Of one message [default: 0ns]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = LINKS))]
     #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
-    latency: Option<Nanos>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Nanos>,
     /// Devices that own parameters in on-demand communication [default: all]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true, help_heading = LINKS))]
     #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
-    owners: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owners: Option<usize>,
     /// Transfers do not hide behind computing
     #[cfg_attr(feature = "clap", arg(long, help_heading = LINKS, requires = "bandwidth"))]
-    no_overlap: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_overlap: bool,
     /// Slow devices: how many times as long their work takes, as in device:3=1.5
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE))]
-    slowdown: Vec<Slowdown>,
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub slowdown: Vec<Slowdown>,
     /// Random durations of layers, as in pass=lognormal:0.05; the laws are those of
     /// `debubble simulate`
     #[cfg_attr(feature = "clap", arg(long, value_name = "pass=LAW", help_heading = NOISE))]
-    jitter: Option<JitterOf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterOf>,
     /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
     #[cfg_attr(feature = "clap", arg(long, value_name = "PROBABILITY:TIME", help_heading = NOISE))]
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
-    stall: Option<Stall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
 }
 
+/// Heading in the help of links between devices.
+#[cfg(feature = "clap")]
 const LINKS: &str = "Links";
+/// Heading in the help of what makes durations differ.
+#[cfg(feature = "clap")]
 const NOISE: &str = "Stragglers and noise";
 
+impl Default for Keys {
+    fn default() -> Self {
+        Self {
+            devices: vec![8],
+            minibatch_size: vec![1, 2, 4, 8],
+            packing_ratio: Vec::new(),
+            max_tokens: Vec::new(),
+            lengths: LengthsKey::default(),
+            cost: CostKey::default(),
+            method: Vec::new(),
+            communication: Vec::new(),
+            minibatches: 100,
+            seed: 0,
+            layers: 28,
+            parameters: None,
+            bandwidth: None,
+            latency: None,
+            owners: None,
+            no_overlap: false,
+            slowdown: Vec::new(),
+            jitter: None,
+            stall: None,
+        }
+    }
+}
+
+/// A packing method, as questions name it.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy)]
-enum MethodKey {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum MethodKey {
     /// Sample i to device i mod N, one to a microbatch, the shortest first.
     LocalSort,
     /// Balanced over devices, with equally many microbatches.
@@ -132,9 +188,12 @@ enum MethodKey {
     LbMini,
 }
 
+/// How devices communicate, as questions name it.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy)]
-enum CommunicationKey {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommunicationKey {
     /// Devices meet at every layer.
     Collectives,
     /// Devices meet at the end of the minibatch.
@@ -143,9 +202,13 @@ enum CommunicationKey {
 
 /// One point of the grid.
 pub struct Setting {
+    /// Data-parallel devices.
     pub devices: usize,
+    /// Samples of a minibatch per device.
     pub minibatch_size: u64,
+    /// The most tokens of a microbatch.
     pub max_tokens: u64,
+    /// The study that is run.
     pub study: Study,
 }
 
@@ -169,14 +232,17 @@ impl Setting {
 }
 
 impl Keys {
+    /// The size of all parameters as they travel, if they do.
     pub const fn parameters(&self) -> Option<Bytes> {
         self.parameters
     }
 
+    /// The number of minibatches that are drawn.
     pub const fn minibatches(&self) -> u64 {
         self.minibatches
     }
 
+    /// The layers of the model.
     pub const fn layers(&self) -> u64 {
         self.layers
     }
@@ -223,7 +289,7 @@ impl Keys {
                     let study = Study {
                         machine: machine.clone(),
                         lengths: lengths.clone(),
-                        model: self.cost.0,
+                        model: self.cost.model(),
                         minibatch: minibatch_size,
                         limit: max_tokens,
                         minibatches: self.minibatches,

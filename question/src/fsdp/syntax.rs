@@ -1,5 +1,6 @@
 //! How lengths and costs are written: `longtail:8000-64000:1`, `quadratic:1.98,2.61`.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -9,23 +10,30 @@ use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::text_form::text_form;
 
 /// A text that says nothing about lengths or costs.
 #[derive(Debug, Error)]
 pub enum SyntaxError {
+    /// No distribution of lengths.
     #[error(
         "`{0}` is no distribution: write uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, \
          longtail:LEAST-MOST:INDEX, file:FILE or in-order:FILE"
     )]
     Lengths(String),
+    /// No cost model.
     #[error("`{0}` is no cost model: write 1.5b, 7b, linear:TIME or quadratic:A,B")]
     Cost(String),
+    /// No number of tokens.
     #[error("`{0}` is not a number of tokens")]
     Tokens(String),
+    /// No number.
     #[error("`{0}` is not a number")]
     Number(String),
+    /// No time.
     #[error(transparent)]
     Time(#[from] UnitError),
+    /// A distribution or a cost model that cannot be.
     #[error(transparent)]
     Fsdp(#[from] FsdpError),
 }
@@ -34,9 +42,10 @@ pub enum SyntaxError {
 const MAX_FILE: u64 = 64 << 20;
 
 /// Where lengths come from.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum LengthsKey {
-    Known(Lengths),
+    /// A distribution, and how it is written.
+    Known(Lengths, String),
     /// One of those in a file, each as likely as the others.
     File(PathBuf),
     /// Those in a file, one after the other.
@@ -47,7 +56,7 @@ impl LengthsKey {
     /// The lengths; reads their file.
     pub fn read(&self, context: &Context<'_>) -> Result<Lengths, Diagnostic> {
         let made = match self {
-            Self::Known(lengths) => return Ok(lengths.clone()),
+            Self::Known(lengths, _) => return Ok(lengths.clone()),
             Self::File(path) => Lengths::drawn_from(read(context, path)?),
             Self::InOrder(path) => Lengths::in_order(read(context, path)?),
         };
@@ -87,15 +96,16 @@ impl FromStr for LengthsKey {
         Ok(match (name.trim(), parts.as_slice()) {
             ("uniform", [lengths]) => {
                 let (least, most) = range(lengths)?;
-                Self::Known(Lengths::uniform(least, most)?)
+                Self::Known(Lengths::uniform(least, most)?, text.to_owned())
             }
             ("lognormal", [median, sigma, most]) => {
                 let made = Lengths::log_normal(tokens(median)?, number(sigma)?, tokens(most)?);
-                Self::Known(made?)
+                Self::Known(made?, text.to_owned())
             }
             ("longtail", [lengths, index]) => {
                 let (least, most) = range(lengths)?;
-                Self::Known(Lengths::long_tail(least, most, number(index)?)?)
+                let made = Lengths::long_tail(least, most, number(index)?);
+                Self::Known(made?, text.to_owned())
             }
             ("file", _) if !rest.is_empty() => Self::File(rest.into()),
             ("in-order", _) if !rest.is_empty() => Self::InOrder(rest.into()),
@@ -104,9 +114,50 @@ impl FromStr for LengthsKey {
     }
 }
 
-/// What samples cost.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CostKey(pub(super) CostModel);
+impl Default for LengthsKey {
+    /// Lengths of a data set of long contexts.
+    fn default() -> Self {
+        Self::Known(Lengths::LONG_CONTEXT, "longtail:8000-64000:1".to_owned())
+    }
+}
+
+impl fmt::Display for LengthsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(_, written) => f.write_str(written),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::InOrder(path) => write!(f, "in-order:{}", path.display()),
+        }
+    }
+}
+
+/// The cost of samples, and how it is written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CostKey {
+    model: CostModel,
+    written: String,
+}
+
+impl CostKey {
+    /// The cost model.
+    #[must_use]
+    pub const fn model(&self) -> CostModel {
+        self.model
+    }
+}
+
+impl Default for CostKey {
+    /// The fit for a model of 1.5B parameters.
+    fn default() -> Self {
+        Self { model: CostModel::FIT_1_5B, written: "1.5b".to_owned() }
+    }
+}
+
+impl fmt::Display for CostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
 
 impl FromStr for CostKey {
     type Err = SyntaxError;
@@ -123,13 +174,13 @@ impl FromStr for CostKey {
             }
             _ => return Err(wrong()),
         };
-        Ok(Self(model))
+        Ok(Self { model, written: text.to_owned() })
     }
 }
 
 /// A packing ratio: the most tokens of a microbatch over those of the longest sample.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ratio(pub(super) f64);
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ratio(pub(super) f64);
 
 impl FromStr for Ratio {
     type Err = SyntaxError;
@@ -141,6 +192,26 @@ impl FromStr for Ratio {
         }
         Err(FsdpError::Number { what: "a packing ratio", given, range }.into())
     }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+text_form! {
+    LengthsKey: "Lengths", "The distribution of the lengths of samples in tokens, or a file of lengths.",
+        crate::schema::pattern(
+            r"^\s*(uniform\s*:[^:]+-[^:]+|lognormal\s*:[^:]+:[^:]+:[^:]+|longtail\s*:[^:]+-[^:]+:[^:]+|(file|in-order)\s*:.+)$",
+        ),
+        ["longtail:8000-64000:1", "uniform:1000-8000", "file:lengths.txt"];
+    CostKey: "CostModel", "The forward and backward time of a sample by its tokens.",
+        crate::schema::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
+        ["1.5b", "7b", "linear:20us", "quadratic:1.98,2.61"];
+    Ratio: "PackingRatio", "The most tokens of a microbatch over those of the longest sample, from 1 to 10000.",
+        crate::schema::number(1.0, 10_000.0),
+        [1.5];
 }
 
 fn tokens(text: &str) -> Result<u32, SyntaxError> {

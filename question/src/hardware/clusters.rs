@@ -9,12 +9,12 @@ use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra};
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::keys::text;
+use crate::key_set::text;
 
 /// The clusters that can be named without a file.
 const CLUSTERS: BuiltIn = BuiltIn { what: "cluster", folder: scenarios::CLUSTERS };
 
-/// What a cluster file says.
+/// The form of a cluster file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Document {

@@ -1,5 +1,6 @@
 //! The keys of a question that say what the pipeline runs on.
 
+use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{Bytes, Nanos};
@@ -9,11 +10,14 @@ use sim::cluster::Seating;
 use sim::engine::Protocol;
 use thiserror::Error;
 
-use crate::keys::{key_set, list, text};
+use crate::key_set::{key_set, list, text};
+use crate::text_form::text_form;
 
-/// What a question may say of the cluster, of transfers, memory and the step boundary.
+/// The keys of a question about the cluster, transfers, memory and the step boundary.
 #[cfg_attr(feature = "clap", derive(clap::Args))]
-#[derive(Deserialize, Clone, Default, Debug)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[cfg_attr(feature = "clap", command(next_help_heading = "Cluster, memory and step boundary"))]
 pub struct HardwareKeys {
@@ -201,7 +205,9 @@ impl FromStr for ProtocolKey {
 /// Whether communication holds the compute stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommunicationKey {
+    /// Transfers run beside the passes.
     Overlapped,
+    /// Transfers hold the compute stream.
     Blocking,
 }
 
@@ -220,9 +226,11 @@ impl FromStr for CommunicationKey {
 /// How stages synchronise between steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum BoundaryKey {
+    /// All stages wait for an all-reduce before the optimizer.
     Barrier,
+    /// No stage waits for another.
     Asynchronous,
-    /// With the probability that validation fails.
+    /// Optimizer steps are validated afterwards; with the probability that validation fails.
     PostValidation(f64),
 }
 
@@ -247,10 +255,12 @@ impl FromStr for BoundaryKey {
     }
 }
 
-/// What gradient reduction takes, and whether it is hidden.
+/// The time of gradient reduction, and whether it is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReductionKey {
+    /// The time to reduce the gradients of one chunk.
     pub time: Nanos,
+    /// Whether it begins with the chunk's last W, instead of after the stage's last pass.
     pub overlapped: bool,
 }
 
@@ -284,10 +294,12 @@ impl FromStr for PartKey {
     }
 }
 
-/// What happens where a device is full.
+/// The consequence of a full device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FullKey {
+    /// The answer reports it.
     Report,
+    /// Passes wait until there is room.
     Wait,
 }
 
@@ -301,4 +313,102 @@ impl FromStr for FullKey {
             _ => Err(unknown(text, "report or wait")),
         }
     }
+}
+
+impl fmt::Display for SeatingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Seating::Contiguous => f.write_str("contiguous"),
+            Seating::AcrossNodes => f.write_str("across-nodes"),
+            Seating::Explicit(devices) => {
+                let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+                f.write_str(&devices.join(","))
+            }
+        }
+    }
+}
+
+impl fmt::Display for SharingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Sharing::Fair => "fair",
+            Sharing::Queue => "queue",
+        })
+    }
+}
+
+impl fmt::Display for ProtocolKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Protocol::Eager => f.write_str("eager"),
+            Protocol::Rendezvous { ahead } => write!(f, "rendezvous:{ahead}"),
+        }
+    }
+}
+
+impl fmt::Display for CommunicationKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overlapped => "overlapped",
+            Self::Blocking => "blocking",
+        })
+    }
+}
+
+impl fmt::Display for BoundaryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Barrier => f.write_str("barrier"),
+            Self::Asynchronous => f.write_str("asynchronous"),
+            Self::PostValidation(probability) => write!(f, "post-validation:{probability}"),
+        }
+    }
+}
+
+impl fmt::Display for ReductionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.time, if self.overlapped { ":overlapped" } else { "" })
+    }
+}
+
+impl fmt::Display for PartKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", f64::from(self.0) / 1000.0)
+    }
+}
+
+impl fmt::Display for FullKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Report => "report",
+            Self::Wait => "wait",
+        })
+    }
+}
+
+text_form! {
+    SeatingKey: "Seating", "The device of each stage.",
+        crate::schema::pattern("^(contiguous|across-nodes|\\s*[0-9]+\\s*(,\\s*[0-9]+\\s*)*)$"),
+        ["contiguous", "across-nodes", "0,0,1,1"];
+    SharingKey: "Sharing", "How transfers share a wire.",
+        crate::schema::words(&["fair", "queue"]),
+        ["fair"];
+    ProtocolKey: "Protocol", "When a transfer begins.",
+        crate::schema::pattern("^(eager|rendezvous:[0-9]+)$"),
+        ["eager", "rendezvous:1"];
+    CommunicationKey: "Communication", "Whether communication is overlapped with computing.",
+        crate::schema::words(&["overlapped", "blocking"]),
+        ["overlapped"];
+    BoundaryKey: "Boundary", "How stages wait for each other between steps.",
+        crate::schema::pattern("^(barrier|asynchronous|post-validation(:[0-9.eE+-]+)?)$"),
+        ["barrier", "asynchronous", "post-validation:0.01"];
+    ReductionKey: "GradientReduction", "The time to reduce the gradients of one chunk, and whether it is overlapped.",
+        crate::schema::pattern(&format!("^{TIME}(:(exposed|overlapped))?$", TIME = pipeline::schema::TIME)),
+        ["20ms", "20ms:overlapped"];
+    PartKey: "Part", "A part of a whole, from 0 to 1.",
+        crate::schema::number(0.0, 1.0),
+        [0.5];
+    FullKey: "WhenFull", "The consequence of a full device.",
+        crate::schema::words(&["report", "wait"]),
+        ["report"];
 }

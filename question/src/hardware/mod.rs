@@ -1,173 +1,80 @@
-//! What a pipeline runs on, as a question asks for it: from keys to a set-up of the engine.
+//! The hardware of a pipeline, as a question asks for it: from keys to [`Hardware`].
 
 pub mod clusters;
 pub mod keys;
 
-use pipeline::{Bytes, Fault, Footprint, Footprints, Nanos, Placement, Shape, spread};
+use pipeline::{Bytes, Placement, Shape, spread};
+pub use sim::Hardware;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, Seating, Seats};
-use sim::engine::{
-    self, Communication, Durations, EngineError, Job, MAX_RUN, Messages, Offload, Room, Run,
-};
-use sim::occupancy::Occupancy;
+use sim::engine::{Communication, EngineError, MAX_RUN, Messages};
 use sim::straggler;
 
-use crate::case::Case;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
 
-/// A cluster with the stages of a pipeline on it.
-#[derive(Clone)]
-pub struct Hardware {
-    pub cluster: Cluster,
-    pub seats: Seats,
-    communication: Communication,
-    messages: Messages,
-    pub steps: u32,
-    boundary: Boundary,
-    /// What each stage holds all the time.
-    resident: Vec<Bytes>,
-    /// Whether activations are known in bytes of whole stages; else they are left out.
-    measures_activations: bool,
-    /// What each device has, if that is known.
-    pub capacities: Option<Vec<Bytes>>,
-    /// Whether passes wait for memory.
-    waits: bool,
-}
-
-impl Hardware {
-    /// What `setting` asks for, if it says anything of the hardware; a microbatch crosses links in
-    /// `segments`.
-    pub fn of(
-        context: &Context<'_>,
-        scenario: &Scenario,
-        setting: &Setting,
-        shape: Shape,
-        placement: Placement,
-        segments: u32,
-    ) -> Result<Option<Self>, Diagnostic> {
-        let (keys, all) = (&setting.keys.hardware, &setting.keys);
-        // What goes to the host can be said without hardware.
-        if keys.given().all(|key| ["offload", "reload-ahead"].contains(&key)) {
-            return Ok(None);
-        }
-        let fail = |key, message| scenario.error(setting, Some(key), message);
-        let stages = shape.stages();
-        let cluster = match &keys.cluster {
-            Some(name) => clusters::named(context, name, stages)?,
-            None => Cluster::ideal(devices(keys, stages), all.hop.unwrap_or_default()),
-        };
-        let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
-        let seats = Seats::new(&cluster, stages, seating);
-        let seats = seats.map_err(|error| fail("seating", error.to_string()))?;
-        let mut messages = messages(all, &cluster).map_err(|message| fail("cluster", message))?;
-        messages.bytes = Bytes(messages.bytes.0.div_ceil(u64::from(segments)));
-        let steps = keys.steps.unwrap_or(1);
-        if steps == 0 {
-            return Err(fail("steps", "steps must be at least 1".to_owned()));
-        }
-        // F and BW of each cell at least: the boundaries of more steps need not be drawn.
-        let passes = (2 * shape.cells() as u64).saturating_mul(u64::from(steps));
-        if passes > MAX_RUN {
-            let error = EngineError::TooManyPasses { steps, passes };
-            return Err(fail("steps", error.to_string()));
-        }
-        let resident =
-            resident(all, shape, placement).map_err(|(key, message)| fail(key, message))?;
-        let capacities =
-            capacities(keys, &cluster).map_err(|message| fail("device-memory", message))?;
-        let waits = keys.when_full == Some(FullKey::Wait);
-        if waits && (capacities.is_none() || !measures_bytes(all)) {
-            let message = "passes can only wait for memory if --device-memory and the bytes of \
-                           activations (--activation, or --layers-per-stage) are known";
-            return Err(fail("when-full", message.to_owned()));
-        }
-        let boundary = boundary(all, steps).map_err(|message| fail("boundary", message))?;
-        let communication = communication(keys);
-        Ok(Some(Self {
-            cluster,
-            seats,
-            communication,
-            messages,
-            steps,
-            boundary,
-            resident,
-            measures_activations: measures_bytes(all),
-            capacities,
-            waits,
-        }))
+/// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
+/// `segments`.
+pub fn of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    shape: Shape,
+    placement: Placement,
+    segments: u32,
+) -> Result<Option<Hardware>, Diagnostic> {
+    let (keys, all) = (&setting.keys.hardware, &setting.keys);
+    // What goes to the host can be said without hardware.
+    if keys.given().all(|key| ["offload", "reload-ahead"].contains(&key)) {
+        return Ok(None);
     }
-
-    /// The longest time a value takes between two neighbouring chunks while nothing else moves:
-    /// what a family reckons with when it orders passes.
-    pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
-        self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
+    let fail = |key, message| scenario.error(setting, Some(key), message);
+    let stages = shape.stages();
+    let cluster = match &keys.cluster {
+        Some(name) => clusters::named(context, name, stages)?,
+        None => Cluster::ideal(devices(keys, stages), all.hop.unwrap_or_default()),
+    };
+    let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
+    let seats = Seats::new(&cluster, stages, seating);
+    let seats = seats.map_err(|error| fail("seating", error.to_string()))?;
+    let mut messages = messages(all, &cluster).map_err(|message| fail("cluster", message))?;
+    messages.bytes = Bytes(messages.bytes.0.div_ceil(u64::from(segments)));
+    let steps = keys.steps.unwrap_or(1);
+    if steps == 0 {
+        return Err(fail("steps", "steps must be at least 1".to_owned()));
     }
-
-    /// The bytes of a message between two stages.
-    pub const fn message(&self) -> Bytes {
-        self.messages.bytes
+    // F and BW of each cell at least: the boundaries of more steps need not be drawn.
+    let passes = (2 * shape.cells() as u64).saturating_mul(u64::from(steps));
+    if passes > MAX_RUN {
+        let error = EngineError::TooManyPasses { steps, passes };
+        return Err(fail("steps", error.to_string()));
     }
-
-    /// Time of the optimizer on a stage.
-    pub const fn optimizer(&self) -> Nanos {
-        self.boundary.optimizer
+    let resident = resident(all, shape, placement).map_err(|(key, message)| fail(key, message))?;
+    let capacities =
+        capacities(keys, &cluster).map_err(|message| fail("device-memory", message))?;
+    let waits = keys.when_full == Some(FullKey::Wait);
+    if waits && (capacities.is_none() || !measures_bytes(all)) {
+        let message = "passes can only wait for memory if --device-memory and the bytes of \
+                       activations (--activation, or --layers-per-stage) are known";
+        return Err(fail("when-full", message.to_owned()));
     }
-
-    /// Whether there is but one step, although stages do not meet between steps.
-    pub fn starts_cold(&self) -> bool {
-        self.steps == 1 && self.boundary.synchronisation != Synchronisation::Barrier
-    }
-
-    /// Runs `case` under `durations`.
-    pub fn run(&self, case: &Case, durations: &impl Durations) -> Result<Run, EngineError> {
-        engine::run(&self.job(case), durations)
-    }
-
-    /// The memory of each device over `run`.
-    ///
-    /// # Errors
-    /// If so much is held that it cannot be counted.
-    pub fn occupancy(&self, case: &Case, run: &Run) -> Result<Occupancy, Fault> {
-        let job = self.job(case);
-        let nothing = Footprints::uniform(case.schedule.shape(), Footprint::default());
-        let footprints = match self.measures_activations {
-            true => case.problem.footprints(),
-            false => &nothing,
-        };
-        Occupancy::of(run, &job, footprints, &self.resident, self.capacities.as_deref())
-    }
-
-    /// `more` memory on one device, or on all, if passes wait for memory.
-    pub fn with_memory(&self, more: Bytes, on: Option<usize>) -> Option<Self> {
-        let mut capacities = self.capacities.clone().filter(|_| self.waits)?;
-        let devices = capacities.iter_mut().enumerate();
-        for (_, capacity) in devices.filter(|(device, _)| on.is_none_or(|on| on == *device)) {
-            *capacity = Bytes(capacity.0.saturating_add(more.0));
-        }
-        Some(Self { capacities: Some(capacities), ..self.clone() })
-    }
-
-    /// What the engine is asked for `case`.
-    pub fn job<'a>(&'a self, case: &'a Case) -> Job<'a> {
-        let (footprints, resident) = (case.problem.footprints(), &self.resident);
-        let room = |limits| Room { footprints, resident, limits };
-        Job {
-            schedule: &case.schedule,
-            costs: case.problem.costs(),
-            cluster: &self.cluster,
-            seats: &self.seats,
-            communication: self.communication,
-            messages: self.messages,
-            room: self.capacities.as_deref().filter(|_| self.waits).map(room),
-            offload: case.schedule.copies().map(|copies| Offload { footprints, copies }),
-            steps: self.steps,
-            boundary: &self.boundary,
-        }
-    }
+    let boundary = boundary(all, steps).map_err(|message| fail("boundary", message))?;
+    let communication = communication(keys);
+    Ok(Some(Hardware {
+        cluster,
+        seats,
+        communication,
+        messages,
+        steps,
+        boundary,
+        resident,
+        measures_activations: measures_bytes(all),
+        capacities,
+        waits,
+    }))
 }
 
 /// Checks that the cluster `keys` name exists and can be read.
@@ -190,7 +97,7 @@ fn devices(keys: &HardwareKeys, stages: usize) -> usize {
     }
 }
 
-/// What each device has: as given, one for all or one each, or what the cluster says.
+/// The memory of each device: as given, one for all or one each, or that of the cluster.
 fn capacities(keys: &HardwareKeys, cluster: &Cluster) -> Result<Option<Vec<Bytes>>, String> {
     let devices = cluster.devices();
     match keys.device_memory.as_deref() {
@@ -217,7 +124,7 @@ fn communication(keys: &HardwareKeys) -> Communication {
     }
 }
 
-/// What crosses between chunks: as given, or b s h numbers of 2 bytes.
+/// The messages between chunks: as given, or b s h numbers of 2 bytes.
 fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     let from_model = || {
         let [hidden, seq, size] = [keys.hidden?, keys.seq?, keys.microbatch_size?];
@@ -236,7 +143,7 @@ fn messages(keys: &Keys, cluster: &Cluster) -> Result<Messages, String> {
     }
 }
 
-/// What each stage holds all the time: as given, or from the parameters.
+/// The memory that each stage holds all the time: as given, or from the parameters.
 fn resident(
     keys: &Keys,
     shape: Shape,
@@ -260,7 +167,7 @@ fn resident(
     }
 }
 
-/// What each stage holds of weights, gradients and optimizer state.
+/// The memory of each stage for weights, gradients and optimizer state.
 ///
 /// A layer has 12 h^2 + 13 h parameters, the embedding (V + s) h (Narayanan et al. 2021, arXiv
 /// 2104.04473, section 5.1), the LM head V h. They live where the first and last chunk do; where
@@ -325,7 +232,7 @@ fn boundary(keys: &Keys, steps: u32) -> Result<Boundary, String> {
     })
 }
 
-/// What of the hardware keys of `setting` has no influence, in words.
+/// The hardware keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let (keys, all) = (&setting.keys.hardware, &setting.keys);
     let mut notes = Vec::new();

@@ -1,16 +1,13 @@
-//! Noise as a question asks for it: from keys to stragglers, and what came of many replicas.
+//! Noise as a question asks for it: from keys to stragglers.
 
 pub mod syntax;
 pub mod tables;
 
-use std::sync::{Mutex, PoisonError};
+use pipeline::{Nanos, Schedule, Shape};
+use sim::monte_carlo;
+use sim::straggler::{Jitter, Stragglers, Target};
 
-use pipeline::{Costs, Fault, Metrics, Nanos, Schedule, Shape};
-use sim::monte_carlo::{self, MonteCarlo};
-use sim::straggler::{Jitter, NoiseSample, NoisyDurations, Stragglers, Target};
-use sim::timed;
-
-use crate::case::{Case, SEARCHED};
+use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -65,14 +62,9 @@ impl Noise {
         Ok(Some(Self { stragglers, replicas }))
     }
 
-    /// What the engine meets in `replica`.
-    pub fn durations<'a>(&'a self, replica: u64, costs: &'a Costs) -> NoisyDurations<'a> {
-        self.stragglers.durations(replica, costs)
-    }
-
-    /// What happens in `replica`.
-    pub fn sample(&self, replica: u64) -> NoiseSample<'_> {
-        self.stragglers.sample(replica, 0)
+    /// How durations differ from the costs.
+    pub const fn stragglers(&self) -> &Stragglers {
+        &self.stragglers
     }
 }
 
@@ -138,57 +130,7 @@ fn add_profiles(
     Ok(())
 }
 
-/// Times `case` in `replica`, where no links are shared.
-///
-/// # Errors
-/// If the clock overflows.
-pub fn metrics(case: &Case, noise: &Noise, replica: u64) -> Result<Metrics, Fault> {
-    let timing = noise.sample(replica).timing(case.problem.costs());
-    let Some(steady) = case.steady else {
-        let metrics = timed::metrics(&case.schedule, &timing);
-        within_clock(metrics.makespan())?;
-        return Ok(metrics);
-    };
-    let timeline = timed::timeline(&case.schedule, &timing);
-    within_clock(Metrics::of(&timeline).makespan())?;
-    Ok(steady.metrics(case.schedule.shape(), &timeline))
-}
-
-/// Runs `count` replicas, timed by `metrics`, or as many as there are when `stop` says so; `done` is
-/// called after each.
-///
-/// # Errors
-/// That of the first replica in number that has one.
-pub fn replicas(
-    count: u64,
-    metrics: impl Fn(u64) -> Result<Metrics, Diagnostic> + Sync,
-    done: impl Fn() + Sync,
-    stop: impl Fn() -> bool + Sync,
-) -> Result<MonteCarlo, Diagnostic> {
-    let failed: Mutex<Option<(u64, Diagnostic)>> = Mutex::new(None);
-    let result = monte_carlo::run_until(count, stop, |replica| {
-        let metrics = metrics(replica).unwrap_or_else(|error| {
-            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            if failed.as_ref().is_none_or(|(first, _)| replica < *first) {
-                *failed = Some((replica, error));
-            }
-            Metrics { stages: Vec::new() }
-        });
-        done();
-        metrics
-    });
-    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some((_, error)) => Err(error),
-        None => result.map_err(|error| Diagnostic::new(error.to_string())),
-    }
-}
-
-/// A clock that stands still at its end tells no time.
-fn within_clock(makespan: Nanos) -> Result<(), Fault> {
-    if makespan.0 == u64::MAX { Err(Fault::Overflow { what: "the times" }) } else { Ok(()) }
-}
-
-/// What of the noise of `setting` has no influence, in words.
+/// The noise keys of `setting` that have no influence, in words.
 pub fn ignored(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = Vec::new();

@@ -20,7 +20,7 @@ const HEADER: &str = "time,factor for all stages, or time,stage,factor (or devic
 
 /// A profile for one target, or for all stages.
 pub struct Series {
-    /// What is slow; `None` for all stages.
+    /// The target that is slow; `None` for all stages.
     pub target: Option<Target>,
     /// How slow, and when.
     pub profile: Profile,
@@ -50,7 +50,7 @@ impl<'a> Profiles<'a> {
     }
 }
 
-/// What was read of one target: its steps so far, and its first line.
+/// The steps read for one target so far, and its first line.
 type Steps = (Vec<(Nanos, f64)>, Range<usize>);
 
 fn series(path: &Path, text: &str) -> Result<Vec<Series>, Diagnostic> {

@@ -1,42 +1,72 @@
-//! The tables of a question, as TOML spells them.
+//! The tables of a question, as they are written.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use pipeline::Bytes;
-use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
-use crate::keys::{list, text};
+use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
-#[derive(Deserialize)]
+/// A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Document {
-    pub(super) title: Option<String>,
-    /// A config of Hugging Face, relative to the question, or the sizes.
-    pub(super) model: ModelDocument,
-    pub(super) sequence: Option<u64>,
-    pub(super) attention: Option<String>,
-    pub(super) tokens: f64,
-    pub(super) batch: u64,
-    pub(super) deadline_days: Option<f64>,
-    pub(super) price: Option<String>,
-    pub(super) framework: Option<String>,
-    pub(super) plans: Option<u64>,
-    pub(super) cluster: Vec<ClusterDocument>,
-    #[serde(default)]
-    pub(super) search: SearchDocument,
-    #[serde(default)]
-    pub(super) training: TrainingDocument,
-    #[serde(default)]
-    pub(super) noise: NoiseDocument,
+pub struct Document {
+    /// The title of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The model: a `config.json` of Hugging Face, relative to the question, or its sizes.
+    pub model: ModelDocument,
+    /// The tokens of a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// How attention is computed: `flash`, in tiles, or `core`, with scores in memory.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["flash", "core"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<String>,
+    /// The tokens to train on.
+    pub tokens: f64,
+    /// The samples of a global batch.
+    pub batch: u64,
+    /// The days after which training must be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_days: Option<f64>,
+    /// The price that is paid for machines: `on-demand`, `reserved` or `spot`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["on-demand", "reserved", "spot"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<String>,
+    /// The training framework that must run the plan: `megatron`, `torchtitan` or `any`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["megatron", "torchtitan", "any"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub framework: Option<String>,
+    /// The number of plans that are told for each cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plans: Option<u64>,
+    /// The clusters to choose from.
+    pub cluster: Vec<ClusterDocument>,
+    /// The set-ups that are tried.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub search: SearchDocument,
+    /// The recipe of training.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub training: TrainingDocument,
+    /// How durations differ, and slow devices.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub noise: NoiseDocument,
 }
 
-pub(super) enum ModelDocument {
+/// The model of a question.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Clone, PartialEq, Debug)]
+#[serde(untagged)]
+pub enum ModelDocument {
+    /// The name of a `config.json` of Hugging Face, relative to the question.
     File(PathBuf),
+    /// The sizes of a transformer.
     Sizes(SizesDocument),
 }
 
@@ -65,149 +95,220 @@ impl<'de> Visitor<'de> for ModelVisitor {
     }
 }
 
-#[derive(Deserialize)]
+/// The sizes of a transformer.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct SizesDocument {
-    pub(super) layers: u64,
-    pub(super) hidden: u64,
-    pub(super) heads: u64,
-    pub(super) kv_heads: Option<u64>,
-    /// Hidden size over heads, unless given.
-    pub(super) head_size: Option<u64>,
-    pub(super) qk_norm: Option<bool>,
-    pub(super) ffn: Option<u64>,
-    pub(super) gated: Option<bool>,
-    pub(super) vocabulary: u64,
-    pub(super) positions: Option<u64>,
-    pub(super) experts: Option<u64>,
-    pub(super) top_k: Option<u64>,
-    pub(super) tied: Option<bool>,
-    pub(super) biases: Option<bool>,
+pub struct SizesDocument {
+    /// Transformer layers.
+    pub layers: u64,
+    /// The hidden size h.
+    pub hidden: u64,
+    /// The attention heads a.
+    pub heads: u64,
+    /// The heads of keys and values, for grouped-query attention; as many as `heads` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<u64>,
+    /// The size of a head; the hidden size over the heads unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_size: Option<u64>,
+    /// Whether queries and keys are normalised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qk_norm: Option<bool>,
+    /// The width of the MLP, or of one expert; 4 h for plain MLPs unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ffn: Option<u64>,
+    /// Whether the MLP has a gate, as SwiGLU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gated: Option<bool>,
+    /// The size V of the vocabulary.
+    pub vocabulary: u64,
+    /// The learned positions; none unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positions: Option<u64>,
+    /// The experts of a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experts: Option<u64>,
+    /// The experts that a token is sent to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// Whether the embedding and the output layer share their weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tied: Option<bool>,
+    /// Whether linear layers have biases; plain MLPs do, gated ones do not unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub biases: Option<bool>,
 }
 
-#[derive(Deserialize)]
+/// A cluster: a machine and its devices, or parts of several machines.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct ClusterDocument {
-    pub(super) machine: Option<String>,
-    #[serde(default, deserialize_with = "one_or_many")]
-    pub(super) devices: Option<Vec<u64>>,
-    pub(super) parts: Option<Vec<PartDocument>>,
-    /// What `debubble calibrate` measured of the model on the machine.
-    pub(super) profile: Option<PathBuf>,
+pub struct ClusterDocument {
+    /// The machine: the name of one that is built in, or a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The number of devices; several numbers are several clusters.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_list))]
+    #[serde(
+        default,
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub devices: Option<Vec<u64>>,
+    /// The parts of a cluster of several kinds of machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<PartDocument>>,
+    /// A profile of the model on the machine, as `debubble calibrate` writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
+/// Machines of one kind within a cluster.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct PartDocument {
-    pub(super) machine: String,
-    pub(super) devices: u64,
+pub struct PartDocument {
+    /// The machine: the name of one that is built in, or a file.
+    pub machine: String,
+    /// The number of its devices.
+    pub devices: u64,
 }
 
-#[derive(Deserialize, Default)]
+/// The set-ups that are tried. Keys that are left out follow from the model and each cluster.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(super) struct SearchDocument {
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) tensor: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) pipeline: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) context: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) expert: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) zero: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) microbatch: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) chunks: Option<Vec<u64>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) schedule: Option<Vec<String>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) recompute: Option<Vec<String>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) split: Option<Vec<String>>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) vocabulary_parallel: Option<Vec<bool>>,
-    /// The most that a plan may hold of a device.
-    #[serde(default, deserialize_with = "text")]
-    pub(super) memory_cap: Option<Bytes>,
+pub struct SearchDocument {
+    /// Tensor-parallel degrees.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub tensor: Option<Vec<u64>>,
+    /// Pipeline-parallel degrees.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub pipeline: Option<Vec<u64>>,
+    /// Context-parallel degrees.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub context: Option<Vec<u64>>,
+    /// Expert-parallel degrees.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expert: Option<Vec<u64>>,
+    /// Stages of ZeRO, 0 to 3.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub zero: Option<Vec<u64>>,
+    /// Samples of a microbatch.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub microbatch: Option<Vec<u64>>,
+    /// Chunks per stage, for schedules that take several.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub chunks: Option<Vec<u64>>,
+    /// Schedules, by name.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub schedule: Option<Vec<String>>,
+    /// Recomputation of activations: `none`, `selective` or `full`.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub recompute: Option<Vec<String>>,
+    /// How layers are split over stages: `even` or `balanced`.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub split: Option<Vec<String>>,
+    /// Whether all stages share the embedding and the output layer.
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub vocabulary_parallel: Option<Vec<bool>>,
+    /// The most memory that a plan may hold of a device.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub memory_cap: Option<Bytes>,
 }
 
-#[derive(Deserialize, Default)]
+/// The recipe of training.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct TrainingDocument {
-    pub(super) gradient_bytes: Option<u64>,
-    pub(super) optimizer_bytes: Option<u64>,
-    pub(super) sequence_parallel: Option<bool>,
-    pub(super) overlap_gradients: Option<bool>,
-    pub(super) loss: Option<String>,
-    pub(super) boundary: Option<String>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) reserved: Option<Bytes>,
+pub struct TrainingDocument {
+    /// Bytes of gradients per parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_bytes: Option<u64>,
+    /// Bytes of optimizer state per parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimizer_bytes: Option<u64>,
+    /// Whether tensor-parallel groups share the sequence between their layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence_parallel: Option<bool>,
+    /// Whether the reduction of gradients is overlapped with backward passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_gradients: Option<bool>,
+    /// How the loss is computed: `separate` or `fused`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["separate", "fused"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<String>,
+    /// How stages wait for each other between steps: `barrier` or `post-validation`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["barrier", "post-validation"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<String>,
+    /// Memory that the framework and its libraries take of a device.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Bytes>,
 }
 
-#[derive(Deserialize, Default)]
+/// How durations differ, and slow devices.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct NoiseDocument {
-    pub(super) jitter: Option<f64>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) stall: Option<Stall>,
-    #[serde(default, deserialize_with = "text")]
-    pub(super) straggler: Option<Straggler>,
-    #[serde(default, deserialize_with = "list")]
-    pub(super) slowdown: Option<Vec<Slowdown>>,
-    pub(super) replicas: Option<u64>,
-    pub(super) seed: Option<u64>,
+pub struct NoiseDocument {
+    /// The coefficient of variation of the durations of passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
+    /// Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub straggler: Option<Straggler>,
+    /// Devices that are always slow, as in `device:3=1.5`.
+    #[serde(default, deserialize_with = "list", skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Vec<Slowdown>>,
+    /// The number of replicas over which steps are averaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u64>,
+    /// The seed of all chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
-/// Reads a list; a single value is a list of one.
-fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<T>>, D::Error> {
-    deserializer.deserialize_any(OneOrMany(PhantomData)).map(Some)
-}
-
-struct OneOrMany<T>(PhantomData<T>);
-
-impl<T> OneOrMany<T> {
-    fn one<'de, V, E>(value: V) -> Result<Vec<T>, E>
-    where
-        T: Deserialize<'de>,
-        V: IntoDeserializer<'de, E>,
-        E: serde::de::Error,
-    {
-        T::deserialize(value.into_deserializer()).map(|one| vec![one])
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMany<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value or a list of values")
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Vec<T>, E> {
-        Self::one(value)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Vec<T>, E> {
-        Self::one(value)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Vec<T>, E> {
-        Self::one(value)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Vec<T>, E> {
-        Self::one(value)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Vec<T>, E> {
-        Self::one(value)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Vec<T>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(items))
-    }
+/// Whether a table says nothing, and need not be written.
+fn is_default<T: Default + PartialEq>(table: &T) -> bool {
+    *table == T::default()
 }

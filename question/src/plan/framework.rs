@@ -1,4 +1,4 @@
-//! What the training framework of a question can run.
+//! The plans that the training framework of a question can run.
 //!
 //! Which schedules a framework has is a fact of each family (`pipeline/src/family/frameworks.rs`); here
 //! is what it cannot do otherwise. Sources, read in 2026: Megatron-LM's
@@ -33,7 +33,7 @@ impl Framework {
         }
     }
 
-    /// What its users call it.
+    /// The name that its users know.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Any => "any framework",

@@ -11,15 +11,16 @@ use sim::cluster::Host;
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::keys::text;
+use crate::key_set::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.
 const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };
 
-/// What no framework gets of a device, unless the machine's file says: the context of CUDA with the
-/// kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for the groups of tensor,
-/// data and pipeline parallelism, 544 to 688 MB each (NVIDIA/nccl#964), and about 1 GB between blocks.
+/// The memory of a device that no framework gets, unless the machine's file gives it: the context
+/// of CUDA with the kernels of libraries, about 1 GB (pytorch/pytorch#28394), buffers of NCCL for
+/// the groups of tensor, data and pipeline parallelism, 544 to 688 MB each (NVIDIA/nccl#964), and
+/// about 1 GB between blocks.
 const RESERVE: Bytes = Bytes(4_000_000_000);
 
 #[derive(Deserialize)]
@@ -255,7 +256,7 @@ fn machine(name: &str, document: &Document) -> Machine {
     }
 }
 
-/// What the profile in `path` says of a layer of `model`.
+/// The times of a layer of `model` by the profile in `path`.
 pub fn measured(
     context: &Context<'_>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `PLAN.toml`: what a planner is asked.
+//! The questions of the planner: a [`Document`] as it is written, and a [`Question`], whole and checked.
 
 pub mod config;
 mod document;
@@ -15,8 +15,9 @@ use plan::{
     Transformer,
 };
 
-use self::document::{
-    ClusterDocument, Document, ModelDocument, PartDocument, SizesDocument, TrainingDocument,
+pub use self::document::{
+    ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
+    SizesDocument, TrainingDocument,
 };
 pub use self::framework::Framework;
 use self::search::Search;
@@ -36,45 +37,77 @@ const MAX_CLUSTERS: usize = 256;
 /// says.
 pub const RESERVED: Bytes = Bytes(1 << 30);
 
-/// Which price of a machine is paid.
+/// The price of a machine that is paid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paid {
+    /// By the hour, without an obligation.
     OnDemand,
+    /// For machines that are taken for long.
     Reserved,
+    /// For machines that can be withdrawn at any time.
     Spot,
 }
 
 /// A question, whole and checked.
 pub struct Question {
+    /// The title of the answer.
     pub title: String,
+    /// The model to train.
     pub model: Transformer,
-    /// What was assumed where the model was read, a sentence each.
+    /// The assumptions that were made where the model was read, a sentence each.
     pub model_assumed: Vec<String>,
+    /// The tokens to train on.
     pub tokens: f64,
+    /// The days after which training must be done.
     pub deadline_days: Option<f64>,
+    /// The price that is paid for machines.
     pub paid: Paid,
-    /// How many plans of each cluster are told.
+    /// The number of plans that are told for each cluster.
     pub plans: usize,
+    /// The clusters to choose from.
     pub clusters: Vec<Cluster>,
     search: Search,
+    /// The training framework that must run the plan.
     pub framework: Framework,
+    /// The recipe of training.
     pub recipe: Recipe,
-    pub unrest: Noise,
+    /// How durations differ, and slow devices.
+    pub noise: Noise,
 }
 
-/// Reads the question in `path`.
+/// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
+/// be underestimated.
+///
+/// # Errors
+/// If the file cannot be read or understood, or the question makes no sense.
 pub fn read(context: &Context<'_>, path: &Path, memory_error: f64) -> Result<Question, Diagnostic> {
     let text = context.read_toml(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
-    Reader { context, path, text: &text, document: &document, memory_error }.question()
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
+        .question()
+}
+
+/// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.
+///
+/// # Errors
+/// If one of its files cannot be read, or the question makes no sense.
+pub fn check(
+    context: &Context<'_>,
+    folder: &Path,
+    document: &Document,
+    memory_error: f64,
+) -> Result<Question, Diagnostic> {
+    Reader { context, folder, file: None, document, memory_error }.question()
 }
 
 struct Reader<'a> {
     context: &'a Context<'a>,
-    path: &'a Path,
-    text: &'a str,
+    folder: &'a Path,
+    /// The file of the question and its text, if it has one.
+    file: Option<(&'a Path, &'a str)>,
     document: &'a Document,
     memory_error: f64,
 }
@@ -102,7 +135,7 @@ impl Reader<'_> {
         let clusters = self.clusters(&model)?;
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
-        let unrest = self.unrest(&clusters)?;
+        let noise = self.noise(&clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -113,7 +146,7 @@ impl Reader<'_> {
             search,
             framework,
             recipe: self.recipe()?,
-            unrest,
+            noise,
             model,
             model_assumed: assumed,
         })
@@ -121,8 +154,13 @@ impl Reader<'_> {
 
     /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
-        let place = Places::of_text(self.text).find(key);
-        Diagnostic::at(self.path, self.text, place, message).about(key)
+        let error = match self.file {
+            Some((path, text)) => {
+                Diagnostic::at(path, text, Places::of_text(text).find(key), message)
+            }
+            None => Diagnostic::new(message),
+        };
+        error.about(key)
     }
 
     /// `error`, at the value of `key` unless it has a place of its own.
@@ -134,10 +172,6 @@ impl Reader<'_> {
             }
             false => error,
         }
-    }
-
-    fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new(""))
     }
 
     fn attention(&self) -> Result<Attention, Diagnostic> {
@@ -155,7 +189,7 @@ impl Reader<'_> {
         match &self.document.model {
             ModelDocument::File(file) => config::read(
                 self.context,
-                &self.folder().join(file),
+                &self.folder.join(file),
                 self.document.sequence,
                 attention,
             ),
@@ -256,10 +290,10 @@ impl Reader<'_> {
         match (&one.machine, &one.devices, &one.parts) {
             (Some(name), Some(devices), None) => {
                 let key = format!("{path}.machine");
-                let named = machines::named(self.context, name, self.folder());
+                let named = machines::named(self.context, name, self.folder);
                 let mut machine = named.map_err(|error| self.at(&key, error))?;
                 if let Some(profile) = &one.profile {
-                    let file = self.folder().join(profile);
+                    let file = self.folder.join(profile);
                     let measured = machines::measured(self.context, &file, model);
                     let placed = |error| self.at(&format!("{path}.profile"), error);
                     machine.measured = Some(measured.map_err(placed)?);
@@ -287,7 +321,7 @@ impl Reader<'_> {
             return Err(self.wrong(path, "parts is empty".to_owned()));
         }
         let parts = parts.iter().enumerate().map(|(number, part)| {
-            let named = machines::named(self.context, &part.machine, self.folder());
+            let named = machines::named(self.context, &part.machine, self.folder);
             let key = format!("{path}.{number}.machine");
             let machine = named.map_err(|error| self.at(&key, error))?;
             self.check_devices(&format!("{path}.{number}.devices"), part.devices)?;

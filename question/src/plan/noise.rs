@@ -14,7 +14,7 @@ const MAX_SLOW: usize = 16;
 const MAX_FACTOR: f64 = 1e6;
 
 impl Reader<'_> {
-    pub(super) fn unrest(&self, clusters: &[Cluster]) -> Result<Noise, Diagnostic> {
+    pub(super) fn noise(&self, clusters: &[Cluster]) -> Result<Noise, Diagnostic> {
         let NoiseDocument { jitter, stall, replicas, seed, .. } = self.document.noise;
         let jitter = jitter.unwrap_or(0.03);
         if !(0.0..=10.0).contains(&jitter) {

@@ -14,7 +14,7 @@ const SCHEDULES: [&str; 8] =
 /// The most stages that are tried unless told.
 const MAX_STAGES: u64 = 128;
 
-/// What `[search]` says. Where it says nothing of groups, they follow from each cluster.
+/// The table `[search]`. Where it has no groups, they follow from each cluster.
 pub(super) struct Search {
     tensor: Option<Vec<u64>>,
     pipeline: Option<Vec<u64>>,

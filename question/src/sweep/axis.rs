@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::keys::HardwareKeys;
+use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario;
 
@@ -94,7 +95,12 @@ impl Axis {
 }
 
 /// The axes of the table `[sweep]`, in the order written.
-pub fn all(file: &Path, text: &str, table: Spanned<DeValue<'_>>) -> Result<Vec<Axis>, Diagnostic> {
+pub fn all(
+    context: &Context<'_>,
+    file: &Path,
+    text: &str,
+    table: Spanned<DeValue<'_>>,
+) -> Result<Vec<Axis>, Diagnostic> {
     let fail = |place, message: &str| Diagnostic::at(file, text, Some(place), message.to_owned());
     let place = table.span();
     let DeValue::Table(table) = table.into_inner() else {
@@ -102,7 +108,7 @@ pub fn all(file: &Path, text: &str, table: Spanned<DeValue<'_>>) -> Result<Vec<A
     };
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
-    let reader = Reader { file, text };
+    let reader = Reader { context, file, text };
     let axes = entries.into_iter().map(|(key, value)| match value.get_ref() {
         DeValue::Array(_) => reader.list(&key, value),
         DeValue::Table(_) => reader.range(&key, value),
@@ -118,6 +124,7 @@ pub fn all(file: &Path, text: &str, table: Spanned<DeValue<'_>>) -> Result<Vec<A
 /// Reads axes out of a file, to which its errors point.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
+    context: &'a Context<'a>,
     file: &'a Path,
     text: &'a str,
 }
@@ -147,7 +154,7 @@ impl Reader<'_> {
             let mut keys = keys.map_err(|error| {
                 Diagnostic::toml(self.file, self.text, &error, HardwareKeys::NAMES)
             })?;
-            keys.files_in(self.file.parent().unwrap_or(Path::new("")));
+            keys.files_in(self.context, self.file.parent().unwrap_or(Path::new("")));
             values.push((label, keys));
         }
         Ok(Axis { key: key.get_ref().to_string(), place, values: Values::List(values) })

@@ -10,7 +10,7 @@ use super::grid::Grid;
 use crate::hardware::keys::HardwareKeys;
 use crate::noise;
 
-/// What the values of a column are, unless empty.
+/// The type of the values of a column, unless they are empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A whole number.
@@ -51,14 +51,14 @@ const NOISE_FREE: [Named; 4] = [
     ("noise_free_makespan_ns", Whole),
 ];
 const REPLICAS: Named = ("replicas", Whole);
-/// What there is a distribution of.
+/// The quantities with a distribution.
 const MEASURES: [Named; 4] = [
     ("span_ns", Whole),
     ("makespan_ns", Whole),
     ("bubble_rate", Decimal),
     ("bubble_rate_makespan", Decimal),
 ];
-/// What there is of a distribution, and whether it is one of its values.
+/// The statistics of a distribution, and whether each is one of its values.
 const STATISTICS: [(&str, bool); 15] = [
     ("mean", false),
     ("mean_ci95_low", false),
@@ -176,7 +176,7 @@ pub fn column_of(axis: &Axis) -> String {
     own_column(axis).unwrap_or_else(|| axis.key.clone())
 }
 
-/// What the column `name` holds; `None` for that of an axis, which its values say.
+/// The type of the column `name`; `None` for that of an axis, whose values tell it.
 pub fn kind(name: &str) -> Option<Kind> {
     let mut all = BEFORE.into_iter().chain(METRICS).chain(NOISE_FREE).chain(HARDWARE);
     let fixed = all.find(|(one, _)| *one == name).map(|(_, kind)| kind);

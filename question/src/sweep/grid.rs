@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Checksum;
 use super::axis::Axis;
 use super::columns::Columns;
-use crate::case::{self, Rule};
+use crate::case::{self, ScheduleSource};
 use crate::diagnostic::Diagnostic;
 use crate::hardware;
 use crate::host::Context;
@@ -26,7 +26,7 @@ const MAX_NAMED: u64 = 2 << 30;
 
 /// All questions of a sweep.
 pub struct Grid {
-    /// What errors point into.
+    /// The scenario that errors point into.
     pub scenario: Scenario,
     /// The axes, slowest first.
     pub axes: Vec<Axis>,
@@ -41,7 +41,7 @@ pub struct Grid {
 struct Part {
     begin: u64,
     setting: Setting,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
     /// The axis whose value chooses among the rules, if the schedule is an axis.
     chosen_by: Option<usize>,
 }
@@ -50,8 +50,8 @@ struct Part {
 pub struct Question<'a> {
     /// Its keys.
     pub setting: Setting,
-    /// What orders the passes.
-    pub rule: &'a Rule,
+    /// The source of the order.
+    pub rule: &'a ScheduleSource,
     /// Its place on each axis.
     pub places: Vec<u64>,
 }
@@ -114,7 +114,7 @@ impl Grid {
         context: &Context<'_>,
         setting: &Setting,
         axis: &Axis,
-    ) -> Result<Vec<Rule>, Diagnostic> {
+    ) -> Result<Vec<ScheduleSource>, Diagnostic> {
         let one = |index| {
             let keys = self.at(axis, index)?;
             let mut selected = case::selected(context, &self.scenario, &setting.with(keys))?;
@@ -198,7 +198,7 @@ impl Grid {
             let _ = write!(text, "\n{:?} {:?}", part.setting.name, part.setting.keys);
             for rule in &part.rules {
                 text.extend(["\n", rule.name()]);
-                if let Rule::Written(_, schedule) = rule {
+                if let ScheduleSource::File(_, schedule) = rule {
                     let _ = write!(text, "\n{schedule}");
                 }
             }
@@ -264,7 +264,7 @@ impl Grid {
         Ok(Question { setting, rule, places })
     }
 
-    /// What a question says of each axis.
+    /// The value that a question has on each axis.
     pub fn labels<'a>(&'a self, places: &'a [u64]) -> impl Iterator<Item = Cow<'a, str>> {
         self.axes.iter().zip(places).map(|(axis, &place)| axis.label(place))
     }

@@ -48,7 +48,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What the first line of a shard, or of a journal, says.
+/// The first line of a shard, or of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Version of the program.

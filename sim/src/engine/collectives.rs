@@ -1,4 +1,4 @@
-//! Collectives among all stages: what each of them takes part in, and when it is over.
+//! Collectives among all stages: the passes that take part in them, and when they are over.
 //!
 //! One begins when the last pass that takes part has ended, takes the time that the costs say, and
 //! keeps neither stages nor wires busy.

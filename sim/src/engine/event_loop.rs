@@ -1,4 +1,5 @@
-//! The loop: what is ready starts, what ends sets others going.
+//! The event loop: a slot starts when all it needs is there, and its end is an event that lets others
+//! start.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +24,7 @@ pub(super) fn run(job: &Job<'_>, durations: &impl Durations) -> Result<Run, Engi
     event_loop.finish()
 }
 
-/// What a stage is doing.
+/// The state of a stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Nothing: it may start its next slot once it can.
@@ -47,7 +48,7 @@ pub(super) struct Stage {
     pub(super) since: u64,
     /// Whether it waits for its device.
     pub(super) in_line: bool,
-    /// Of the current step, the position up to which it has asked for values.
+    /// The position in the current step up to which it has asked for values.
     pub(super) asked: usize,
     /// How many slots lie from `at` to `asked`.
     pub(super) slots_asked: u32,
@@ -84,20 +85,20 @@ pub(super) struct EventLoop<'a, C> {
     pub(super) now: u64,
     pub(super) stages: Vec<Stage>,
     pub(super) devices: Vec<Device>,
-    /// By step, row and microbatch.
+    /// The progress of every value, by step, row and microbatch.
     pub(super) progress: Vec<Progress>,
     pub(super) channels: Vec<Channel>,
     /// The channels from each stage.
     pub(super) channels_of: Vec<Vec<usize>>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) channel_of_transfer: Vec<u32>,
-    /// What each flow of the network carries.
+    /// The load that each flow of the network carries.
     pub(super) carried: Vec<Carried>,
     pub(super) makers: Makers,
     pub(super) collectives: Vec<Collective>,
     pub(super) copies: Streams,
     pub(super) arrivals: Vec<u32>,
-    /// Of the steps that some stages have begun to leave and not all have left.
+    /// The boundaries behind the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
     /// W or BW passes still to run in the current step: see [`weights_of`].
     pub(super) weights_left: Vec<u32>,
@@ -191,10 +192,8 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         stage: usize,
         slot: Slot,
     ) -> impl Iterator<Item = Value> + use<'a, C> {
-        let job = self.job;
-        let shape = job.schedule.shape();
-        let needs = slot.passes().flat_map(move |pass| pass.needs(shape));
-        needs.filter(move |&value| maker(job, value) != Some(stage))
+        let schedule = self.job.schedule;
+        slot.received((schedule.shape(), schedule.placement()), stage)
     }
 
     pub(super) fn cell(&self, value: Value, step: u32) -> usize {
@@ -220,7 +219,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         self.start(stage, slot);
     }
 
-    /// What the device would hold if `slot` ran, where that is more than it can.
+    /// The memory that the device would hold if `slot` ran, if that is more than its limit.
     pub(super) fn over(&self, stage: usize, slot: Slot) -> Option<u64> {
         let room = self.job.room?;
         let device = self.stages[stage].device;
@@ -405,7 +404,7 @@ fn freed(room: Room<'_>, slot: Slot) -> u64 {
     slot.passes().map(|pass| room.footprints.change(pass).freed_at_end.0).sum()
 }
 
-/// The most `slot` adds to what is held, while it runs or when it has ended.
+/// The most that `slot` adds to the memory held, while it runs or when it has ended.
 fn peak(room: Room<'_>, slot: Slot) -> u64 {
     let taken = taken(room, slot);
     taken.max((taken + kept(room, slot)).saturating_sub(freed(room, slot)))

@@ -1,4 +1,4 @@
-//! What the engine can count: runs that would take too much memory, or whose numbers would not fit,
+//! The limits of the engine: runs that would take too much memory, or whose numbers would overflow,
 //! are refused before they begin.
 
 use pipeline::{Bytes, Fault, check_sum};

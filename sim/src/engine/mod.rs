@@ -61,24 +61,25 @@ pub struct Messages {
     pub bytes: Bytes,
 }
 
-/// What stages hold, and what happens when a device cannot.
+/// The memory that stages hold, and the limits of the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room<'a> {
-    /// What each pass takes and frees.
+    /// The activations that each pass allocates and frees.
     pub footprints: &'a Footprints,
-    /// What each stage holds all the time: weights, gradients, optimizer state.
+    /// The memory that each stage holds all the time: weights, gradients, optimizer state.
     pub resident: &'a [Bytes],
-    /// What each device can hold. A pass waits until there is room for what it takes.
+    /// The memory limit of each device. A pass waits until there is room for what it allocates.
     pub limits: &'a [Bytes],
 }
 
-/// Everything the engine needs to know.
+/// The job that the engine runs: a schedule with its costs, the cluster under it, and how stages
+/// communicate.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The order of passes.
     pub schedule: &'a Schedule,
-    /// How long passes take, and collectives of the vocabulary, which no wire slows; the hop is not
-    /// looked at, the cluster says what a transfer takes.
+    /// The durations of passes, and of collectives of the vocabulary, which no wire slows; the hop is
+    /// ignored, since the cluster gives the times of transfers.
     pub costs: &'a Costs,
     /// Devices and wires.
     pub cluster: &'a Cluster,
@@ -87,15 +88,15 @@ pub struct Job<'a> {
     pub seats: &'a Seats,
     /// How values travel.
     pub communication: Communication,
-    /// How large they are.
+    /// The size of the values.
     pub messages: Messages,
-    /// If given, passes wait for memory.
+    /// The memory limits, if passes wait for memory.
     pub room: Option<Room<'a>>,
-    /// If given, activations spend the time between forward and backward on the host.
+    /// The copies, if activations are on the host between forward and backward.
     pub offload: Option<Offload<'a>>,
-    /// How many steps are run in sequence.
+    /// The number of steps run in sequence.
     pub steps: u32,
-    /// What lies between two steps.
+    /// The boundary between two steps.
     pub boundary: &'a Boundary,
 }
 
@@ -107,18 +108,18 @@ impl Job<'_> {
     }
 }
 
-/// How long things take beside what the job says: stragglers, jitter.
+/// The durations of passes and transfers, as a function of the nominal ones: stragglers and jitter.
 pub trait Durations {
-    /// The time of a pass of step `step` that takes `nominal` on a steady device.
+    /// The duration of a pass of step `step` whose nominal duration is `nominal`.
     fn pass(&self, nominal: u64, stage: usize, pass: Pass, step: u32, start: u64) -> u64;
 
-    /// The latency of a transfer of step `step`, or its time on the wires alone, that is `nominal`
-    /// on a steady link.
+    /// The latency of a transfer of step `step`, or its time on the wires alone, whose nominal value is
+    /// `nominal`.
     fn hop(&self, nominal: u64, value: Value, from: usize, to: usize, step: u32, start: u64)
     -> u64;
 }
 
-/// Everything takes what the job says.
+/// Every pass and transfer takes its nominal time.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NominalDurations;
 
@@ -132,12 +133,12 @@ impl Durations for NominalDurations {
     }
 }
 
-/// One value on its way.
+/// One transfer of a value between stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// What was carried.
+    /// The value carried.
     pub value: Value,
-    /// In which step, from 0.
+    /// The step, from 0.
     pub step: u32,
     /// The stage that made it.
     pub from: usize,
@@ -151,12 +152,12 @@ pub struct Transfer {
     pub end: Nanos,
 }
 
-/// A value that all stages take part in handing on.
+/// A collective: a value that all stages make or pass on together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Collective {
-    /// What it is about.
+    /// The value that the collective makes.
     pub value: Value,
-    /// In which step, from 0.
+    /// The step, from 0.
     pub step: u32,
     /// The stage whose pass ended last; of several at once the one handled last.
     pub last: usize,
@@ -166,7 +167,7 @@ pub struct Collective {
     pub end: Nanos,
 }
 
-/// What happened.
+/// The record of a run of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     /// When each slot ran, over all steps.
@@ -179,7 +180,7 @@ pub struct Run {
     pub copies: Vec<HostCopy>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
-    /// How many events it took.
+    /// The number of events handled.
     pub events: u64,
 }
 
@@ -241,7 +242,7 @@ impl Run {
     }
 }
 
-/// Why a stage stands still when nothing happens any more.
+/// The reason why a stage stands still when no events are left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// A value is not there, and `on` has not come to make it or cannot send it.
@@ -251,16 +252,16 @@ pub enum Cause {
     },
     /// A collective has not ended, since not all have come to take part.
     Collective,
-    /// What it made cannot leave, because the receiver has not asked for it.
+    /// A value that it made cannot leave, because the receiver has not asked for it.
     Unreceived {
         /// The receiver.
         by: usize,
     },
     /// There is no room.
     Memory {
-        /// What the device would hold.
+        /// The memory that the device would hold.
         needs: Bytes,
-        /// What it can.
+        /// The limit of the device.
         limit: Bytes,
     },
     /// Another stage has its device.
@@ -305,7 +306,7 @@ impl fmt::Display for Standstill {
     }
 }
 
-/// Why there is no result.
+/// The reason why a run has no result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum EngineError {
     /// Costs or footprints of another pipeline, or too large for the clock.

@@ -10,12 +10,12 @@ use super::transfers::{Carried, look_after};
 use super::{Durations, Job};
 use crate::host_copy::{self, HostCopy, NONE, is_backward};
 
-/// What spends the time between F and B on the host. What is called back does not wait for room,
-/// since its backward could not run without it: where a limit is exceeded by that, the memory over
-/// time shows it ([`crate::occupancy`]).
+/// The activations that are on the host between F and B. A reload does not wait for room, since its
+/// backward could not run without it: where a limit is exceeded by that, the memory over time shows
+/// it ([`crate::occupancy`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offload<'a> {
-    /// What each chunk holds.
+    /// The activations that each chunk holds.
     pub footprints: &'a Footprints,
     /// Which activations are copied, and when they may be.
     pub copies: &'a Copies,
@@ -44,7 +44,7 @@ struct Stream {
 struct Progress {
     /// Slots that have ended.
     ended: u32,
-    /// By stream, the next copy to stand in line.
+    /// The next copy to be queued, by stream.
     next: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ struct Progress {
 pub(super) struct Streams {
     all: Vec<HostCopy>,
     whereabouts: Vec<Whereabouts>,
-    /// By copy, the stream of the device on which each way goes.
+    /// The streams of the device for the copy out and the copy back, by copy.
     stream: Vec<[usize; 2]>,
     /// By step and cell, the number of the copy, or [`NONE`].
     of_cell: Vec<u32>,

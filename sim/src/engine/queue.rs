@@ -11,13 +11,13 @@ pub(super) enum Event {
     SlotEnd { stage: u32 },
     /// A transfer may have sent its last byte.
     LookAfter { flow: u32, generation: u32 },
-    /// What a transfer carries is there.
+    /// The value that a transfer carries has arrived.
     Arrival { transfer: u32 },
     /// A copy that shares no link is there.
     CopyEnd { copy: u32 },
     /// `stage` may begin its next step.
     Release { stage: u32 },
-    /// What a collective hands on is there.
+    /// The value that a collective makes has arrived on all stages.
     Meet { collective: u32 },
 }
 

@@ -9,7 +9,8 @@ use super::queue::{Event, Queue};
 use super::{Durations, Protocol, Transfer};
 use crate::network::LookAfter;
 
-/// What a flow of the network carries.
+/// The load that a flow of the network carries: a value between stages, or an activation to or from
+/// the host.
 #[derive(Clone, Copy)]
 pub(super) enum Carried {
     /// A value to another stage.

@@ -1,10 +1,8 @@
-//! What the idle time of each stage is owed to.
+//! The causes of the idle time of each stage.
 
-use pipeline::{Costs, Fault, Metrics, Nanos, Schedule};
+use pipeline::{Fault, Metrics, Nanos};
 
-use super::chain::{self, Step};
-use crate::engine::{EngineError, Job, Run};
-use crate::replay::Replay;
+use super::chain::Step;
 
 /// Why a stage is idle. The causes are taken away one after the other, in this order, from a run
 /// whose order of passes stays the same.
@@ -13,9 +11,9 @@ use crate::replay::Replay;
 pub enum Cause {
     /// Stragglers, jitter and stalls. Without: every pass and transfer takes its nominal time.
     Noise,
-    /// What lies between steps: the barrier, the exchange at it, post-validation and its rollbacks,
-    /// and what the steps before leave behind. Without: the step is run alone, and each stage is
-    /// through with it at the end of its own optimizer step.
+    /// The step boundary: the barrier, the exchange at it, post-validation and its rollbacks, and
+    /// the state that the steps before leave behind. Without it, the step is run alone, and each
+    /// stage is through with it at the end of its own optimizer step.
     Synchronisation,
     /// Waits for room on a device and for activations on the host. Without: devices hold anything,
     /// and nothing is offloaded.
@@ -27,7 +25,7 @@ pub enum Cause {
     Communication,
     /// Chunks that take longer than others. Without: all take the average of F, of B and of W.
     UnequalStages,
-    /// What is left: warm-up, drain, and how the order fits them; also turns on a shared device.
+    /// The rest: warm-up, drain, and how the order fits them; also turns on a shared device.
     Structure,
 }
 
@@ -43,7 +41,7 @@ impl Cause {
         Self::Structure,
     ];
 
-    /// What people call it.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +55,7 @@ impl Cause {
         }
     }
 
-    /// What machines call it.
+    /// The name in files.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -75,12 +73,12 @@ impl Cause {
 /// How many causes there are.
 pub const CAUSES: usize = 7;
 
-/// The idle time of each stage by cause.
+/// The idle time of each stage by cause: [`crate::Simulation::causes`].
 ///
 /// A step takes `cost`. In a replay that is the longest span of a stage ([`Metrics::span`]): the
 /// bubble rate is the idle time of all stages, by `cost` times stages. On a cluster it is the whole
 /// step with what lies between two: the longest time from when a stage may begin the step until it
-/// may begin the next ([`Run::step_length`]).
+/// may begin the next ([`crate::engine::Run::step_length`]).
 ///
 /// A stage is idle for `cost` less what it is busy and less `optimizer`. A cause is given the change
 /// of the idle time between the run that still has it and the run that has it no more, so that the
@@ -102,25 +100,6 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Of `actual`, the replay of `schedule` under `costs`, with noise or without.
-    ///
-    /// # Errors
-    /// If `costs` are those of another pipeline, or so large that the clock overflows.
-    pub fn of_replay(schedule: &Schedule, costs: &Costs, actual: &Metrics) -> Result<Self, Fault> {
-        let mut replay = Replay::new();
-        let mut run = |costs: &Costs| Ok(Times::from(&replay.metrics(schedule, costs)?));
-        Self::between(&chain::of_replay(costs, Times::from(actual), &mut run)?, Nanos(0))
-    }
-
-    /// Of the last step of `actual`, a run of `job`, with noise or without.
-    ///
-    /// # Errors
-    /// If a run without one of the causes fails.
-    pub fn of_engine(job: &Job<'_>, actual: &Run) -> Result<Self, EngineError> {
-        let runs = chain::of_engine(job, actual, |step| Times::from(step))?;
-        Ok(Self::between(&runs, job.boundary.optimizer)?)
-    }
-
     /// The idle time of a stage of average idleness, by cause, in nanoseconds, rounded towards zero.
     #[must_use]
     pub fn average(&self) -> [i64; CAUSES] {
@@ -128,7 +107,7 @@ impl Causes {
     }
 
     /// From runs of which each leaves out one cause more than the one before.
-    fn between(runs: &[Times; CAUSES], optimizer: Nanos) -> Result<Self, Fault> {
+    pub(crate) fn between(runs: &[Times; CAUSES], optimizer: Nanos) -> Result<Self, Fault> {
         let idle = |run: &Times, stage: usize| {
             let idle = run.cost.0.saturating_sub(run.busy[stage].0).saturating_sub(optimizer.0);
             i64::try_from(idle).map_err(|_| Fault::Overflow { what: "the times" })
@@ -160,7 +139,8 @@ pub(super) fn average(idle: &[[i64; CAUSES]]) -> [i64; CAUSES] {
     })
 }
 
-/// What goes with each cause, from what is left by run; the last run has nothing but structure.
+/// The idle time credited to each cause, from the idle time left by each run; the last run has
+/// nothing but structure.
 pub(super) fn differences(left: [i64; CAUSES]) -> [i64; CAUSES] {
     let next = |cause: usize| left.get(cause + 1).copied().unwrap_or(0);
     std::array::from_fn(|cause| left[cause] - next(cause))
@@ -168,7 +148,7 @@ pub(super) fn differences(left: [i64; CAUSES]) -> [i64; CAUSES] {
 
 /// How long a step takes, and how long of it each stage is busy.
 #[derive(Clone)]
-struct Times {
+pub(crate) struct Times {
     cost: Nanos,
     busy: Vec<Nanos>,
 }

@@ -1,5 +1,7 @@
 //! The runs whose differences are the causes: each leaves out one cause more than the one before.
 
+use std::cell::Cell;
+
 use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
 use super::causes::CAUSES;
@@ -10,18 +12,18 @@ use crate::engine::{
 };
 
 /// A step, as far as idle time goes.
-pub(super) struct Step<'a> {
+pub(crate) struct Step<'a> {
     /// By stage, what it runs.
-    pub(super) spans: Vec<&'a [Span]>,
+    pub(crate) spans: Vec<&'a [Span]>,
     /// By stage, when the step begins.
-    pub(super) begins: Vec<Nanos>,
+    pub(crate) begins: Vec<Nanos>,
     /// How long the step takes.
-    pub(super) cost: Nanos,
+    pub(crate) cost: Nanos,
 }
 
 impl<'a> Step<'a> {
     /// The last step of `run`: on each stage from when it may begin until it may begin the next.
-    pub(super) fn last(run: &'a Run) -> Self {
+    pub(crate) fn last(run: &'a Run) -> Self {
         let steps = run.releases.len().max(1);
         let last = |spans: &'a Vec<Span>| &spans[spans.len() / steps * (steps - 1)..];
         let spans = run.timeline.stages.iter().map(last).collect();
@@ -38,9 +40,9 @@ impl<'a> Step<'a> {
         Self { spans, begins, cost }
     }
 
-    /// What `timeline` shows, where nothing lies between steps: each stage from its first pass on,
-    /// as long as the longest span.
-    pub(super) fn replayed(timeline: &'a Timeline) -> Self {
+    /// The step of `timeline`, without a boundary: each stage from its first pass on, as long as
+    /// the longest span.
+    pub(crate) fn replayed(timeline: &'a Timeline) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
         let ends = spans.iter().map(|spans| spans.last().map_or(Nanos(0), |span| span.end));
@@ -53,13 +55,13 @@ fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
     spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
 }
 
-/// What `run` says of costs that leave out one cause after the other, after `actual`.
-pub(super) fn of_replay<T: Clone>(
+/// The results of `run` for costs from which the causes are removed in turn, after `actual` and
+/// `nominal`, which is without noise.
+pub(crate) fn of_replay<T: Clone>(
     costs: &Costs,
-    actual: T,
-    run: &mut impl FnMut(&Costs) -> Result<T, Fault>,
+    [actual, nominal]: [T; 2],
+    mut run: impl FnMut(&Costs) -> Result<T, Fault>,
 ) -> Result<[T; CAUSES], Fault> {
-    let nominal = run(costs)?;
     // Copies that take no time are as good as none.
     let kept = match costs.copies() {
         [] => nominal.clone(),
@@ -71,19 +73,24 @@ pub(super) fn of_replay<T: Clone>(
     Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
 }
 
-/// What `take` says of the last step of `actual`, and of runs of `job` without noise that leave
-/// out one cause after the other.
-pub(super) fn of_engine<T: Clone>(
+/// The results of `take` for the last step of `actual` and of `nominal`, the run of `job` without
+/// noise, and for runs from which the causes are removed in turn; and how many those were.
+pub(crate) fn of_engine<T: Clone>(
     job: &Job<'_>,
-    actual: &Run,
+    [actual, nominal]: [&Run; 2],
     take: impl Fn(&Step<'_>) -> T,
-) -> Result<[T; CAUSES], EngineError> {
-    let nominal = take(&Step::last(&engine::run(job, &NominalDurations)?));
+) -> Result<([T; CAUSES], u64), EngineError> {
+    let runs = Cell::new(0);
+    let steady = |job: &Job<'_>| {
+        runs.set(runs.get() + 1);
+        engine::run(job, &NominalDurations)
+    };
     let alone = |job: &Job<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(job)?)));
     let synchronisation = Synchronisation::Asynchronous;
+    let is_single = job.steps == 1 && job.boundary.synchronisation == synchronisation;
     let boundary = Boundary { synchronisation, ..job.boundary.clone() };
     let single = Job { steps: 1, boundary: &boundary, ..*job };
-    let one_step = alone(&single)?;
+    let one_step = if is_single { take(&Step::alone(nominal)) } else { alone(&single)? };
     let roomy = Job { room: None, offload: None, ..single };
     let unlimited = match job.room.is_some() || job.offload.is_some() {
         true => alone(&roomy)?,
@@ -94,7 +101,10 @@ pub(super) fn of_engine<T: Clone>(
     let unshared = Job { cluster: &ideal, messages, ..roomy };
     let uncontended = match job.cluster.wires().is_empty() {
         true => unlimited.clone(),
-        false => take(&Step::alone(&engine::run(&unshared, &Alone { job })?)),
+        false => {
+            runs.set(runs.get() + 1);
+            take(&Step::alone(&engine::run(&unshared, &Alone { job })?))
+        }
     };
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
@@ -105,12 +115,8 @@ pub(super) fn of_engine<T: Clone>(
     let free = alone(&at_once)?;
     let costs = averaged(job.costs);
     let equal = alone(&Job { costs: &costs, ..at_once })?;
-    let actual = take(&Step::last(actual));
-    Ok([actual, nominal, one_step, unlimited, uncontended, free, equal])
-}
-
-fn steady(job: &Job<'_>) -> Result<Run, EngineError> {
-    engine::run(job, &NominalDurations)
+    let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run)));
+    Ok(([actual, nominal, one_step, unlimited, uncontended, free, equal], runs.get()))
 }
 
 /// Every transfer takes the time it takes while nothing else moves.

@@ -1,13 +1,11 @@
-//! What each single gap is owed to.
+//! The causes of each single gap.
 
-use pipeline::{Costs, Fault, Nanos, Schedule, Timeline};
+use pipeline::{Fault, Nanos};
 
 use super::causes::{CAUSES, average, differences};
-use super::chain::{self, Step};
-use crate::engine::{EngineError, Job, Run};
-use crate::replay::Replay;
+use super::chain::Step;
 
-/// The idle time of the last step, gap by gap.
+/// The idle time of the last step, gap by gap: [`crate::Simulation::gaps`].
 ///
 /// The order of slots is the same in all the runs whose differences are the [`super::Causes`]: the gap
 /// before a slot is given the changes of that gap, and what is left of the step after a stage's last
@@ -27,28 +25,6 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Of `actual`, which shows `schedule` under `costs`, with noise or without.
-    ///
-    /// # Errors
-    /// Those of [`super::Causes::of_replay`].
-    pub fn of_replay(schedule: &Schedule, costs: &Costs, actual: &Timeline) -> Result<Self, Fault> {
-        let mut replay = Replay::new();
-        let lengths = |timeline: &Timeline| lengths(&Step::replayed(timeline), Nanos(0));
-        let mut run = |costs: &Costs| Ok(lengths(&replay.timeline(schedule, costs)?));
-        let runs = chain::of_replay(costs, lengths(actual), &mut run)?;
-        Self::between(&runs, &Step::replayed(actual), Nanos(0))
-    }
-
-    /// Of the last step of `actual`, a run of `job`, with noise or without.
-    ///
-    /// # Errors
-    /// Those of [`super::Causes::of_engine`].
-    pub fn of_engine(job: &Job<'_>, actual: &Run) -> Result<Self, EngineError> {
-        let optimizer = job.boundary.optimizer;
-        let runs = chain::of_engine(job, actual, |step| lengths(step, optimizer))?;
-        Ok(Self::between(&runs, &Step::last(actual), optimizer)?)
-    }
-
     /// The sum over all gaps of `stage`: what [`super::Causes`] says of it.
     ///
     /// # Panics
@@ -66,8 +42,9 @@ impl Gaps {
         average(&stages)
     }
 
-    fn between(
-        runs: &[Lengths; CAUSES],
+    /// From runs of which each leaves out one cause more than the one before; `actual` is the first.
+    pub(crate) fn between(
+        runs: &[Lengths],
         actual: &Step<'_>,
         optimizer: Nanos,
     ) -> Result<Self, Fault> {
@@ -91,19 +68,22 @@ impl Gaps {
 }
 
 /// By stage, the length of the gap before each slot, and of the one after the last.
-type Lengths = Vec<Vec<u64>>;
+pub(crate) type Lengths = Vec<Vec<u64>>;
 
-fn lengths(step: &Step<'_>, optimizer: Nanos) -> Lengths {
-    let of_stage = |(spans, begin): (&&[pipeline::Span], &Nanos)| {
-        let mut before = *begin;
-        let mut lengths: Vec<u64> = Vec::with_capacity(spans.len() + 1);
-        for span in *spans {
-            lengths.push((span.start - before).0);
-            before = span.end;
-        }
-        let used = (before - *begin).0.saturating_add(optimizer.0);
-        lengths.push(step.cost.0.saturating_sub(used));
-        lengths
-    };
-    step.spans.iter().zip(&step.begins).map(of_stage).collect()
+impl Step<'_> {
+    /// The lengths of all gaps, where each stage ends with an optimizer step.
+    pub(crate) fn lengths(&self, optimizer: Nanos) -> Lengths {
+        let of_stage = |(spans, begin): (&&[pipeline::Span], &Nanos)| {
+            let mut before = *begin;
+            let mut lengths: Vec<u64> = Vec::with_capacity(spans.len() + 1);
+            for span in *spans {
+                lengths.push((span.start - before).0);
+                before = span.end;
+            }
+            let used = (before - *begin).0.saturating_add(optimizer.0);
+            lengths.push(self.cost.0.saturating_sub(used));
+            lengths
+        };
+        self.spans.iter().zip(&self.begins).map(of_stage).collect()
+    }
 }

@@ -1,11 +1,11 @@
 //! Why stages wait: what causes their idle time, what each pass waits for, and the critical path.
 //!
 //! [`Causes`] says how much of the idle time is owed to what, by runs that each leave out one cause
-//! more, and [`Gaps`] the same of each gap between two slots. [`Waits`] says of each slot what let it begin, and [`Waits::critical_path`] follows that
-//! back from the end of a step to its beginning.
+//! more, and [`Gaps`] the same of each gap between two slots. [`Waits`] says of each slot what let it
+//! begin, and [`Waits::critical_path`] follows that back from the end of a step to its beginning.
 
 mod causes;
-mod chain;
+pub(crate) mod chain;
 mod gaps;
 mod path;
 mod waits;
@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 
 use pipeline::{Costs, Nanos, Pass, Schedule, Timeline, Value};
 
+pub(crate) use causes::Times;
 pub use causes::{CAUSES, Cause, Causes};
 pub use gaps::Gaps;
+pub(crate) use gaps::Lengths;
 pub use path::{Path, Summary};
 pub use waits::{Link, Wait, Waits};
 

@@ -11,8 +11,8 @@ pub struct Path {
     pub links: Vec<Link>,
 }
 
-/// What a critical path consists of. All times together, and the time at which it begins, are the
-/// time at which it ends.
+/// The parts of a critical path. All times together, and the time at which it begins, are the time
+/// at which it ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// When its first slot begins.
@@ -51,7 +51,7 @@ impl Waits<'_> {
 }
 
 impl Path {
-    /// What it consists of, over a pipeline of `stages`.
+    /// Its parts, over a pipeline of `stages`.
     #[must_use]
     pub fn summary(&self, stages: usize) -> Summary {
         let zero = Nanos(0);

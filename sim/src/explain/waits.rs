@@ -1,10 +1,10 @@
-//! What each slot of a run waited for.
+//! The event that each slot of a run waited for.
 
 use pipeline::{Nanos, Pass, Schedule, Span, Value};
 
 use crate::engine::{Collective, HostCopy, Run, Transfer};
 
-/// What let a slot begin.
+/// The event that let a slot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Nothing: it begins with the clock.
@@ -34,9 +34,9 @@ pub struct Link {
     pub stage: usize,
     /// Position among the slots of the stage, over all steps.
     pub at: usize,
-    /// What was done, and when.
+    /// The slot, and when it ran.
     pub span: Span,
-    /// What it waited for.
+    /// The event that it waited for.
     pub wait: Wait,
     /// Stage and position of the slot whose end set off what it waited for; none at the beginning
     /// of a step.
@@ -95,7 +95,7 @@ impl<'a> Waits<'a> {
         self.run
     }
 
-    /// What slot `at` of `stage` waited for.
+    /// The event that slot `at` of `stage` waited for.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -156,11 +156,9 @@ impl<'a> Waits<'a> {
         collectives.into_iter().find(|collective| collective.end == span.start)
     }
 
-    /// What the slot needs that its own stage does not make alone.
+    /// The values that the slot needs and that its own stage does not make alone.
     fn remote(&self, stage: usize, span: Span) -> impl Iterator<Item = Value> + use<> {
-        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
-        let needs = span.slot.passes().flat_map(move |pass| pass.needs(shape));
-        needs.filter(move |&value| placement.maker(shape, value) != Some(stage))
+        span.slot.received((self.schedule.shape(), self.schedule.placement()), stage)
     }
 
     /// Where the slot stands whose end set `collective` off.
@@ -176,7 +174,7 @@ impl<'a> Waits<'a> {
         Some((collective.last, ended.next()?))
     }
 
-    /// What on its device the slot waited for.
+    /// The event on its device that the slot waited for.
     fn on_device(
         &self,
         stage: usize,

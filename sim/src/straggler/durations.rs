@@ -15,8 +15,8 @@ pub struct NoisyDurations<'a> {
 }
 
 impl Stragglers {
-    /// What the engine meets in `replica`; `costs` are those of its job, and say how much of a
-    /// BW is B and how much W.
+    /// The durations that the engine uses in `replica`; `costs` are those of its job, and say how
+    /// much of a BW is B and how much W.
     #[must_use]
     pub const fn durations<'a>(&'a self, replica: u64, costs: &'a Costs) -> NoisyDurations<'a> {
         NoisyDurations { stragglers: self, replica, costs }

@@ -35,7 +35,7 @@ pub enum StragglerError {
     /// A stage, device or link outside the pipeline.
     #[error("there is no {target}: the pipeline has {stages} stages, numbered from 0")]
     NoSuchTarget {
-        /// What was named.
+        /// The target that was named.
         target: Target,
         /// How many stages there are.
         stages: usize,
@@ -46,15 +46,15 @@ pub enum StragglerError {
     /// A link from a stage to itself.
     #[error("{0} is no link: it needs two different stages")]
     Loop(Target),
-    /// The same place twice.
+    /// The same target twice.
     #[error("{target} has two {what}")]
     Twice {
-        /// What was named.
+        /// The target that was named.
         target: Target,
-        /// What it was given twice.
+        /// The quantity that is given twice.
         what: &'static str,
     },
-    /// A profile that says nothing.
+    /// A profile without entries.
     #[error("the profile has no entry")]
     EmptyProfile,
     /// A profile in which time does not advance.

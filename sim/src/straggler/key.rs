@@ -5,9 +5,8 @@
 use pipeline::{Kind, Pass, Value};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::Rng;
 
-/// What random numbers are drawn for. The numbers are part of the key: keep them.
+/// The purpose for which a random number is drawn. The numbers are part of the key: keep them.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     Pass = 1,
@@ -73,6 +72,26 @@ fn word(purpose: Purpose, kind: u64, chunk: u16, microbatch: u32) -> u64 {
 
 /// Adds a word to a hash by the finalizer of `SplitMix64` (Steele, Lea and Flood 2014), which
 /// changes half of the bits of its result for every bit of its argument.
+///
+/// It is the first number of `SplitMix64` with the seed `hash ^ word`, written out because this is
+/// called for every pass and every transfer, and the crate does not inline the making of a generator.
 fn mix(hash: u64, word: u64) -> u64 {
-    SplitMix64::seed_from_u64(hash ^ word).next_u64()
+    let z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::rand_core::Rng;
+
+    #[test]
+    fn words_are_mixed_as_the_generator_does() {
+        for [hash, word] in [[0, 0], [1, 2], [u64::MAX, 77], [1_477_776_061_723_855_037, 0]] {
+            let first = SplitMix64::seed_from_u64(hash ^ word).next_u64();
+            assert_eq!(mix(hash, word), first);
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Stragglers and noise: how durations differ from the nominal ones.
 //!
 //! A pass takes `nominal x jitter` of work, done at the pace of its stage at that time, and a rare
-//! stall on top. All chance is a function of the seed, the replica, the iteration and what is done
-//! where (stage or link, kind, chunk, microbatch). So every schedule meets the same [`NoiseSample`],
-//! in whatever order it does its passes; and BW takes what B and then W would take.
+//! stall on top. Every random number is a function of the seed, the replica, the iteration, and the
+//! pass or transfer (stage or link, kind, chunk, microbatch). So all schedules see the same random
+//! draws, in whatever order they run their passes; and BW takes as long as B and then W.
 //!
 //! ```
 //! use pipeline::{Costs, Family, Metrics, Nanos, PassTimes, Problem, Shape};
@@ -48,7 +48,7 @@ pub use profile::Profile;
 use crate::timed::Timing;
 use key::{Key, Purpose};
 
-/// What can be slow.
+/// The target of a slowdown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Target {
     /// All passes of a stage.
@@ -86,7 +86,7 @@ struct Stall {
     length: Nanos,
 }
 
-/// Everything that makes durations differ from the nominal ones, for all replicas.
+/// The noise model: all that makes durations differ from the nominal ones, for all replicas.
 #[derive(Clone, Debug)]
 pub struct Stragglers {
     seed: u64,
@@ -94,7 +94,7 @@ pub struct Stragglers {
     devices: Vec<usize>,
     stages: Vec<Pace>,
     links: BTreeMap<(usize, usize), Pace>,
-    /// What has its factor already, and its profile.
+    /// The targets that have their factor already, and their profile.
     slowed: BTreeSet<Target>,
     pass_jitter: Option<Jitter>,
     hop_jitter: Option<Jitter>,
@@ -182,7 +182,7 @@ impl Stragglers {
         })
     }
 
-    /// Makes the pace of `target` change over time as `profile` says, over its constant factor.
+    /// Lets the pace of `target` change over time by `profile`, on top of its constant factor.
     ///
     /// # Errors
     /// If there is no such target, or a profile for it already.
@@ -227,7 +227,7 @@ impl Stragglers {
         self.pass_jitter.is_some() || self.hop_jitter.is_some() || self.stall.is_some()
     }
 
-    /// What happens in iteration `iteration` of replica `replica`, both from 0.
+    /// The noise of iteration `iteration` of replica `replica`, both from 0.
     #[must_use]
     pub fn sample(&self, replica: u64, iteration: u64) -> NoiseSample<'_> {
         NoiseSample { stragglers: self, key: Key::new(self.seed, replica, iteration) }
@@ -268,7 +268,7 @@ impl Stragglers {
     }
 }
 
-/// What happens in one iteration of one replica.
+/// The noise of one iteration of one replica: a function from passes and transfers to durations.
 #[derive(Clone, Copy, Debug)]
 pub struct NoiseSample<'a> {
     stragglers: &'a Stragglers,

@@ -54,8 +54,8 @@ fn without_noise_everything_is_nominal() {
 }
 
 proptest! {
-    /// What a pass takes depends on what it is, not on who asks, when (but for profiles) or how
-    /// often.
+    /// The duration of a pass depends on the pass alone, not on the schedule, on its start (but for
+    /// profiles), or on how often it is asked for.
     #[test]
     fn all_schedules_see_the_same_noise(seed: u64, replica: u64, chunk in 0..8u16, microbatch: u32) {
         let stragglers = stormy(seed);

@@ -1,9 +1,6 @@
 //! `debubble calibrate`: times the kernels and links of this machine and writes a profile.
 
-#[cfg_attr(not(feature = "cuda"), path = "no_cuda.rs")]
-mod cuda;
 mod report;
-mod target;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,19 +11,18 @@ use calibrate::check::{self, LoneStage};
 use calibrate::machine;
 use calibrate::measure::{
     self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
-    traffic,
+    target_link_times, traffic,
 };
 use calibrate::sample::{Rule, sample};
 use clap::{Args, ValueEnum};
-use executor::{Cpu, Model, Ops};
+use executor::{Backend, Cpu, Cut, Model, Ops, Target, TargetOptions, WithTarget};
 use pipeline::Nanos;
 use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
 
-use self::target::{Core, Target};
-use super::OUTPUT;
+use super::{OUTPUT, note};
+use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
-use crate::gpus::ElementKind;
 use crate::help;
 use crate::interrupt;
 use crate::memory;
@@ -63,15 +59,15 @@ seq, microbatch-size or vocabulary.";
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Calibrate {
     /// What computes
-    #[arg(long, value_enum, default_value_t = Device::Cpu)]
-    device: Device,
+    #[arg(long, value_enum, default_value_t = Timed(Backend::Cpu))]
+    device: Timed,
     /// Links to time; hops are predicted by the first that joins stages [default: queue,tcp,copy;
     /// cuda: hand-over,host-copy, and peer where there are two GPUs]
     #[arg(long, value_enum, value_name = "LINK,..", value_delimiter = ',')]
     links: Vec<LinkArg>,
     /// What tensors hold (cuda) [default: bf16]
     #[arg(long, value_enum)]
-    element: Option<ElementKind>,
+    element: Option<ElementArg>,
     /// The GPU to time, counted from 0 (cuda) [default: 0]
     #[arg(long, value_name = "N")]
     gpu: Option<usize>,
@@ -116,15 +112,6 @@ pub struct Calibrate {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Device {
-    /// One core of the host, in f32
-    Cpu,
-    /// An NVIDIA GPU
-    #[value(alias = "gpu")]
-    Cuda,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -212,37 +199,44 @@ const RISE: Duration = Duration::from_millis(500);
 const MAX_TIME: Nanos = Nanos(24 * 3_600_000_000_000);
 
 impl Calibrate {
-    /// Whether it computes on GPUs.
-    pub fn is_for_gpus(&self) -> bool {
-        self.device == Device::Cuda
+    /// The backend that computes.
+    pub const fn backend(&self) -> Backend {
+        self.device.0
     }
 
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
-        if self.device == Device::Cuda {
-            return cuda::run(self, out);
+        let (backend, about) = (self.backend(), self.backend().about());
+        if !about.has_units {
+            self.refuse_links(LinkKind::is_of_gpus, "a GPU: --device cuda times it")?;
+            let of_gpus = [
+                ("--element", self.element.is_some()),
+                ("--gpu", self.gpu.is_some()),
+                ("--partition", self.partition.is_some()),
+            ];
+            if let Some((flag, _)) = of_gpus.into_iter().find(|one| one.1) {
+                let message =
+                    format!("{flag} is for --device {}: a core computes in f32", with_units());
+                return Err(Error::question(message));
+            }
         }
-        self.refuse_links(LinkKind::is_of_gpus, "a GPU: --device cuda times it")?;
-        let of_gpus = [
-            ("--element", self.element.is_some()),
-            ("--gpu", self.gpu.is_some()),
-            ("--partition", self.partition.is_some()),
-        ];
-        if let Some((flag, _)) = of_gpus.into_iter().find(|one| one.1) {
-            let message = format!("{flag} is for --device cuda: a core computes in f32");
-            return Err(Error::question(message));
-        }
-        self.run_on(&Core, Element::F32, memory::free(), out)
+        let default = about.elements.first().copied();
+        let element = self.element.map(Into::into).or(default).unwrap_or(Element::F32);
+        let (unit, parts) = (self.gpu.unwrap_or(0), self.partition.unwrap_or(1));
+        let options = TargetOptions { element, unit, parts };
+        let calibration = Calibration { asked: self, element, out };
+        let done = backend.with_target(&options, calibration);
+        done.map_err(|error| not_opened(backend, &error))?
     }
 
-    /// Times `target`, which has so much memory.
+    /// Times `target`.
     fn run_on<T: Target>(
         &self,
         target: &T,
         element: Element,
-        memory: Option<u64>,
         out: &mut dyn Write,
     ) -> Result<(), Error> {
+        let memory = target.memory().or_else(memory::free);
         let shape = self.shape(element)?;
         let rule = self.rule()?;
         let neighbours = self.neighbours()?;
@@ -255,7 +249,7 @@ impl Calibrate {
         if let Some(path) = &self.out {
             files::write(path, outcome.profile.to_toml())?;
         } else {
-            super::note("the profile is not kept: give --out NAME.toml");
+            note("the profile is not kept: give --out NAME.toml");
         }
         if self.json { report::json(out, &outcome) } else { report::tables(out, &outcome) }
     }
@@ -291,7 +285,7 @@ impl Calibrate {
         };
         // Kernels take up to two shares, each of the two checks half a one, each link half a one.
         let halves = 6 + self.kinds().len();
-        let rise = if self.device == Device::Cuda { RISE } else { Duration::ZERO };
+        let rise = if self.backend().about().is_host { Duration::ZERO } else { RISE };
         Ok(Rule { time: 2 * all / u32::try_from(halves).unwrap_or(u32::MAX), rise, ..rule })
     }
 
@@ -299,7 +293,7 @@ impl Calibrate {
     fn neighbours(&self) -> Result<usize, Error> {
         let parts = self.partition.unwrap_or(1).max(1);
         match self.workers {
-            workers if self.device == Device::Cuda && workers > parts => {
+            workers if self.backend().about().has_units && workers > parts => {
                 let message = format!("--workers {workers}: the GPU is in {parts} parts");
                 let cure = format!("add --partition {workers}: each works on a part of its own");
                 Err(Error::question(message).with_help(cure))
@@ -315,12 +309,11 @@ impl Calibrate {
     /// The links asked for, each once.
     fn kinds(&self) -> Vec<LinkKind> {
         let mut kinds = Vec::new();
-        let default = match self.device {
-            Device::Cpu => vec![LinkArg::Queue, LinkArg::Tcp, LinkArg::Copy],
-            Device::Cuda => cuda::links(),
+        let asked = match self.links.is_empty() {
+            true => self.backend().links(),
+            false => self.links.iter().map(|link| link.kind()).collect(),
         };
-        let asked = if self.links.is_empty() { &default } else { &self.links };
-        for kind in asked.iter().map(|link| link.kind()) {
+        for kind in asked {
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
@@ -341,7 +334,8 @@ impl Calibrate {
         let bar = progress::bar((KERNEL_MEASUREMENTS + of_links + 2) as u64, "measurements");
         let core = || Ok(Cpu::<f32>::new());
         let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
-        let times = kernel_times(|| target.ops(), shape, target.peak(), rule, || bar.inc(1))?;
+        let times =
+            kernel_times(|| target.ops(), shape, target.peak(self.hidden), rule, || bar.inc(1))?;
         // Links are timed without: a stage that waits for a value leaves its core or part idle.
         drop(load);
         let half = Rule { time: rule.time / 2, ..*rule };
@@ -349,7 +343,7 @@ impl Calibrate {
         let mut links = Vec::new();
         for kind in self.kinds() {
             let link = match kind.is_of_gpus() {
-                true => target.link(kind, message, empty, &half, &mut || bar.inc(1))?,
+                true => target_link_times(target, kind, message, empty, &half, || bar.inc(1))?,
                 false => link_times(core, kind, message, empty, &half, pinned, || bar.inc(1))?,
             };
             links.extend(link);
@@ -388,16 +382,54 @@ impl Calibrate {
             cpu: machine::cpu(),
             cores: machine::cores(),
             os: machine::os(),
-            device: machine::ONE_CORE.to_owned(),
-            driver: None,
             clocks: (!clocks.is_empty()).then(|| clocks.join(", ")),
             pinned,
             neighbours: neighbours as u64,
             date: machine::today(),
             program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
             remark: self.remark.clone(),
+            ..Machine::default()
         }
     }
+}
+
+/// A calibration of whatever target is opened for it.
+struct Calibration<'a> {
+    asked: &'a Calibrate,
+    element: Element,
+    out: &'a mut dyn Write,
+}
+
+impl WithTarget for Calibration<'_> {
+    type Output = Result<(), Error>;
+
+    fn run<T: Target>(self, target: &T) -> Self::Output {
+        let Self { asked, element, out } = self;
+        if asked.backend().about().has_units && !target.has(LinkKind::Peer) {
+            asked.refuse_links(|kind| kind == LinkKind::Peer, "a second GPU")?;
+        }
+        let neighbours = asked.neighbours()?;
+        if let Some(cut) = target.cut() {
+            note(&timed_part(cut, neighbours));
+        }
+        // Kernels are compiled before anything is timed.
+        target.ops().map_err(|error| refused(asked.backend(), &error))?;
+        asked.run_on(target, element, out)
+    }
+}
+
+/// The part of a device that is timed, and the work of the rest of it meanwhile.
+fn timed_part(cut: Cut, neighbours: usize) -> String {
+    let Cut { parts, multiprocessors, of } = cut;
+    let idle = parts.saturating_sub(1 + neighbours);
+    let others = match (neighbours, idle) {
+        (0, _) => "the others are idle: caches and memory are theirs too in a run (--workers \
+                   lets them compute)"
+            .to_owned(),
+        (_, 0) => "the others compute".to_owned(),
+        _ => format!("{neighbours} other parts compute and {idle} are idle"),
+    };
+    format!("timing {multiprocessors} of {of} multiprocessors, while {others}")
 }
 
 /// Whole stages of the executor, against the sum of their parts.
@@ -441,7 +473,7 @@ fn gflops(operations: f64, time: Nanos) -> Option<f64> {
     (time.0 > 0).then(|| operations / time.0 as f64)
 }
 
-/// What is known to be computed in each quantity of a profile.
+/// The number of operations known to be computed in each quantity of a profile.
 fn operations(profile: &Profile, name: &str) -> Option<f64> {
     let model = profile.model.one_layer();
     let [forward, backward_input, backward_weight] = measure::layer_operations(model);

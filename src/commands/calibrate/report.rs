@@ -1,4 +1,4 @@
-//! What was measured, for people and for machines; and what to make of it.
+//! The measurements, as tables and JSON, with their verdicts.
 
 use std::io::Write;
 

@@ -1,18 +1,7 @@
-//! What a run may be chosen to have.
+//! The choices of a run.
 
 use clap::ValueEnum;
-
-/// What computes the passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum DeviceKind {
-    /// Nothing: passes and hops take the times of the question, and stages, links and waits are real
-    Timed,
-    /// A GPT, on the cores of this machine
-    Cpu,
-    /// A GPT, on GPUs
-    #[value(alias = "gpu")]
-    Cuda,
-}
+use executor::Transport;
 
 /// How values travel between processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -23,6 +12,15 @@ pub enum Links {
     Nccl,
 }
 
+impl From<Links> for Transport {
+    fn from(links: Links) -> Self {
+        match links {
+            Links::Tcp => Self::Tcp,
+            Links::Nccl => Self::Nccl,
+        }
+    }
+}
+
 /// What a run is held against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Against {
@@ -30,4 +28,13 @@ pub enum Against {
     F64,
     /// The model in one piece, on the device and in the elements of the stages
     Device,
+}
+
+impl From<Against> for executor::Against {
+    fn from(against: Against) -> Self {
+        match against {
+            Against::F64 => Self::F64,
+            Against::Device => Self::Device,
+        }
+    }
 }

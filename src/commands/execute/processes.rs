@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::commands::Verdict;
 use crate::error::Error;
+use crate::messages;
 
 /// Set for processes that end when their standard input does.
 const LIFELINE: &str = "DEBUBBLE_LIFELINE";
@@ -164,8 +165,8 @@ fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stag
     Ok(Stage { child, words, ended: None, look: 0 })
 }
 
-/// What became of it. Of those that failed, one that a signal ended comes first, then who ended first:
-/// the others say what they saw of that.
+/// The verdict on it. Of those that failed, one that a signal ended comes first, then the one that
+/// ended first: the others report what they saw of that.
 fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
     for stage in &mut crew.0 {
         // None is to write on; one that has ended cannot be killed, which is just as well.
@@ -180,7 +181,7 @@ fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
     let messages = failed.iter().take(SHOWN).map(|&rank| crew.0[rank].message(rank));
     let messages = messages.collect::<Vec<_>>();
     if messages.is_empty() {
-        eprint!("{}", crew.0[0].said());
+        messages::print(&crew.0[0].said().to_string());
         let missed = crew.0[0].ended.is_some_and(|status| status.code() == Some(1));
         return Ok(if missed { Verdict::Missed } else { Verdict::Done });
     }

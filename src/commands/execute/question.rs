@@ -1,22 +1,18 @@
-//! What is to be run: the cases of a scenario, as long as they are to take.
+//! The cases of a scenario to be run, and how long each takes.
 
 use std::time::Duration;
 
 use calibrate::machine;
-use executor::{Model, ModelError};
+use executor::{Devices, Model, ModelError};
 use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
-use profile::{Element, Profile};
+use profile::Profile;
 use sim::Replay;
 
-use super::Execute;
-use super::gpus::Gpus;
-use super::kinds::{DeviceKind, Links};
+use super::flags::Execute;
 use super::sizes::Sizes;
 use crate::error::Error;
-use crate::gpus::ElementKind;
-use answer::outcome::named;
 use question::case;
-use question::case::{Case, Rule};
+use question::case::{Case, ScheduleSource};
 use question::hardware::keys::{BoundaryKey, HardwareKeys};
 use question::keys::Keys;
 use question::profiles;
@@ -25,7 +21,7 @@ use question::{Context, Warnings};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
 pub struct Job {
-    /// What is run.
+    /// The case that is run.
     pub case: Case,
     /// Whether the times of passes are given; else what is measured is simulated.
     pub has_times: bool,
@@ -47,10 +43,10 @@ const STEPS: u32 = 3;
 /// How long a stage waits for another where nobody says, in nanoseconds.
 const PATIENCE: u64 = 60_000_000_000;
 
-/// What a setting asks of all its jobs.
+/// The settings that all jobs of a scenario share.
 struct Common {
     taken: HardwareKeys,
-    rules: Vec<Rule>,
+    rules: Vec<ScheduleSource>,
     has_times: bool,
     sizes: Option<Sizes>,
     neighbours: Option<u64>,
@@ -62,12 +58,12 @@ struct Common {
 pub fn jobs(
     context: &Context<'_>,
     scenario: &mut Scenario,
-    (execute, gpus): (&Execute, Option<&Gpus>),
+    (execute, devices): (&Execute, &dyn Devices),
     notes: &mut Warnings,
 ) -> Result<Vec<Job>, Error> {
     let mut settings = Vec::new();
     for at in 0..scenario.settings.len() {
-        settings.push(common(context, scenario, at, (execute, gpus))?);
+        settings.push(common(context, scenario, at, (execute, devices))?);
     }
     // Without a word about layers, all models of a command are the same.
     let mut most_chunks = 1;
@@ -84,22 +80,23 @@ pub fn jobs(
             notes.add_ignored(setting, rule);
             of_setting.push(job(context, scenario, setting, &common, rule, most_chunks)?);
         }
-        if execute.device == DeviceKind::Timed {
-            execute.scale(&mut of_setting)?;
+        if !execute.backend().trains() {
+            scale(execute, &mut of_setting)?;
         }
         jobs.extend(of_setting);
     }
     Ok(jobs)
 }
 
-/// What setting `at` of `scenario` asks of all its jobs; what only they need is taken out of it.
+/// The settings that all jobs of setting `at` of `scenario` share; keys that only they need are
+/// taken out of it.
 fn common(
     context: &Context<'_>,
     scenario: &mut Scenario,
     at: usize,
-    (execute, gpus): (&Execute, Option<&Gpus>),
+    (execute, devices): (&Execute, &dyn Devices),
 ) -> Result<Common, Error> {
-    let trains = execute.device != DeviceKind::Timed;
+    let trains = execute.backend().trains();
     let taken = take(&mut scenario.settings[at])?;
     let setting = &scenario.settings[at];
     let rules = case::rules(context, scenario, setting)?;
@@ -111,7 +108,7 @@ fn common(
             let mut own = setting.clone();
             own.keys.hardware.vocabulary = taken.vocabulary;
             profiles::agree(scenario, &own, profile)?;
-            check_machine(profile, execute, gpus)?;
+            check_machine(profile, execute, devices)?;
             neighbours = Some(profile.machine.neighbours);
         }
         let keys = &mut scenario.settings[at].keys;
@@ -120,30 +117,20 @@ fn common(
             fill_times(keys);
         }
     }
-    let element_bytes = usize::try_from(element(execute).bytes()).unwrap_or(usize::MAX);
+    let element_bytes = usize::try_from(execute.element().bytes()).unwrap_or(usize::MAX);
     Ok(Common { taken, rules, has_times, sizes, neighbours, element_bytes })
-}
-
-/// What tensors hold, as profiles say it.
-fn element(execute: &Execute) -> Element {
-    match execute.element() {
-        ElementKind::Bf16 => Element::Bf16,
-        ElementKind::F32 => Element::F32,
-    }
 }
 
 /// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
 /// parts of them. What another one takes says nothing of a run here.
-fn check_machine(profile: &Profile, execute: &Execute, gpus: Option<&Gpus>) -> Result<(), Error> {
+fn check_machine(profile: &Profile, execute: &Execute, devices: &dyn Devices) -> Result<(), Error> {
     let there = &profile.machine;
-    let device = match gpus {
-        None => machine::ONE_CORE,
-        // What part of it was measured stands behind its name.
-        Some(gpus) if there.device.split(',').next() == Some(gpus.name()) => &there.device,
-        Some(gpus) => gpus.name(),
+    let device = match devices.is_named(&there.device) {
+        true => &there.device,
+        false => devices.name(),
     };
     let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
-    let element = element(execute).name().to_owned();
+    let element = execute.element().name().to_owned();
     let pairs = [
         ("processor", there.cpu.clone(), cpu),
         ("number of cores", there.cores.to_string(), cores),
@@ -166,7 +153,7 @@ fn job(
     scenario: &Scenario,
     setting: &Setting,
     common: &Common,
-    rule: &Rule,
+    rule: &ScheduleSource,
     most_chunks: usize,
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
@@ -248,11 +235,6 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
     Ok(taken)
 }
 
-/// Whether threads can be kept on cores; tried on a thread that ends.
-fn can_pin() -> bool {
-    std::thread::spawn(|| machine::pin(0)).join().unwrap_or(false)
-}
-
 /// Lets orders be made for equal F, B and W where no times are given.
 fn fill_times(keys: &mut Keys) {
     let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
@@ -261,112 +243,48 @@ fn fill_times(keys: &mut Keys) {
     }
 }
 
-impl Execute {
-    /// Refuses what contradicts itself before anything is run.
-    pub(super) fn check_flags(&self) -> Result<(), Error> {
-        let timed = self.device == DeviceKind::Timed;
-        let of_model = [
-            ("--data", self.data.is_some()),
-            ("--learning-rate", self.learning_rate.is_some()),
-            ("--check", self.check.is_some()),
-        ];
-        let of_clock =
-            [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
-        let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
-        if let Some(flag) = given(&of_model).filter(|_| timed) {
-            let message = format!("{flag}: the timed device computes nothing");
-            return Err(Error::question(message).with_help("add --device cpu"));
-        }
-        if let Some(flag) = given(&of_clock).filter(|_| !timed) {
-            let message = format!("{flag} is for the timed device: passes take what they take");
-            return Err(Error::question(message));
-        }
-        if self.duration == Some(Nanos(0)) {
-            return Err(Error::question("--duration must be more than 0"));
-        }
-        let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
-        let bars =
-            [("--fail-above", self.fail_above), ("--fail-steps-above", self.fail_steps_above)];
-        for (flag, value) in bars {
-            if let Some(value) = bad(value) {
-                return Err(Error::question(format!("{flag} {value}: it must be 0 or more")));
-            }
-        }
-        if self.pin && !can_pin() {
-            let message = "--pin: the system does not let threads be kept on cores";
-            return Err(Error::question(message).with_help("leave --pin out"));
-        }
-        let of_gpus = [
-            ("--element", self.element.is_some()),
-            ("--gpus", !self.gpus.is_empty()),
-            ("--shared", self.shared),
-        ];
-        if let Some(flag) = given(&of_gpus).filter(|_| self.device != DeviceKind::Cuda) {
-            let message = format!("{flag} is for --device cuda: the CPU computes in f32");
-            return Err(Error::question(message));
-        }
-        self.check_links()
-    }
+/// How long a stage of `case` waits for another.
+pub fn patience(execute: &Execute, case: &Case) -> Result<Duration, Error> {
+    let step = match execute.backend().trains() {
+        false => makespan(case)?.0.saturating_mul(2),
+        true => 0,
+    };
+    let told = execute.patience.map(|told| told.0);
+    Ok(Duration::from_nanos(told.unwrap_or_else(|| step.max(PATIENCE))))
+}
 
-    fn check_links(&self) -> Result<(), Error> {
-        if self.links != Some(Links::Nccl) {
-            return Ok(());
-        }
-        if self.device != DeviceKind::Cuda {
-            let message = "--links nccl: NCCL joins GPUs";
-            return Err(Error::question(message).with_help("add --device cuda"));
-        }
-        if !cfg!(feature = "nccl") {
-            let cure = "build it with `cargo build --release --features nccl`, or use --links tcp";
-            let message = "--links nccl: this debubble was built without NCCL";
-            return Err(Error::question(message).with_help(cure).into());
-        }
-        Ok(())
-    }
-
-    /// How long a stage of `case` waits for another.
-    pub(super) fn patience(&self, case: &Case) -> Result<Duration, Error> {
-        let step = match self.device {
-            DeviceKind::Timed => makespan(case)?.0.saturating_mul(2),
-            DeviceKind::Cpu | DeviceKind::Cuda => 0,
-        };
-        let told = self.patience.map(|told| told.0);
-        Ok(Duration::from_nanos(told.unwrap_or_else(|| step.max(PATIENCE))))
-    }
-
-    /// Makes the passes of `jobs` as long as they are to take.
-    fn scale(&self, jobs: &mut [Job]) -> Result<(), Error> {
-        let scale = match (self.duration, self.time_scale) {
-            (Some(duration), _) => {
-                let mut longest = 1;
-                for job in &*jobs {
-                    longest = longest.max(makespan(&job.case)?.0);
-                }
-                (u128::from(duration.0), u128::from(longest))
+/// Makes the passes of `jobs` as long as they are to take.
+fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
+    let scale = match (execute.duration, execute.time_scale) {
+        (Some(duration), _) => {
+            let mut longest = 1;
+            for job in &*jobs {
+                longest = longest.max(makespan(&job.case)?.0);
             }
-            (None, Some(factor)) => {
-                let millionths = (factor * 1e6).round();
-                if !(1.0..=1e12).contains(&millionths) {
-                    let message = format!("--time-scale {factor}: from 0.000001 to 1000000");
-                    return Err(Error::question(message));
-                }
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // In range.
-                (millionths as u128, 1_000_000)
-            }
-            (None, None) => return Ok(()),
-        };
-        for job in jobs {
-            let costs = scaled(job.case.problem.costs(), scale);
-            replace_costs(&mut job.case, costs)?;
+            (u128::from(duration.0), u128::from(longest))
         }
-        Ok(())
+        (None, Some(factor)) => {
+            let millionths = (factor * 1e6).round();
+            if !(1.0..=1e12).contains(&millionths) {
+                let message = format!("--time-scale {factor}: from 0.000001 to 1000000");
+                return Err(Error::question(message));
+            }
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // In range.
+            (millionths as u128, 1_000_000)
+        }
+        (None, None) => return Ok(()),
+    };
+    for job in jobs {
+        let costs = scaled(job.case.problem.costs(), scale);
+        replace_costs(&mut job.case, costs)?;
     }
+    Ok(())
 }
 
 /// How long a lone step of `case` takes.
 pub fn makespan(case: &Case) -> Result<Nanos, Error> {
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-    Ok(metrics.map_err(|fault| named(case, &fault))?.makespan())
+    Ok(metrics.map_err(|fault| case.error(&fault))?.makespan())
 }
 
 /// Times that are `by` times as long, a fraction, rounded.
@@ -389,12 +307,12 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
     let problem = || -> Result<Problem, Fault> {
         Problem::new(case.schedule.shape(), costs)?.with_footprints(footprints)
     };
-    case.problem = problem().map_err(|fault| named(case, &fault))?;
+    case.problem = problem().map_err(|fault| case.error(&fault))?;
     Ok(())
 }
 
-/// What passes take by the medians over `steps`; a BW without any B and W of its chunk is B alone.
-/// Values that cross need no time of their own.
+/// The costs of passes by the medians over `steps`; a BW without any B and W of its chunk is B
+/// alone. Values that cross need no time of their own.
 pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
     let shape = schedule.shape();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); Kind::ALL.len() * usize::from(shape.chunks())];

@@ -1,5 +1,6 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
+use executor::Check;
 use pipeline::{Metrics, Step};
 use serde::Serialize;
 
@@ -22,26 +23,8 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
-    /// What the comparison with the serial reference came to, if that was asked.
+    /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
-}
-
-/// How far a run lies from the serial reference.
-#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
-pub struct Check {
-    /// Largest difference of a loss, as a share of the reference's.
-    pub loss_error: f64,
-    /// Largest difference of a gradient of the first step, as a share of the largest gradient.
-    pub gradient_error: f64,
-    /// What either may be at most.
-    pub tolerance: f64,
-}
-
-impl Check {
-    /// Whether both are within the tolerance; NaN is not.
-    pub fn holds(&self) -> bool {
-        self.loss_error <= self.tolerance && self.gradient_error <= self.tolerance
-    }
 }
 
 impl Ran {
@@ -91,7 +74,7 @@ pub fn swapped(all: &[Ran]) -> Vec<(String, String)> {
     swapped
 }
 
-/// What is to be said of updates that were left out, if any were.
+/// The note about updates that were left out, if any were.
 pub fn left_out(updates: u32) -> Option<String> {
     let (s, were) = if updates == 1 { ("", "was") } else { ("s", "were") };
     (updates > 0).then(|| {
@@ -102,7 +85,7 @@ pub fn left_out(updates: u32) -> Option<String> {
     })
 }
 
-/// What is to be said of allocations in steps that were measured, if there were any.
+/// The note about allocations in steps that were measured, if there were any.
 pub fn allocated(allocations: u64) -> Option<String> {
     (allocations > 0).then(|| {
         format!(
@@ -221,7 +204,21 @@ struct Measured<'a> {
     /// Allocations in the steps measured that can hold up a device.
     allocations: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<Check>,
+    check: Option<JsonCheck>,
+}
+
+#[derive(Serialize)]
+struct JsonCheck {
+    loss_error: f64,
+    gradient_error: f64,
+    tolerance: f64,
+}
+
+impl From<Check> for JsonCheck {
+    fn from(check: Check) -> Self {
+        let Check { loss_error, gradient_error, tolerance } = check;
+        Self { loss_error, gradient_error, tolerance }
+    }
 }
 
 #[derive(Serialize)]
@@ -262,7 +259,7 @@ impl<'a> From<&'a Ran> for Json<'a> {
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
                 allocations: one.allocations,
-                check: one.check,
+                check: one.check.map(Into::into),
             },
         }
     }

@@ -1,21 +1,20 @@
 //! Runs a job: with its stages as threads of this process, or one of them here and the others in
 //! other processes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use calibrate::machine;
-use executor::{Boundary, Cpu, DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Timed};
+use executor::{
+    Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
+    Transport,
+};
+use pipeline::Nanos;
 
-use super::Execute;
-use super::gpus::Gpus;
-use super::kinds::{Against, DeviceKind, Links};
-use super::model::{Seen, Trained, Watched};
+use super::flags::Execute;
 use super::processes::TOKEN;
-use super::question::Job;
-use super::report::Check;
+use super::question::{Job, patience};
 use crate::error::Error;
 use crate::files;
-use answer::outcome::named;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -30,7 +29,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What the variables of a launcher say; a process alone runs all stages.
+    /// The place of this process by the variables of a launcher; a process alone runs all stages.
     pub fn of(execute: &Execute) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok();
         let launch = Launch::read(variable).map_err(|error| Error::question(error.to_string()))?;
@@ -66,11 +65,11 @@ impl Place {
     }
 
     /// In words.
-    pub const fn name(&self, links: Links) -> &'static str {
-        match (self, links) {
+    pub const fn name(&self, transport: Transport) -> &'static str {
+        match (self, transport) {
             (Self::Threads, _) => "threads",
-            (Self::Process(_), Links::Tcp) => "processes over TCP",
-            (Self::Process(_), Links::Nccl) => "processes over NCCL",
+            (Self::Process(_), Transport::Tcp) => "processes over TCP",
+            (Self::Process(_), Transport::Nccl) => "processes over NCCL",
         }
     }
 
@@ -97,172 +96,38 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         BoundaryKey::Barrier => Boundary::Barrier { max_norm },
         BoundaryKey::PostValidation(_) => Boundary::PostValidation { max_norm },
     };
-    let hop = match execute.device {
-        DeviceKind::Timed => job.case.problem.costs().hop(),
-        DeviceKind::Cpu | DeviceKind::Cuda => pipeline::Nanos(0),
+    let hop = match execute.backend().trains() {
+        false => job.case.problem.costs().hop(),
+        true => Nanos(0),
     };
-    let patience = execute.patience(&job.case)?;
+    let patience = patience(execute, &job.case)?;
     Plan::new(job.case.schedule.clone(), job.steps)
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
-        .map_err(|error| named(&job.case, &error).into())
+        .map_err(|error| job.case.error(&error).into())
 }
 
-/// What came of a run.
-pub struct Outcome {
-    /// What was measured; the processes that do not answer have nothing.
-    pub measured: Option<Measured>,
-    /// How it compares with the serial reference, if that was asked.
-    pub check: Option<Check>,
-    /// What computed, where more is known than its kind.
-    pub device: Option<String>,
-    /// What is worth saying about it.
-    pub notes: Vec<String>,
-}
-
-impl Outcome {
-    fn of(measured: Option<Measured>) -> Self {
-        Self { measured, check: None, device: None, notes: Vec::new() }
-    }
-}
-
-/// How far losses and gradients in f32 may lie from the reference's, which may be in f64.
-pub const F32_TOLERANCE: f64 = 1e-4;
-
-/// Runs `job`, number `index` of this command.
+/// Runs `job`, number `index` of this command, on `devices`.
 pub fn run(
     job: &Job,
     execute: &Execute,
-    (trained, gpus): (Option<&Trained>, Option<&Gpus>),
+    (task, devices): (Option<Task>, &dyn Devices),
     (place, index): (&Place, usize),
-) -> Result<Outcome, Error> {
-    let plan = plan(job, execute)?;
-    let kind = (execute.device, execute.element(), execute.links());
-    let about = format!("{kind:?} {:?} {trained:?}", job.case.problem.costs());
-    let meeting = place.meeting(index, about).transpose()?;
-    let Some(trained) = trained else {
-        let costs = Arc::new(job.case.problem.costs().clone());
-        let pins = execute.pin;
-        let make = move |stage| {
-            pin(stage, pins);
-            Ok(Timed::new(Arc::clone(&costs)))
-        };
-        let measured = match &meeting {
-            None => executor::run(&plan, make).map(Some),
-            Some(meeting) => executor::join(&plan, meeting, make),
-        };
-        return Ok(Outcome::of(measured.map_err(|failure| failed(job, &failure))?));
+) -> Result<Executed, Error> {
+    let kind = (execute.backend(), execute.element(), execute.transport());
+    let about = format!("{kind:?} {:?} {task:?}", job.case.problem.costs());
+    let pins = execute.pin;
+    let execution = Execution {
+        plan: plan(job, execute)?,
+        meeting: place.meeting(index, about).transpose()?,
+        transport: execute.transport(),
+        costs: Arc::new(job.case.problem.costs().clone()),
+        task,
+        prepare: Arc::new(move |stage| pin(stage, pins)),
     };
-    let task = Task { job, execute, trained, plan, meeting };
-    match gpus {
-        None => task.train(|_| Ok(Cpu::<f32>::new()), || Ok(Cpu::<f32>::new()), F32_TOLERANCE),
-        Some(gpus) => gpus.train(&task),
-    }
-}
-
-/// Kernels whose stages can be in processes of their own.
-pub trait Joins: Ops + Sized + 'static {
-    /// Runs the stage of this process, whose worker `make` makes; values go over `links`.
-    fn join(
-        links: Links,
-        (plan, meeting): (&Plan, &Meeting),
-        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
-    ) -> Result<Option<Measured>, Failure> {
-        let _ = links;
-        executor::join(plan, meeting, make)
-    }
-}
-
-impl Joins for Cpu<f32> {}
-
-/// A run that trains a model.
-pub struct Task<'a> {
-    job: &'a Job,
-    execute: &'a Execute,
-    trained: &'a Trained,
-    plan: Plan,
-    meeting: Option<Meeting>,
-}
-
-impl Task<'_> {
-    /// How many stages there are.
-    #[cfg(feature = "cuda")]
-    pub fn stages(&self) -> usize {
-        self.plan.schedule().shape().stages()
-    }
-
-    /// The stage of this process; `None` if all are here.
-    #[cfg(feature = "cuda")]
-    pub fn own_stage(&self) -> Option<usize> {
-        self.meeting.as_ref().map(|meeting| meeting.launch.rank)
-    }
-
-    /// An error of the device before anything is run.
-    pub fn refuse(&self, error: &DeviceError) -> Error {
-        named(&self.job.case, error).into()
-    }
-
-    /// Trains with the kernels that `make` has for each stage. A check against the same device gets
-    /// the kernels of `own`; it may be off by `tolerance`.
-    pub fn train<O: Joins>(
-        &self,
-        make: impl Fn(usize) -> Result<O, DeviceError> + Send + Sync + 'static,
-        own: impl FnOnce() -> Result<O, DeviceError>,
-        tolerance: f64,
-    ) -> Result<Outcome, Error> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let worker = {
-            let (trained, schedule) = (self.trained.clone(), self.plan.schedule().clone());
-            let (seen, pins) = (Arc::clone(&seen), self.execute.pin);
-            move |stage| {
-                pin(stage, pins);
-                trained.worker(make(stage)?, &schedule, stage, Arc::clone(&seen))
-            }
-        };
-        let measured = match &self.meeting {
-            None => executor::run(&self.plan, worker).map(Some),
-            Some(meeting) => O::join(self.execute.links(), (&self.plan, meeting), worker),
-        };
-        let mut outcome = Outcome::of(measured.map_err(|failure| failed(self.job, &failure))?);
-        let (measured, seen) = (outcome.measured.as_ref(), open(&seen));
-        outcome.check = match self.execute.check {
-            None => None,
-            Some(Against::F64) => {
-                Some(self.check((Cpu::<f64>::new(), tolerance), measured, &seen)?)
-            }
-            Some(Against::Device) => {
-                let ops = own().map_err(|error| self.refuse(&error))?;
-                Some(self.check((ops, tolerance), measured, &seen)?)
-            }
-        };
-        Ok(outcome)
-    }
-
-    /// Holds a run against the serial reference; a process that does not answer for the run says by
-    /// an error that its stage differs.
-    fn check<O: Ops>(
-        &self,
-        reference: (O, f64),
-        measured: Option<&Measured>,
-        seen: &Seen,
-    ) -> Result<Check, Error> {
-        let case = &self.job.case;
-        if measured.is_some_and(|measured| measured.skipped > 0) {
-            let message =
-                "updates were left out for a NaN or an infinity: there is nothing to check";
-            return Err(named(case, &message).into());
-        }
-        let check = self.trained.check(reference, &self.plan, measured, seen);
-        let check = check.map_err(|error| named(case, &error))?;
-        if measured.is_none() && !check.holds() {
-            let message =
-                format!("gradients differ from the reference by {:e}", check.gradient_error);
-            return Err(named(case, &message).into());
-        }
-        Ok(check)
-    }
+    devices.execute(&execution).map_err(|error| failed(job, &error))
 }
 
 /// Keeps the thread of `stage` on a core of its own, if that is asked for; that the system
@@ -273,18 +138,24 @@ fn pin(stage: usize, pins: bool) {
     }
 }
 
-fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A failure as an error, with its cure.
-fn failed(job: &Job, failure: &Failure) -> Error {
-    let error = named(&job.case, failure);
-    let error = match failure {
-        Failure::Stuck { .. } => error.with_help(
-            "a stage that waits gives up after --patience: raise it if passes take that long",
+/// Why `job` came to nothing, with its cure.
+fn failed(job: &Job, error: &ExecutionError) -> Error {
+    let named = job.case.error(error);
+    let cure = match error {
+        ExecutionError::Run(Failure::Stuck { .. }) => {
+            "a stage that waits gives up after --patience: raise it if passes take that long"
+                .to_owned()
+        }
+        ExecutionError::Uncut { stages, .. } => format!(
+            "put fewer stages on a GPU; with --shared they share all of it, and the bubble is not \
+             that of {stages} devices"
         ),
-        _ => error,
+        // It is of no schedule.
+        ExecutionError::NoUnit { .. } => {
+            let cure = "start a process per GPU; stages of one process share its GPUs";
+            return Error::question(error.to_string()).with_help(cure);
+        }
+        _ => return named.into(),
     };
-    error.into()
+    named.with_help(cure).into()
 }

@@ -4,13 +4,12 @@ use executor::{Model, ModelError, Undo};
 use pipeline::{Bytes, Shape};
 use profile::Profile;
 
-use super::Execute;
-use super::kinds::{Against, DeviceKind};
+use super::flags::Execute;
+use super::kinds::Against;
 use super::question::Job;
 use crate::error::Error;
 use crate::format;
 use crate::memory;
-use answer::outcome::named;
 use question::keys::Keys;
 
 /// Bytes of an element of a core.
@@ -18,7 +17,7 @@ const F32_BYTES: usize = 4;
 /// Bytes of an element of the reference that runs are held against.
 const F64_BYTES: usize = 8;
 
-/// What stands in for hidden, heads, seq and microbatch-size.
+/// The defaults of hidden, heads, seq and microbatch-size.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
 
 /// The size of the vocabulary where nobody gives one: a token per byte.
@@ -84,12 +83,12 @@ impl Sizes {
 /// memory, and so has the reference they are held against.
 pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Result<(), Error> {
     let (Some(model), Some(free)) = (job.model, memory::free()) else { return Ok(()) };
-    let fault = |error: ModelError| named(&job.case, &error);
+    let fault = |error: ModelError| job.case.error(&error);
     let needs = executor::needs(model, &job.case.schedule, F32_BYTES, Undo::default());
     let needs = needs.map_err(fault)?;
     let own = needs.iter().enumerate().filter(|(at, _)| stage.is_none_or(|stage| stage == *at));
     // Stages on a GPU take none of this memory.
-    let own = own.filter(|_| execute.device == DeviceKind::Cpu);
+    let own = own.filter(|_| execute.backend().about().is_host);
     let mut all = own.fold(0u64, |all, (_, bytes)| all.saturating_add(bytes.0));
     if let Some(against) = execute.check {
         let element = match against {
@@ -115,5 +114,5 @@ pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Resul
     );
     let cure = "give fewer --layers, a smaller --hidden, --seq, --vocabulary or --microbatch-size, \
                 or fewer microbatches in flight (--schedule); or run the stages on several machines";
-    Err(named(&job.case, &message).with_help(cure).into())
+    Err(job.case.error(&message).with_help(cure).into())
 }

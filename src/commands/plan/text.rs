@@ -122,7 +122,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
     Sheet { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
 }
 
-/// What may be used of the devices that `plan` runs on: the least and the most.
+/// The memory that may be used of the devices that `plan` runs on: the least and the most.
 fn room(plan: &Plan) -> [String; 2] {
     let sizes = &plan.finalist.costed().capacities;
     let of = |size: Option<&Bytes>| format::size(size.copied().unwrap_or_default());
@@ -176,7 +176,7 @@ fn largest(plan: &Plan) -> String {
     large.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What became of the set-ups: a line for each cluster.
+/// The fate of the set-ups: a line for each cluster.
 fn searched(question: &Question, answer: &Answer) -> String {
     let rows = answer.searched.iter().enumerate().map(|(cluster, one)| {
         let left_out = &one.found.left_out;

@@ -3,11 +3,12 @@
 mod room;
 mod tables;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
 use answer::outcome::{self, Outcome, title};
-use answer::simulate::{Answers, Wants, simulate};
+use answer::simulate::{Answers, Timelines, Wants, simulate};
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
 use draw::pictures::{explain as pictures, simulate as front};
@@ -49,16 +50,16 @@ Examples:
       --host-bandwidth 15GB/s
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
-  Why stages wait, and what changes would be worth:
+  Why stages wait, and what each change would save:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
-and what is done where alone: every schedule meets the same.
+and what is done where alone: all schedules see the same random draws.
 
 --schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
-and the activations of a stage in v. Families that cannot do the question are named below the table
-with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
+and the activations of a stage in v. Schedules that do not support this setting are listed below
+the table with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
 off the front.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
@@ -90,10 +91,10 @@ new order with that limit raised alone. Under noise all of it is about replica 0
 pub struct Simulate {
     #[command(flatten)]
     asked: Asked,
-    /// Say why stages wait: idle time by cause, the critical path, and what changes would be worth
+    /// Say why stages wait: idle time by cause, the critical path, and what each change would save
     #[arg(long, help_heading = OUTPUT)]
     explain: bool,
-    /// Write a picture of what changes would be worth; explains too
+    /// Write a picture of what each change would save; explains too
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     explain_svg: Option<PathBuf>,
@@ -142,6 +143,9 @@ enum Draw {
 /// Width of a drawing in the terminal, in columns.
 const COLUMNS: usize = 120;
 
+/// A timeline of fewer passes is drawn in the terminal if nothing is said of it.
+const SMALL: usize = COLUMNS * 16;
+
 impl Simulate {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
@@ -161,12 +165,26 @@ impl Simulate {
         if self.pareto.is_some() {
             front::check(scenario.settings.len())?;
         }
-        let wants = Wants {
+        Ok((scenario.title.clone(), simulate(context, &scenario, self.wants())?))
+    }
+
+    /// The details that all that was asked for needs.
+    fn wants(&self) -> Wants {
+        let timelines = match self.gantt {
+            _ if self.svg.is_some() => Timelines::All,
+            Draw::Always => Timelines::All,
+            Draw::Auto if !self.json => Timelines::Below(SMALL),
+            Draw::Auto | Draw::Never => Timelines::None,
+        };
+        let files = [&self.html, &self.trace, &self.timeline];
+        Wants {
             explanation: self.explain || self.explain_svg.is_some(),
+            gaps: self.html.is_some(),
+            timelines,
+            runs: files.into_iter().any(Option::is_some),
             front: self.pareto.is_some(),
             sort: self.sort,
-        };
-        Ok((scenario.title.clone(), simulate(context, &scenario, wants)?))
+        }
     }
 
     /// Writes all that was asked for.
@@ -184,11 +202,12 @@ impl Simulate {
             return Err(Error::question(message));
         }
         room::check(self, outcomes)?;
-        let drawn = self.svg.is_some() || self.trace.is_some();
-        let small = |outcome: &Outcome| outcome.case.schedule.passes() < COLUMNS * 16;
+        let drawn = self.svg.is_some();
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,
-            Draw::Auto => !self.json && small(outcome) && outcomes.len() <= 4,
+            Draw::Auto => {
+                !self.json && outcome.case.schedule.passes() < SMALL && outcomes.len() <= 4
+            }
             Draw::Never => false,
         };
         let timelines = outcomes
@@ -216,7 +235,11 @@ impl Simulate {
     }
 
     /// The picture and the trace, if asked for.
-    fn write_files(&self, outcomes: &[Outcome], drawn: &[Option<Timeline>]) -> Result<(), Error> {
+    fn write_files(
+        &self,
+        outcomes: &[Outcome],
+        drawn: &[Option<Cow<'_, Timeline>>],
+    ) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let titles: Vec<String> = outcomes.iter().map(title).collect();
             let copies = outcomes.iter().map(outcome::copies).collect::<Result<Vec<_>, _>>()?;
@@ -244,10 +267,11 @@ impl Simulate {
         if let (Some(path), [outcome]) = (&self.timeline, outcomes) {
             files::write(path, timelines::bytes(&Recorded::predicted(outcome)?)?)?;
         }
-        if let (Some(path), [Some(timeline)]) = (&self.trace, drawn) {
+        if let (Some(path), [outcome]) = (&self.trace, outcomes) {
             let mut json = Vec::new();
-            let run = outcome::recorded(&outcomes[0])?;
-            front::write_trace(&mut json, &outcomes[0], &title(&outcomes[0]), timeline, &run)?;
+            let run = outcome::recorded(outcome)?;
+            let memory = outcome::memory_curves(outcome, &run)?;
+            front::write_trace(&mut json, outcome, &title(outcome), &run, &memory)?;
             files::write(path, json)?;
         }
         Ok(())

@@ -61,7 +61,7 @@ pub(super) fn print(out: &mut dyn Write, answers: &Answers) -> Result<(), Error>
     Ok(())
 }
 
-/// What the mark of the front means, and what is alike in the rows and what is not.
+/// Prints the meaning of the front's mark, and what the rows share and what not.
 fn print_legend(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
     let unfit = outcomes.iter().any(|one| one.standing == Some(Standing::OverLimit));
     writeln!(
@@ -124,7 +124,7 @@ fn print_refused(out: &mut dyn Write, refused: &[Refused]) -> Result<(), Error> 
     Ok(())
 }
 
-/// What the runs did to the hardware.
+/// Prints the effect of the runs on the hardware.
 fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
     let runs = outcomes.iter().filter_map(|outcome| {
         Some((outcome, outcome.case.hardware.as_ref()?, outcome.report.as_ref()?))
@@ -140,7 +140,7 @@ fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error
     Ok(write!(out, "\n{}", format::table(&header, rows))?)
 }
 
-/// What the replicas came to: a table of the span and one of the bubble.
+/// Prints the results of the replicas: a table of the span and one of the bubble.
 fn print_replicas(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
     type Row = fn(&Metrics, &MonteCarlo) -> [String; 5];
     let tables: [(&str, Row); 2] = [("span", report::spans), ("bubble", report::bubbles)];

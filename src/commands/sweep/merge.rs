@@ -93,7 +93,7 @@ fn check(path: &Path) -> Result<Part, Error> {
 struct Rows<'a> {
     parts: slice::Iter<'a, Part>,
     lines: Option<Lines>,
-    /// What of the line was read.
+    /// The part of the line that was read.
     at: usize,
 }
 

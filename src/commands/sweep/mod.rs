@@ -63,7 +63,7 @@ again, and its file has the bytes of one that was not. One process at a time wri
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Sweep {
-    /// Scenario file with a table `[sweep]` of axes; flags go before what it says
+    /// Scenario file with a table `[sweep]` of axes; flags override it
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "merge")]
     scenario: Option<PathBuf>,
     /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet

@@ -16,7 +16,7 @@ pub(super) struct Column {
     levels: Vec<i16>,
 }
 
-/// Of what type a column is, and what it holds of the rows at hand.
+/// A column's type, and its values in the current rows.
 enum Reader {
     Whole32(ColumnReaderImpl<parquet::data_type::Int32Type>, Vec<i32>),
     Whole64(ColumnReaderImpl<parquet::data_type::Int64Type>, Vec<i64>),
@@ -40,7 +40,8 @@ impl Column {
         Ok(Self { name, reader, levels: Vec::new() })
     }
 
-    /// Goes to the next rows, of which `first` is the first in the file; how many there are.
+    /// Reads the next rows, of which `first` is the number in the file, and returns how many there
+    /// are.
     pub(super) fn next(&mut self, first: usize) -> Result<usize, TraceError> {
         let (name, levels) = (self.name, &mut self.levels);
         match &mut self.reader {

@@ -29,13 +29,13 @@ fn horizontal<'a>(grid: &'a Grid, key: Option<&str>) -> Result<(&'a Axis, String
 }
 
 /// Checks that a picture of `grid` over the axis `key` can be drawn.
-pub fn check(grid: &Grid, key: Option<&str>) -> Result<(), Diagnostic> {
+pub(super) fn check(grid: &Grid, key: Option<&str>) -> Result<(), Diagnostic> {
     let (x, _) = horizontal(grid, key)?;
     check_panels("--plot", panels(grid, |axis| is_other(axis, x)))
 }
 
 /// `rows` as a picture: a panel for each setting and value of the other axes.
-pub fn svg(
+pub(super) fn svg(
     grid: &Grid,
     mut rows: Rows<impl Read>,
     key: Option<&str>,

@@ -24,14 +24,14 @@ fn axes<'a>(grid: &'a Grid, keys: &[String]) -> Result<[&'a Axis; 2], Diagnostic
 }
 
 /// Checks that a heat map of `grid` over the axes `keys` can be drawn.
-pub fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
+pub(super) fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
     let axes = axes(grid, keys)?;
     let cells = axes.iter().map(|axis| axis.count()).product::<u64>().max(1);
     check_panels("--plot-map", grid.questions / cells)
 }
 
 /// `rows` as heat maps: one for each schedule, setting and value of the other axes.
-pub fn svg(
+pub(super) fn svg(
     context: &Context<'_>,
     grid: &Grid,
     mut rows: Rows<impl Read>,

@@ -16,12 +16,18 @@ use question::{Context, Diagnostic};
 /// The most panels and points of a picture: more cannot be read.
 pub(super) const MOST: (u64, u64) = (36, 100_000);
 
-/// What a picture of a sweep shows.
+/// The kind of picture of a sweep.
 pub enum Kind<'a> {
     /// The bubble over the axis of that name, or the last one of numbers.
-    Lines { over: Option<&'a str> },
+    Lines {
+        /// The key of the axis, if one is named.
+        over: Option<&'a str>,
+    },
     /// The bubble over two axes.
-    Maps { keys: &'a [String] },
+    Maps {
+        /// The keys of the two axes, across and down.
+        keys: &'a [String],
+    },
     /// The bubble against the peak memory.
     Pareto,
 }
@@ -74,31 +80,31 @@ impl<R: Read> Rows<R> {
     }
 
     /// Goes to the next row, and says whether there is one.
-    pub fn next(&mut self) -> Result<bool, Diagnostic> {
+    pub(super) fn next(&mut self) -> Result<bool, Diagnostic> {
         self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))
     }
 
-    /// What the row has in the column `name`.
-    pub fn field(&self, name: &str) -> &str {
+    /// The field of the row in column `name`.
+    pub(super) fn field(&self, name: &str) -> &str {
         let at = self.names.iter().position(|one| one == name);
         at.and_then(|at| self.row.get(at)).unwrap_or_default()
     }
 
     /// Likewise, if it is a number.
-    pub fn number(&self, name: &str) -> Option<f64> {
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.field(name).parse().ok()
     }
 
     /// Whether the answer of the row keeps its memory limit and fills no device, where there is either.
-    pub fn fits(&self) -> Option<bool> {
+    pub(super) fn fits(&self) -> Option<bool> {
         if !self.field("out_of_memory_device").is_empty() {
             return Some(false);
         }
         self.field("fits").parse().ok()
     }
 
-    /// What stands over the panel of the row: its setting, and its values of the axes that `own` takes.
-    pub fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
+    /// The title of the row's panel: its setting, and its values of the axes that `own` takes.
+    pub(super) fn panel(&self, grid: &Grid, own: impl Fn(&Axis) -> bool) -> String {
         let axes = grid.axes.iter().filter(|axis| own(axis));
         let axes = axes.map(|axis| format!("{}={}", axis.key, self.field(&column_of(axis))));
         let setting = Some(self.field("setting").to_owned()).filter(|name| !name.is_empty());
@@ -138,7 +144,7 @@ pub fn check_panels(flag: &str, count: u64) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(message).with_help(cure))
 }
 
-/// What stands above all panels.
+/// The title above all panels.
 pub fn title(grid: &Grid, of: &str) -> String {
     grid.scenario.title.clone().unwrap_or_else(|| format!("Sweep: {of}"))
 }

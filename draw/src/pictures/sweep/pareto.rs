@@ -34,7 +34,7 @@ fn is_question(axis: &Axis) -> bool {
 }
 
 /// Checks that a picture of `grid` can be drawn.
-pub fn check(grid: &Grid) -> Result<(), Diagnostic> {
+pub(super) fn check(grid: &Grid) -> Result<(), Diagnostic> {
     check_panels("--plot-pareto", panels(grid, is_question))
 }
 
@@ -47,7 +47,7 @@ struct Rivals {
 
 /// `rows` as a picture: a panel for each setting and value of the axes that ask another question, a
 /// colour and a marker for each schedule.
-pub fn svg(
+pub(super) fn svg(
     context: &Context<'_>,
     grid: &Grid,
     mut rows: Rows<impl Read>,

@@ -23,7 +23,7 @@ pub(super) fn skipped(why: &DeviceError) {
     println!("skipped: {why}");
 }
 
-/// What a buffer holds at first.
+/// The first contents of a buffer.
 #[derive(Clone, Debug)]
 enum Data {
     /// Elements of a tensor.

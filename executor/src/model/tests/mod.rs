@@ -1,4 +1,5 @@
-//! What the tests of the model share: small models, and all stages of a schedule on one thread.
+//! Helpers that the tests of the model share: small models, and all stages of a schedule on one
+//! thread.
 
 mod equality;
 mod refusals;
@@ -69,8 +70,7 @@ impl<T: Real> Stages<T> {
             for _ in 0..run.passes {
                 let pass = self.schedule.orders()[stage].passes()[at[stage]];
                 at[stage] += 1;
-                let inputs = pass.needs(shape).filter(|need| need.chunk() != Some(pass.chunk));
-                let input = inputs.map(|need| values.remove(&need).unwrap()).next();
+                let input = pass.input(shape).map(|need| values.remove(&need).unwrap());
                 let made = self.stages[stage].run(pass, input).unwrap();
                 self.ledgers[stage].run(pass, &self.footprints);
                 assert_eq!(

@@ -1,4 +1,4 @@
-//! What cannot be built or run is refused with an error that names it.
+//! A model or schedule that cannot be built or run is refused with an error that names it.
 
 use pipeline::{Family, Order, Pass, Placement, Schedule, Shape};
 

@@ -28,7 +28,7 @@ pub(super) struct Devices<'a, V> {
     next: usize,
     step: u32,
     made: HashMap<Value, V>,
-    /// What came, by the ticket that lies in the inbox for it.
+    /// The values that have arrived, by the ticket that lies in the inbox for each.
     came: HashMap<u64, V>,
     tickets: u64,
 }

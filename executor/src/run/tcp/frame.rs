@@ -1,5 +1,5 @@
-//! What processes say to each other during a run, as bytes: a header of fixed length, then as many
-//! bytes as the header says, no more than what is said can have.
+//! The messages of processes during a run, as bytes: a header of fixed length, then as many bytes
+//! as the header says, no more than such a message can have.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) const MOST_WORDS: usize = 4096;
 /// Bytes of what a stage is doing.
 const SIGHTING: usize = 48;
 
-/// What a frame is about; its payload follows.
+/// The header of a frame; its payload follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Head {
     /// A value, as the worker packs it.
@@ -36,7 +36,7 @@ pub(super) enum Head {
     Report,
     /// From rank 0: all have reported.
     Over,
-    /// What is the receiver doing?
+    /// A question: the activity of the receiver.
     Ask,
     /// This.
     Answer,
@@ -155,7 +155,7 @@ pub(super) const fn report_bytes(steps: usize, slots: usize) -> usize {
     16 + steps * (17 + slots * 32)
 }
 
-/// What a stage measured as bytes.
+/// Packs the measurements of a stage as bytes.
 pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
@@ -200,7 +200,7 @@ pub(super) fn unpack_report(mut bytes: &[u8], steps: usize, slots: usize) -> Opt
     bytes.is_empty().then_some(stage)
 }
 
-/// What a stage has been doing for how long, as bytes.
+/// Packs the activity of a stage, and for how long it has lasted, as bytes.
 pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
     let mut bytes = u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX).to_le_bytes().to_vec();
     let mut pass = |pass: Pass| {

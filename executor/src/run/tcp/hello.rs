@@ -32,7 +32,7 @@ const LENGTH: usize = 8 + 4 + 16 + 4 + 4 + 2 + 32 + 32 + 32;
 
 type Sum = [u8; 32];
 
-/// What a process says of itself.
+/// The introduction of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
     protocol: u32,
@@ -56,7 +56,7 @@ pub(super) enum Refusal {
 }
 
 impl Hello {
-    /// What this process says of itself.
+    /// The introduction of this process.
     pub(super) fn new(plan: &Plan, meeting: &Meeting, port: u16) -> Self {
         let mut version = [0; 16];
         version.iter_mut().zip(VERSION.bytes()).for_each(|(to, from)| *to = from);

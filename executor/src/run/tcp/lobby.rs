@@ -22,7 +22,7 @@ pub(super) struct Greeted {
     number: u64,
     pub(super) address: SocketAddr,
     pub(super) stream: Arc<TcpStream>,
-    /// What it says of itself, if it is fit.
+    /// The introduction of the caller, or the reason why it is not let in.
     pub(super) end: Result<Hello, Refusal>,
 }
 

@@ -30,9 +30,10 @@ pub struct Meeting {
     pub launch: Launch,
     /// The address this process listens at; the loopback of this machine if none is given.
     pub bind: Option<IpAddr>,
-    /// What all processes of the run know, and nobody else. It is never sent.
+    /// A secret that all processes of the run know, and nobody else. It is never sent.
     pub token: Vec<u8>,
-    /// What must be the same for all besides the plan, such as model and seed.
+    /// A description that must be the same for all processes besides the plan, such as model and
+    /// seed.
     pub about: String,
 }
 
@@ -55,7 +56,7 @@ pub enum MeetingError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The message of the system.
         message: String,
     },
     /// A name that has no address.
@@ -63,7 +64,7 @@ pub enum MeetingError {
     Name {
         /// The name.
         host: String,
-        /// What the system said.
+        /// The message of the system.
         message: String,
     },
     /// A process that does not answer.
@@ -75,7 +76,7 @@ pub enum MeetingError {
         address: String,
         /// How long it was tried.
         waited: Duration,
-        /// What happened the last time.
+        /// The error of the last attempt.
         message: String,
     },
     /// Processes that did not come.
@@ -102,7 +103,7 @@ pub enum MeetingError {
     Differs {
         /// Its rank.
         rank: usize,
-        /// What differs.
+        /// The part that differs.
         what: &'static str,
         /// Here.
         here: String,

@@ -25,24 +25,24 @@ use crate::run::transfers::Transfers;
 /// How long the others may take to hear why this process stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What comes besides values and norms.
+/// A message besides values and norms.
 #[derive(Debug)]
 pub(super) enum Word {
     /// A stage is ready; its values have so many bytes.
     Ready(u64),
     /// All are ready; what rank 0 has to say to all.
     Go(Vec<u8>),
-    /// What a stage measured.
+    /// The measurements of a stage.
     Report(RawStage),
     /// All have reported.
     Over,
-    /// What a stage is doing for how long.
+    /// The activity of a stage, and for how long it has lasted.
     Answer(Option<(Doing, Duration)>),
     /// The run is over before its time.
     Stop(Failure),
 }
 
-/// What all threads of a process share.
+/// The state that all threads of a process share.
 pub(super) struct Office {
     pub(super) plan: Plan,
     pub(super) rank: usize,
@@ -230,7 +230,7 @@ impl Desk {
         }
     }
 
-    /// What it means that the peer has closed: nothing if it had nothing more to say.
+    /// The failure that it means if the peer has closed: none if it had nothing more to send.
     fn closed(&self, error: &std::io::Error) -> Option<Failure> {
         let is_over = match (self.office.rank, self.peer) {
             (0, _) => self.has_reported,

@@ -55,7 +55,7 @@ where
     W: Trainer + Wire,
     F: FnOnce(usize) -> Result<W, DeviceError>,
 {
-    in_company(plan, meeting, |process, events| process.run(make, events))
+    among_processes(plan, meeting, |process, events| process.run(make, events))
 }
 
 /// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
@@ -75,11 +75,11 @@ where
     if matches!(plan.boundary(), Boundary::PostValidation { .. }) {
         return Err(PlanError::Anew.into());
     }
-    in_company(plan, meeting, |process, events| process.run_directly(make, events))
+    among_processes(plan, meeting, |process, events| process.run_directly(make, events))
 }
 
 /// Meets all other processes, and has this one do its `work` among them.
-fn in_company(
+fn among_processes(
     plan: &Plan,
     meeting: &Meeting,
     work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
@@ -278,7 +278,7 @@ impl Process<'_> {
     }
 }
 
-/// What `stage` is doing, by its own word.
+/// Asks `stage` for its activity.
 fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
     if stage == office.rank {
         return Ok(Some(office.board.look(stage)));

@@ -4,7 +4,7 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What is left until `deadline`, as a timeout for a socket.
+/// The time left until `deadline`, as a timeout for a socket.
 fn left(deadline: Instant) -> Result<Duration, Error> {
     match deadline.saturating_duration_since(Instant::now()) {
         left if left.is_zero() => Err(Error::new(ErrorKind::TimedOut, "nothing came in time")),

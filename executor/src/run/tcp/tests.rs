@@ -18,7 +18,8 @@ fn plan() -> Plan {
     Plan::new(schedule, 2).unwrap().with_patience(Duration::from_millis(400)).unwrap()
 }
 
-/// What the process of stage 1 says of a stage 0 that does `mischief` once it has met it.
+/// The failure that the process of stage 1 reports of a stage 0 that does `mischief` once they have
+/// met.
 fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
     let plan = plan();
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();

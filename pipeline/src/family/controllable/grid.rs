@@ -71,7 +71,7 @@ pub(super) struct Grid {
 pub(super) struct Pace {
     /// The longest span of a stage.
     pub(super) span: u64,
-    /// What the middle third of the microbatches, rounded down, takes on stage 0.
+    /// The duration on stage 0 of the middle third of the microbatches, rounded down.
     pub(super) third: u64,
 }
 
@@ -101,8 +101,8 @@ impl Grid {
         Self { rows: starts.iter().map(row).collect(), microbatches }
     }
 
-    /// What `make` makes of `microbatches`: of many by making few and repeating the steady state,
-    /// where there is one of six cells on all stages.
+    /// The orders that `make` gives for `microbatches`: for many of them by making few and
+    /// repeating the steady state, where there is one of six cells on all stages.
     pub(super) fn by_repetition<E>(
         stages: usize,
         microbatches: usize,

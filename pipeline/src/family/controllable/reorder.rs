@@ -11,9 +11,9 @@ use super::work::Work;
 /// How W passes are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weights {
-    /// As passes of their own, which move too. The n-th W stands behind the n-th backward.
+    /// W are passes of their own, which move too. The n-th W stands behind the n-th backward.
     Placed,
-    /// As what fills empty cells while a backward waits for its W. Only the cool-down is reordered.
+    /// W fill empty cells while a backward waits for its W. Only the cool-down is reordered.
     Filling,
 }
 

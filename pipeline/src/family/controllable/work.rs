@@ -1,10 +1,10 @@
-//! What a stage with two chunks in a V does, and what each of it waits for.
+//! The work of a stage with two chunks in a V, and the dependencies between its parts.
 
 use crate::pass::{Kind, Pass};
 use crate::shape::Shape;
 
-/// What fills a cell. `Down` is the chunk a microbatch meets on its way down the stages, `Up` the
-/// one on its way back; its backward begins with `Up`.
+/// The work in a cell. `Down` is the chunk that a microbatch passes on its way down the stages,
+/// `Up` the one on its way back; its backward begins with `Up`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Work {
@@ -19,7 +19,7 @@ use Work::{BDown, BUp, FDown, FUp, WDown, WUp};
 
 impl Work {
     pub(super) const ALL: [Self; 6] = [FDown, FUp, BUp, BDown, WUp, WDown];
-    /// Those that others wait for, in the order in which a microbatch meets them.
+    /// The work that other stages wait for, in the order in which a microbatch passes through it.
     pub(super) const CHAIN: [Self; 4] = [FDown, FUp, BUp, BDown];
 
     pub(super) const fn is_forward(self) -> bool {
@@ -34,7 +34,7 @@ impl Work {
         matches!(self, WUp | WDown)
     }
 
-    /// By how many the chunk activations change; each is held from F to the end of W.
+    /// The change of the number of chunk activations held; each is held from F to the end of W.
     pub(super) const fn held(self) -> i32 {
         self.is_forward() as i32 - self.is_weight() as i32
     }

@@ -27,9 +27,9 @@ struct Candidate {
     microbatch: u32,
     /// The slots of the stage that make it and use it.
     slots: [u32; 2],
-    /// From when on it can go out.
+    /// The time from which it can be copied out.
     ready: u64,
-    /// By when it must be back.
+    /// The time by which it must be back.
     due: u64,
     /// Which slots of the stream it takes.
     out: u64,
@@ -162,7 +162,8 @@ impl Clock {
         self.back_begin(back) >= self.out_begin(out) + self.out
     }
 
-    /// The copies in the order of their slots, each with what of the stage must have ended.
+    /// The copies in the order of their slots, each with the number of slots of the stage that must
+    /// have ended.
     fn stream(&self, candidates: &[Candidate], spans: &[[u64; 2]]) -> Vec<CopyOp> {
         let mut stream: Vec<([u64; 2], CopyOp)> = Vec::with_capacity(2 * candidates.len());
         for one in candidates {

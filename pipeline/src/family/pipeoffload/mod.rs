@@ -5,7 +5,7 @@
 //! ceil(v/2) chunks of a stage that live longest, which are those with the lowest index; PO-F all v.
 //! The order is the uniform repetition of the authors' generator, GIS in groups of one, in which
 //! activations come and go evenly: that is what brings PO-H down to its published memory.
-//! Which activations leave, and when, is planned from the times of the order ([`plan`]).
+//! Which activations leave, and when, is planned from the times of the order ([`copy_order`]).
 
 mod copy_order;
 mod times;

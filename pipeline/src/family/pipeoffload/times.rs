@@ -3,7 +3,8 @@
 use crate::costs::Costs;
 use crate::schedule::Schedule;
 
-/// By stage, start and end of each slot in nanoseconds, along the schedule's walk.
+/// Start and end of each slot in nanoseconds, stage by stage, by one pass along the schedule's
+/// walk.
 pub(super) fn spans(schedule: &Schedule, costs: &Costs) -> Vec<Vec<[u64; 2]>> {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let mut made = vec![0u64; shape.value_cells()];

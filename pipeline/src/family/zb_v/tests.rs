@@ -1,4 +1,4 @@
-//! That what is not built would not have been kept.
+//! Checks that the steps left out would have had no effect.
 
 use proptest::prelude::*;
 

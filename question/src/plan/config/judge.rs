@@ -11,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 /// The most keys of one list that are named in a message.
 const MOST_NAMED: usize = 30;
 
-/// What helps where a model is not planned.
+/// The remedy where a model is not planned.
 pub(super) fn cure() -> String {
     format!(
         "configs of {} are read. A table [model] describes any stack of layers that are all alike, \

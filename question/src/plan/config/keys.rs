@@ -1,5 +1,5 @@
-//! What is known of the keys of a `config.json`: which do not matter, which describe what is not
-//! planned, and what each `model_type` has.
+//! The facts about the keys of a `config.json`: which do not matter, which describe something that
+//! is not planned, and what each `model_type` has.
 //!
 //! A key that is in no list here is an error: it may change parameters, FLOPs or memory. Lists of
 //! names are strings with spaces between, so that they can be read at a glance.
@@ -49,7 +49,7 @@ const LLAMA: Family = Family {
 const GROUPED: &[&str] = &["num_key_value_heads"];
 const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
 
-/// What is read as it is, by the classes of these models in `transformers`.
+/// The models that are read as they are, by their classes in `transformers`.
 const FAMILIES: &[Family] = &[
     LLAMA,
     Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
@@ -187,7 +187,7 @@ const OTHER_PARTS: &str =
 const BLOCKS: &str = "blocks that this model_type is not known to have";
 const BIASES: &str = "biases that this model_type is not known to have";
 
-/// What is not planned.
+/// The features that are not planned.
 const FEATURES: &[Feature] = &[
     feature(
         "multi-head latent attention, MLA",
@@ -262,7 +262,7 @@ const FEATURES: &[Feature] = &[
     feature(BLOCKS, NULL, "attn_logit_softcapping clip_qkv final_logit_softcapping"),
 ];
 
-/// What `key` describes, if that is known not to be planned.
+/// The feature that `key` describes, if it is known not to be planned.
 pub(super) fn feature_of(key: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|feature| has(feature.keys, key))
 }

@@ -21,9 +21,11 @@ const MAX_FILE: u64 = 1 << 20;
 /// The longest samples where the question does not say; shorter where the model was made for less.
 const SEQUENCE: u64 = 4096;
 
-/// A model as it was read, and what was assumed on the way, a sentence each.
+/// A model as it was read.
 pub struct Model {
+    /// The sizes of the model.
     pub transformer: Transformer,
+    /// The assumptions that were made on the way, a sentence each.
     pub assumed: Vec<String>,
 }
 
@@ -288,7 +290,7 @@ impl Config<'_> {
         self.optional(names)?.ok_or_else(|| self.missing(names))
     }
 
-    /// What all of `names` say that there are.
+    /// The value that all of `names` agree on.
     fn alike(&self, names: &[&str]) -> Result<u64, Diagnostic> {
         let first = self.required(names)?;
         for name in names {

@@ -90,7 +90,7 @@ impl Fill<'_> {
     }
 }
 
-/// Calls the W passes by the order of their backwards; `None` if there are not as many.
+/// Numbers the W passes in the order of their backwards; `None` if there are not as many of both.
 pub(super) fn relabel(grid: &mut Grid) -> Option<()> {
     for row in &mut grid.rows {
         let mut waiting = VecDeque::new();

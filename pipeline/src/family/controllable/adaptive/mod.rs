@@ -72,7 +72,7 @@ struct Search<'a> {
     limits: Limits,
 }
 
-/// What became of a block.
+/// The outcome of trying a block.
 enum Tried {
     Made(Grid, Pace),
     /// It takes more memory than there is.

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The longest input: what is wrong with long files is tested by itself.
 const LONGEST: usize = 64 << 10;
 
-/// What the inputs of a parser look like.
+/// The form of the inputs of a parser.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     /// Lines of words, numbers and brackets.

@@ -9,7 +9,7 @@ use clap::Parser as _;
 use papers::measured::memory_error;
 use pipeline::Schedule;
 use question::Context;
-use question::case::{self, Rule};
+use question::case::{self, ScheduleSource};
 use question::fsdp::syntax::LengthsKey;
 use question::hardware::clusters;
 use question::keys::Keys;
@@ -25,10 +25,10 @@ use crate::Cli;
 use crate::commands::sweep::merge;
 use crate::error::Error;
 use crate::host::Host;
-use crate::messages;
+use crate::report;
 use crate::sweep::journal::Journal;
 
-/// What a parser is given.
+/// The input of a parser.
 pub(super) struct Given<'a> {
     pub(super) bytes: &'a [u8],
     /// A folder for this parser alone.
@@ -93,7 +93,7 @@ const MOST_SHOWN: usize = 8_000;
 /// The error as the program prints it.
 fn shown(error: impl Into<Error>) -> String {
     let diagnostic = error.into().diagnostic();
-    let shown = messages::text(&diagnostic);
+    let shown = report::text(&diagnostic);
     assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
     let _ = serde_json::to_string(&diagnostic);
     shown
@@ -171,8 +171,8 @@ fn config(given: &Given<'_>) -> Result<(), String> {
 /// An order somebody wrote down, which is written again as it was read.
 fn schedule(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("schedule.txt");
-    let rule = on_disk(|context| Rule::named(context, &path.to_string_lossy()));
-    let Rule::Written(_, schedule) = rule.map_err(shown)? else {
+    let rule = on_disk(|context| ScheduleSource::named(context, &path.to_string_lossy()));
+    let ScheduleSource::File(_, schedule) = rule.map_err(shown)? else {
         return Err("a file is no family".to_owned());
     };
     let again: Schedule = schedule.to_string().parse().expect("what is written can be read");
@@ -200,7 +200,7 @@ fn timeline(given: &Given<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a sweep that was killed left behind, read to its end.
+/// Reads the journal of a sweep that was killed, to its end.
 fn journal(given: &Given<'_>) -> Result<(), String> {
     given.file("rows.csv.partial");
     let out = given.folder.join("rows.csv");

@@ -35,14 +35,14 @@ const LONGEST: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How often the watcher looks.
 const GLANCE: Duration = Duration::from_millis(50);
-/// What a clock tick of the system is worth, which Linux has fixed for programs at 100 a second.
+/// The length of a clock tick of the system, which Linux has fixed for programs at 100 a second.
 const TICK: Duration = Duration::from_millis(10);
 /// Failures of one kind that are told.
 const MOST_TOLD: usize = 3;
 /// Failures of one parser after which it is given up.
 const MOST_FAILURES: usize = 200;
 
-/// What the environment says under `name`.
+/// The value of the environment variable `name`.
 fn told<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, which cannot be read")))
@@ -193,7 +193,8 @@ struct Worker {
     folder: TempDir,
 }
 
-/// What a process says of itself, in a file: the input it is at, and how many it has read, whole.
+/// The file in which a process reports its progress: the input it is at, and how many it has read,
+/// whole.
 const PROGRESS: &str = "progress";
 /// Panics of a process: input and message, a line each.
 const PANICS: &str = "panics";
@@ -302,7 +303,8 @@ fn memory(process: u32) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// What the system says of a process, behind its name, which stands in brackets and may have blanks.
+/// The fields that the system gives of a process, behind its name, which stands in brackets and may
+/// have blanks.
 fn fields(process: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
@@ -320,7 +322,7 @@ fn sleeps(process: u32) -> bool {
     fields(process).is_some_and(|fields| fields.first().is_some_and(|state| state != "R"))
 }
 
-/// What a process that is watched does.
+/// The work of a process that is watched.
 #[test]
 #[ignore = "only for processes that are watched"]
 fn work() {

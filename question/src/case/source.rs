@@ -1,4 +1,4 @@
-//! What orders the passes of a question.
+//! The source of the order of passes of a question.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ const MAX_SCHEDULE: u64 = 2 << 30;
 /// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
 const OF_A_BYTE: u64 = 6;
 
-/// What orders the passes: a family, or an order somebody wrote down.
-pub enum Rule {
+/// The source of the order of passes: a family, or an order somebody wrote down.
+pub enum ScheduleSource {
     /// A family.
     Family(Family),
     /// The schedule of a file, and the name of the file.
-    Written(String, Box<Schedule>),
+    File(String, Box<Schedule>),
     /// The best order that is found, with its chunks where they are told to lie, or as their number
     /// says.
     Searched(Option<Placement>),
@@ -31,7 +31,7 @@ pub enum Rule {
 /// The name of the best order that is found.
 pub const SEARCHED: &str = "zb-auto";
 
-impl Rule {
+impl ScheduleSource {
     /// The family of that name, or the schedule in that file.
     pub fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
         if let Some(family) = Family::named(name) {
@@ -49,22 +49,22 @@ impl Rule {
         memory::demand(context.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
         let schedule = text.parse().map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Self::Written(stem, Box::new(schedule)))
+        Ok(Self::File(stem, Box::new(schedule)))
     }
 
     /// The family, if it is one.
     pub const fn family(&self) -> Option<Family> {
         match self {
             Self::Family(family) => Some(*family),
-            Self::Written(..) | Self::Searched(_) => None,
+            Self::File(..) | Self::Searched(_) => None,
         }
     }
 
-    /// What to call it: the name of the family, or of the file without folder and extension.
+    /// The name of the family, or of the file without folder and extension.
     pub fn name(&self) -> &str {
         match self {
             Self::Family(family) => family.name(),
-            Self::Written(name, _) => name,
+            Self::File(name, _) => name,
             Self::Searched(_) => SEARCHED,
         }
     }
@@ -82,13 +82,13 @@ fn unknown(name: &str) -> Diagnostic {
     )
 }
 
-/// What stands for every schedule that has a name among the names of schedules.
-const ALL: &str = "all";
+/// The name that stands for all schedules.
+pub const ALL: &str = "all";
 
 /// A schedule that a setting asks for.
 pub struct Selected {
-    /// What orders the passes.
-    pub rule: Rule,
+    /// The source of the order.
+    pub rule: ScheduleSource,
     /// Whether it is only meant by [`ALL`], and need not be able to do the question.
     pub by_all: bool,
 }
@@ -101,7 +101,7 @@ pub fn rules(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-) -> Result<Vec<Rule>, Diagnostic> {
+) -> Result<Vec<ScheduleSource>, Diagnostic> {
     let selected = selected(context, scenario, setting)?;
     if selected.iter().any(|one| one.by_all) {
         let message = "`all` stands for every schedule side by side: name the schedules here";
@@ -129,14 +129,14 @@ pub fn selected(
     for name in names {
         let rules = match name == ALL {
             true => {
-                let families = Family::ALL.into_iter().map(Rule::Family);
-                let named = families.chain([Rule::Searched(None)]);
+                let families = Family::ALL.into_iter().map(ScheduleSource::Family);
+                let named = families.chain([ScheduleSource::Searched(None)]);
                 named.filter(|one| !told(one.name())).collect()
             }
             false => vec![rule(context, scenario, setting, name)?],
         };
         for rule in rules {
-            let is_named = !matches!(rule, Rule::Written(..));
+            let is_named = !matches!(rule, ScheduleSource::File(..));
             let twice = |one: &Selected| is_named && one.rule.name() == rule.name();
             if !(all && selected.iter().any(twice)) {
                 selected.push(Selected { rule, by_all: name == ALL });
@@ -152,8 +152,8 @@ fn rule(
     scenario: &Scenario,
     setting: &Setting,
     name: &str,
-) -> Result<Rule, Diagnostic> {
-    Rule::named(context, name).map_err(|error| match error.is_placeless() {
+) -> Result<ScheduleSource, Diagnostic> {
+    ScheduleSource::named(context, name).map_err(|error| match error.is_placeless() {
         true => {
             let placed = scenario.error(setting, Some("schedule"), error.message);
             error.help.into_iter().fold(placed, Diagnostic::with_help)

@@ -18,11 +18,11 @@ use super::files::{of_folder, root};
 use super::parsers::Parser;
 use crate::sweep::journal::Journal;
 
-/// What names the sweep whose journal is read.
+/// The sweep whose journal is read.
 pub(super) const SWEEP: &str =
     "# debubble sweep 0123456789abcdef shard 1/1 questions 6 version 0.1.0";
 
-/// What the inputs of `parser` are made of.
+/// The seeds of the inputs of `parser`.
 pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
     let files = |folder: &str, ending: &str| -> Vec<Vec<u8>> {
         let found = of_folder(&root().join(folder), ending);
@@ -172,7 +172,7 @@ fn column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values
     column.close().expect("the column is whole");
 }
 
-/// What a sweep leaves that was killed after two blocks.
+/// The journal of a sweep that was killed after two blocks.
 fn journal() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let mut journal = Journal::open(&folder.path().join("rows.csv"), SWEEP).expect("it is new");

@@ -18,7 +18,7 @@ pub(super) fn of_folder(folder: &Path, ending: &str) -> Vec<(PathBuf, Vec<u8>)> 
     paths.into_iter().filter_map(|path| Some((path.clone(), fs::read(&path).ok()?))).collect()
 }
 
-/// What once broke the parser `name`.
+/// The inputs that once broke the parser `name`.
 pub(super) fn broke_once(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     of_folder(&root().join("tests/fuzz").join(name).join("broke"), "")
 }

@@ -33,7 +33,7 @@ fn input(parser: &Parser, seeds: &[Vec<u8>], seed: u64, number: u64) -> Vec<u8> 
     mutated(seeds, parser.form, &mut chance)
 }
 
-/// What a parser says of an input that does not break it.
+/// The answer of a parser to an input that does not break it.
 type Answer = Result<(), String>;
 
 /// Lets `parser` read `bytes` as if they were in a file; what it says of them, or how it broke.

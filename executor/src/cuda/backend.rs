@@ -2,19 +2,24 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use executor::DeviceError;
-use executor::cuda::{Bf16, Cuda, DeviceInfo, Element, Sharing, split};
-#[cfg(feature = "nccl")]
-use executor::{Failure, Measured, Meeting, Plan};
+use profile::Element as Kind;
 
-use super::Execute;
+use super::about::QUEUES;
+use super::{Bf16, Cuda, DeviceInfo, Element, Sharing, devices, split};
 #[cfg(feature = "nccl")]
-use super::kinds::Links;
+use crate::backend::Transport;
+use crate::backend::{Devices, OpenError, Options};
+use crate::cpu::backend::F32_TOLERANCE;
+use crate::error::DeviceError;
+use crate::execution::{Executed, Execution, ExecutionError, Joins};
 #[cfg(feature = "nccl")]
-use super::model::Watched;
-use super::run::{F32_TOLERANCE, Joins, Outcome, Task};
-use crate::error::Error;
-use crate::gpus::{ElementKind, QUEUES, available};
+use crate::{
+    execution::Watched,
+    measured::Measured,
+    run::{Failure, Meeting, Plan, join, join_directly},
+};
+
+pub(crate) use super::about::ABOUT;
 
 /// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
 /// bits, every rounding is off by up to 2^-9, and a dozen lie on the way through a layer.
@@ -29,9 +34,10 @@ fn queues(told: Option<&str>) -> usize {
 const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
 
 /// The GPUs that stages run on.
-pub struct Gpus {
+#[derive(Debug)]
+struct Gpus {
     infos: Vec<DeviceInfo>,
-    element: ElementKind,
+    element: Kind,
     /// Whether stages may share all of a GPU that cannot be cut into parts.
     may_share: bool,
 }
@@ -58,38 +64,64 @@ fn own(local: usize, gpus: usize) -> Option<usize> {
     if gpus == 1 { Some(0) } else { Some(local).filter(|&local| local < gpus) }
 }
 
-impl Gpus {
-    /// The GPUs that were asked for.
-    ///
-    /// # Errors
-    /// What is missing, with its cure.
-    pub fn find(execute: &Execute) -> Result<Self, Error> {
-        let infos = available(&execute.gpus)?;
-        Ok(Self { infos, element: execute.element(), may_share: execute.shared })
-    }
+/// The GPUs that were asked for.
+pub(crate) fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
+    let infos = chosen(&options.units)?;
+    let Options { element, may_share, .. } = *options;
+    Ok(Box::new(Gpus { infos, element, may_share }))
+}
 
-    /// The most of `stages` stages that are on one GPU.
-    pub fn side_by_side(&self, stages: usize) -> usize {
-        deal(stages, self.infos.len()).into_iter().max().unwrap_or(1)
+/// The GPUs of these numbers, or all.
+///
+/// # Errors
+/// What is missing.
+pub fn chosen(wanted: &[usize]) -> Result<Vec<DeviceInfo>, OpenError> {
+    let all = devices()?;
+    if wanted.is_empty() {
+        return Ok(all);
     }
+    let mut chosen: Vec<DeviceInfo> = Vec::new();
+    for &unit in wanted {
+        let found = all.get(unit).ok_or(OpenError::NoUnit { unit, units: all.len() })?;
+        if chosen.contains(found) {
+            return Err(OpenError::Twice { unit });
+        }
+        chosen.push(found.clone());
+    }
+    Ok(chosen)
+}
 
-    /// What the first of them is called.
-    pub fn name(&self) -> &str {
+impl Devices for Gpus {
+    fn name(&self) -> &str {
         self.infos.first().map_or("", |info| &info.name)
     }
 
-    /// Runs `task`.
-    pub fn train(&self, task: &Task) -> Result<Outcome, Error> {
-        match self.element {
-            ElementKind::Bf16 => self.train_in::<Bf16>(task, BF16_TOLERANCE),
-            ElementKind::F32 => self.train_in::<f32>(task, F32_TOLERANCE),
-        }
+    /// Whether `device` names the GPU: the part that was measured stands behind its name.
+    fn is_named(&self, device: &str) -> bool {
+        device.split(',').next() == Some(self.name())
     }
 
-    fn train_in<E: Element>(&self, task: &Task, tolerance: f64) -> Result<Outcome, Error> {
-        let (bench, first) = match task.own_stage() {
-            None => (self.bench::<E>(task)?, self.infos[0].ordinal),
-            Some(stage) => self.of_process::<E>(task, stage)?,
+    fn side_by_side(&self, stages: usize) -> usize {
+        deal(stages, self.infos.len()).into_iter().max().unwrap_or(1)
+    }
+
+    fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
+        match self.element {
+            Kind::Bf16 => self.train_in::<Bf16>(execution, BF16_TOLERANCE),
+            Kind::F32 => self.train_in::<f32>(execution, F32_TOLERANCE),
+        }
+    }
+}
+
+impl Gpus {
+    fn train_in<E: Element>(
+        &self,
+        execution: &Execution,
+        tolerance: f64,
+    ) -> Result<Executed, ExecutionError> {
+        let (bench, first) = match execution.own_stage() {
+            None => (self.bench::<E>(execution)?, self.infos[0].ordinal),
+            Some(stage) => self.of_process::<E>(execution, stage)?,
         };
         let Bench { stages, device, notes } = bench;
         let take = move |stage: usize| {
@@ -98,18 +130,18 @@ impl Gpus {
             let none = || DeviceError::NotAtHand { what: format!("the GPU of stage {stage}") };
             place.and_then(|mut one| one.take()).ok_or_else(none)
         };
-        let outcome = task.train(take, || Cuda::<E>::whole(first), tolerance)?;
-        Ok(Outcome { device: Some(device), notes, ..outcome })
+        let executed = execution.train(take, || Cuda::<E>::whole(first), tolerance)?;
+        Ok(Executed { device: Some(device), notes, ..executed })
     }
 
     /// The kernels of all stages, in this process.
-    fn bench<E: Element>(&self, task: &Task) -> Result<Bench<E>, Error> {
-        let stages = task.stages();
+    fn bench<E: Element>(&self, execution: &Execution) -> Result<Bench<E>, ExecutionError> {
+        let stages = execution.stages();
         let mut bench = Bench { stages: Vec::new(), device: String::new(), notes: Vec::new() };
         let mut names: Vec<String> = Vec::new();
         for (info, count) in self.infos.iter().zip(deal(stages, self.infos.len())) {
             let (kernels, sharing) = split::<E>(info.ordinal, count, self.may_share)
-                .map_err(|error| uncut(task, &error, count))?;
+                .map_err(|error| uncut(error, count))?;
             bench.stages.extend(kernels.into_iter().map(|one| Mutex::new(Some(one))));
             names.push(format!("GPU {}: {}", info.ordinal, seating(info, count, &sharing)));
             bench.notes.extend(warning(info, count, &sharing));
@@ -122,21 +154,16 @@ impl Gpus {
     /// Those of `stage`, whose process has a GPU to itself, and its number.
     fn of_process<E: Element>(
         &self,
-        task: &Task,
+        execution: &Execution,
         stage: usize,
-    ) -> Result<(Bench<E>, usize), Error> {
+    ) -> Result<(Bench<E>, usize), ExecutionError> {
         let variable = |name: &&str| std::env::var(name).ok()?.parse::<usize>().ok();
         let local = LOCAL_RANKS.iter().find_map(variable).unwrap_or(stage);
         let Some(info) = own(local, self.infos.len()).map(|at| &self.infos[at]) else {
-            let message = format!(
-                "process {local} of this machine has no GPU: there are {}",
-                self.infos.len()
-            );
-            let cure = "start a process per GPU; stages of one process share its GPUs";
-            return Err(Error::question(message).with_help(cure));
+            return Err(ExecutionError::NoUnit { local, units: self.infos.len() });
         };
-        let kernels = Cuda::whole(info.ordinal).map_err(|error| task.refuse(&error))?;
-        let mut stages: Vec<_> = (0..task.stages()).map(|_| Mutex::new(None)).collect();
+        let kernels = Cuda::whole(info.ordinal)?;
+        let mut stages: Vec<_> = (0..execution.stages()).map(|_| Mutex::new(None)).collect();
         stages[stage] = Mutex::new(Some(kernels));
         let device = format!("{}; driver {}; {}", info.name, info.driver, E::NAME);
         Ok((Bench { stages, device, notes: Vec::new() }, info.ordinal))
@@ -149,26 +176,22 @@ impl<E: Element> Joins for Cuda<E> {}
 #[cfg(feature = "nccl")]
 impl<E: Element> Joins for Cuda<E> {
     fn join(
-        links: Links,
+        transport: Transport,
         (plan, meeting): (&Plan, &Meeting),
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
-        match links {
-            Links::Tcp => executor::join(plan, meeting, make),
-            Links::Nccl => executor::join_directly(plan, meeting, make),
+        match transport {
+            Transport::Tcp => join(plan, meeting, make),
+            Transport::Nccl => join_directly(plan, meeting, make),
         }
     }
 }
 
-/// A GPU that has no parts for `count` stages, or another `error` of it.
-fn uncut(task: &Task, error: &DeviceError, count: usize) -> Error {
-    let refused = task.refuse(error);
+/// A GPU that has no parts for `stages` stages, or another `error` of it.
+fn uncut(error: DeviceError, stages: usize) -> ExecutionError {
     match error {
-        DeviceError::Call { .. } => refused.with_help(format!(
-            "put fewer stages on a GPU; with --shared they share all of it, and the bubble is not \
-             that of {count} devices"
-        )),
-        _ => refused,
+        DeviceError::Call { .. } => ExecutionError::Uncut { error, stages },
+        other => other.into(),
     }
 }
 
@@ -184,7 +207,7 @@ fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
     }
 }
 
-/// What makes the times of `count` stages on a GPU less than they seem.
+/// Warnings about what makes the times of `count` stages on a GPU less than they seem.
 fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
     let mut warnings = Vec::new();
     if *sharing == Sharing::Shared {

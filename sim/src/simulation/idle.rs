@@ -1,0 +1,102 @@
+//! Why stages of a simulation wait: by cause, and gap by gap.
+
+use pipeline::{Metrics, Nanos};
+
+use super::{Simulation, SimulationError};
+use crate::engine::Run;
+use crate::explain::chain::{self, Step};
+use crate::explain::{CAUSES, Causes, Gaps, Lengths, Times};
+use crate::replay::Replay;
+
+impl Simulation<'_> {
+    /// The causes of the idle time in `run`: one of this simulation, [shown](Self::shown) in
+    /// tables. `nominal` is the run without noise; if there is noise and it is not given, it is
+    /// made once more.
+    ///
+    /// # Errors
+    /// If the clock overflows, or a run without one of the causes gets stuck.
+    pub fn causes(&self, run: &Run, nominal: Option<&Run>) -> Result<Causes, SimulationError> {
+        if self.hardware.is_some() {
+            let runs = self.chain(run, nominal, |step| Times::from(step))?;
+            return Ok(Causes::between(&runs, self.optimizer())?);
+        }
+        let mut replay = Replay::new();
+        let mut times = |costs: &_| Ok(Times::from(&replay.metrics(self.schedule, costs)?));
+        let actual = Times::from(&Metrics::of(&run.timeline));
+        let nominal = if self.noise.is_some() { times(self.costs)? } else { actual.clone() };
+        let runs = chain::of_replay(self.costs, [actual, nominal], times)?;
+        Ok(Causes::between(&runs, Nanos(0))?)
+    }
+
+    /// The causes of each gap between two slots of `run`. `nominal` is as in [`Self::causes`].
+    ///
+    /// # Errors
+    /// Those of [`Self::causes`].
+    pub fn gaps(&self, run: &Run, nominal: Option<&Run>) -> Result<Gaps, SimulationError> {
+        let optimizer = self.optimizer();
+        let runs = self.chain(run, nominal, |step| step.lengths(optimizer))?;
+        Ok(Gaps::between(&runs, &self.last_step(run), optimizer)?)
+    }
+
+    /// [`Self::causes`] and [`Self::gaps`], from the same counterfactual runs.
+    ///
+    /// # Errors
+    /// Those of [`Self::causes`].
+    pub fn causes_and_gaps(
+        &self,
+        run: &Run,
+        nominal: Option<&Run>,
+    ) -> Result<(Causes, Gaps), SimulationError> {
+        let optimizer = self.optimizer();
+        let both = |step: &Step<'_>| (Times::from(step), step.lengths(optimizer));
+        let runs: [(Times, Lengths); CAUSES] = self.chain(run, nominal, both)?;
+        let mut lengths = Vec::with_capacity(CAUSES);
+        let times = runs.map(|(times, of_run)| {
+            lengths.push(of_run);
+            times
+        });
+        let causes = Causes::between(&times, optimizer)?;
+        Ok((causes, Gaps::between(&lengths, &self.last_step(run), optimizer)?))
+    }
+
+    /// The results of `take` for `run` and for the runs from which the causes of waiting are
+    /// removed in turn.
+    fn chain<T: Clone>(
+        &self,
+        run: &Run,
+        nominal: Option<&Run>,
+        take: impl Fn(&Step<'_>) -> T,
+    ) -> Result<[T; CAUSES], SimulationError> {
+        let again;
+        let nominal = match (self.noise, nominal) {
+            (None, _) => run,
+            (Some(_), Some(nominal)) => nominal,
+            (Some(_), None) => {
+                again = self.walk(None, &mut Replay::new())?;
+                &again
+            }
+        };
+        if let Some(job) = self.job() {
+            let (runs, count) = chain::of_engine(&job, [run, nominal], take)?;
+            self.count_runs(count);
+            return Ok(runs);
+        }
+        let mut replay = Replay::new();
+        let known = [run, nominal].map(|run| take(&Step::replayed(&run.timeline)));
+        let runs = chain::of_replay(self.costs, known, |costs| {
+            Ok(take(&Step::replayed(&replay.timeline(self.schedule, costs)?)))
+        });
+        Ok(runs?)
+    }
+
+    fn last_step<'r>(&self, run: &'r Run) -> Step<'r> {
+        match self.hardware {
+            Some(_) => Step::last(run),
+            None => Step::replayed(&run.timeline),
+        }
+    }
+
+    fn optimizer(&self) -> Nanos {
+        self.hardware.map_or(Nanos(0), |hardware| hardware.optimizer())
+    }
+}

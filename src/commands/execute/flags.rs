@@ -1,0 +1,245 @@
+//! The flags of a run, and what contradicts itself among them.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use calibrate::machine;
+use clap::Args;
+use executor::{Backend, Options, Transport};
+use pipeline::Nanos;
+use profile::Element;
+
+use super::kinds::{Against, Links};
+use crate::commands::{Asked, OUTPUT};
+use crate::devices::{ElementArg, RunsOn, with_units};
+use crate::error::Error;
+use crate::files;
+use crate::help;
+
+const EXAMPLES: &str = "\
+Examples:
+  Three schedules with the times of a model, each step stretched or shrunk to at most 2 s:
+    debubble execute --stages 8 --microbatches 24 --schedule 1f1b,zb-h1,zb-2p --hop 527us \\
+      --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --duration 2s
+  A small GPT trained on this CPU, and the result held against a serial run:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
+      --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  The same on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
+    debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
+      --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
+  Measured, for `debubble compare`:
+    debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
+      --backward-input 10ms --backward-weight 8ms --timeline measured.json
+  The same with a process per stage, here and on a cluster (DEBUBBLE_TOKEN is a secret that all
+  processes share; --listen is the address at which a process can be reached):
+    debubble execute --processes --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+    DEBUBBLE_TOKEN=... MASTER_ADDR=node0 srun -n 4 debubble execute --listen 0.0.0.0 \\
+      --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
+
+Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table
+has the step with the median makespan. Bubble rates are within the longest span of a stage, and
+within the makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal
+in order.
+
+Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
+barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
+and the last. With --device cpu and cuda times are optional: without them the simulation beside
+the run uses the median times measured. Passes on a GPU are timed by its own events.
+
+--check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
+dozen roundings on the way through a layer is off by up to 2^-9.
+
+Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
+OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
+rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
+
+/// Run schedules on real devices: measured bubble beside the simulated one
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Execute {
+    #[command(flatten)]
+    pub(super) asked: Asked,
+    /// What computes the passes
+    #[arg(long, help_heading = RUN, value_enum, default_value_t = RunsOn(Backend::Timed))]
+    pub(super) device: RunsOn,
+    /// Steps run before those that are measured
+    #[arg(long, help_heading = RUN, value_name = "N", default_value_t = 1)]
+    pub(super) warm_up: u32,
+    /// Scale all times so that the longest simulated step of a setting takes this long (timed)
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "time_scale")]
+    pub(super) duration: Option<Nanos>,
+    /// Scale all times by this factor (timed)
+    #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub(super) time_scale: Option<f64>,
+    /// Clip gradients to this norm over all stages [default: no clipping]
+    #[arg(long, help_heading = RUN, value_name = "NORM", allow_negative_numbers = true)]
+    pub(super) max_norm: Option<f64>,
+    /// How long a stage waits for another before the run is given up [default: 60s, and at least
+    /// twice the simulated step]
+    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
+    pub(super) patience: Option<Nanos>,
+    /// Keep the thread of stage k on core k of this machine
+    #[arg(long, help_heading = RUN)]
+    pub(super) pin: bool,
+    /// Run every stage in a process of its own on this machine, over TCP
+    #[arg(long, help_heading = RUN)]
+    pub(super) processes: bool,
+    /// How values travel between processes; all else goes over TCP [default: tcp; cuda: nccl where it
+    /// is built in]
+    #[arg(long, help_heading = RUN, value_enum)]
+    pub(super) links: Option<Links>,
+    /// Address at which this process listens for the others [default: 127.0.0.1]
+    #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
+    pub(super) listen: Option<IpAddr>,
+    /// A file with the secret that all processes of the run share [default: DEBUBBLE_TOKEN]
+    #[arg(long, help_heading = RUN, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Train on the bytes of this file [default: random tokens]
+    #[arg(long, help_heading = MODEL, value_name = "FILE")]
+    pub(super) data: Option<PathBuf>,
+    /// Learning rate of AdamW [default: 0.001]
+    #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
+    pub(super) learning_rate: Option<f64>,
+    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU (f64)
+    /// or as the stages compute (device); exit 1 if they differ [default: f64]
+    #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "f64")]
+    pub(super) check: Option<Against>,
+    /// What tensors hold (cuda) [default: bf16]
+    #[arg(long, help_heading = MODEL, value_enum)]
+    pub(super) element: Option<ElementArg>,
+    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda) [default: all]
+    #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
+    pub(super) gpus: Vec<usize>,
+    /// Let the stages of a GPU share all of it where it cannot be cut into a part for each; the bubble
+    /// is then not that of as many devices (cuda)
+    #[arg(long, help_heading = RUN)]
+    pub(super) shared: bool,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) json: bool,
+    /// Write a table as CSV
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    pub(super) csv: Option<PathBuf>,
+    /// Write how long passes took, by how many stages were at work meanwhile: a tenth of them at most,
+    /// half, and nine tenths
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    pub(super) passes: Option<PathBuf>,
+    /// Write the measured timeline for `debubble compare`; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
+    pub(super) timeline: Option<PathBuf>,
+    /// Write the measured timeline for Perfetto or chrome://tracing; one schedule and setting only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    #[arg(value_parser = files::output)]
+    pub(super) trace: Option<PathBuf>,
+    /// Write a picture of the simulated and measured timelines, on one time axis
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    pub(super) svg: Option<PathBuf>,
+    /// Exit with code 1 if a simulated makespan is off by more than that share of the measured
+    #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
+    pub(super) fail_steps_above: Option<f64>,
+    /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
+    /// or the schedules do not come in the simulated order
+    #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
+    pub(super) fail_above: Option<f64>,
+}
+
+/// Headings in the help.
+const RUN: &str = "The run";
+const MODEL: &str = "The model (cpu, cuda)";
+
+impl Execute {
+    /// The backend that computes the passes.
+    pub const fn backend(&self) -> Backend {
+        self.device.0
+    }
+
+    /// Which devices of that kind.
+    pub(super) fn options(&self) -> Options {
+        let (units, may_share) = (self.gpus.clone(), self.shared);
+        Options { element: self.element(), units, may_share }
+    }
+
+    /// The number format of the tensors.
+    pub(super) fn element(&self) -> Element {
+        let default = self.backend().about().elements.first().copied();
+        self.element.map(Into::into).or(default).unwrap_or(Element::F32)
+    }
+
+    /// How values travel between processes.
+    pub(super) fn transport(&self) -> Transport {
+        let default = self.backend().about().transports.first().copied();
+        self.links.map(Into::into).or(default).unwrap_or(Transport::Tcp)
+    }
+
+    /// Refuses what contradicts itself before anything is run.
+    pub(super) fn check_flags(&self) -> Result<(), Error> {
+        let timed = !self.backend().trains();
+        let of_model = [
+            ("--data", self.data.is_some()),
+            ("--learning-rate", self.learning_rate.is_some()),
+            ("--check", self.check.is_some()),
+        ];
+        let of_clock =
+            [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
+        let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
+        if let Some(flag) = given(&of_model).filter(|_| timed) {
+            let message = format!("{flag}: the timed device computes nothing");
+            return Err(Error::question(message).with_help("add --device cpu"));
+        }
+        if let Some(flag) = given(&of_clock).filter(|_| !timed) {
+            let message = format!("{flag} is for the timed device: passes take what they take");
+            return Err(Error::question(message));
+        }
+        if self.duration == Some(Nanos(0)) {
+            return Err(Error::question("--duration must be more than 0"));
+        }
+        let bad = |value: Option<f64>| value.filter(|one| one.is_nan() || *one < 0.0);
+        let bars =
+            [("--fail-above", self.fail_above), ("--fail-steps-above", self.fail_steps_above)];
+        for (flag, value) in bars {
+            if let Some(value) = bad(value) {
+                return Err(Error::question(format!("{flag} {value}: it must be 0 or more")));
+            }
+        }
+        if self.pin && !can_pin() {
+            let message = "--pin: the system does not let threads be kept on cores";
+            return Err(Error::question(message).with_help("leave --pin out"));
+        }
+        let of_gpus = [
+            ("--element", self.element.is_some()),
+            ("--gpus", !self.gpus.is_empty()),
+            ("--shared", self.shared),
+        ];
+        if let Some(flag) = given(&of_gpus).filter(|_| !self.backend().about().has_units) {
+            let message =
+                format!("{flag} is for --device {}: the CPU computes in f32", with_units());
+            return Err(Error::question(message));
+        }
+        self.check_links()
+    }
+
+    /// Refuses links that the devices do not have.
+    fn check_links(&self) -> Result<(), Error> {
+        let transports = self.backend().about().transports;
+        if self.links.is_none_or(|links| transports.contains(&links.into())) {
+            return Ok(());
+        }
+        if !self.backend().about().has_units {
+            let message = "--links nccl: NCCL joins GPUs";
+            return Err(Error::question(message).with_help("add --device cuda"));
+        }
+        let cure = "build it with `cargo build --release --features nccl`, or use --links tcp";
+        let message = "--links nccl: this debubble was built without NCCL";
+        Err(Error::question(message).with_help(cure))
+    }
+}
+
+/// Whether threads can be kept on cores; tried on a thread that ends.
+fn can_pin() -> bool {
+    std::thread::spawn(|| machine::pin(0)).join().unwrap_or(false)
+}

@@ -1,0 +1,53 @@
+//! The model that a run trains, and what it is trained on.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use executor::{AdamW, Batches, BuildError, DataError, Random, Task, Text, Training};
+use pipeline::Placement;
+
+use super::flags::Execute;
+use super::question::Job;
+use crate::error::Error;
+use crate::files;
+
+/// The largest text.
+const MAX_TEXT: u64 = 1 << 30;
+
+/// The training that `job` and the flags ask for; `None` if nothing is trained.
+pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
+    let Some(model) = job.model else { return Ok(None) };
+    if job.case.schedule.placement() == Placement::Mirrored {
+        return Err(job.case.error(&BuildError::Mirrored).into());
+    }
+    if job.case.problem.segments() > 1 {
+        let message = "attention looks from one segment of a microbatch into those before it, \
+                       which the model that is run cannot: use --device timed";
+        return Err(job.case.error(&message).into());
+    }
+    let seed = job.seed;
+    let mut fingerprint = DefaultHasher::new();
+    let batches: Arc<dyn Batches> = match &execute.data {
+        None => Arc::new(Random::new(model, seed)),
+        Some(path) => {
+            let bytes = files::read_bytes(path, MAX_TEXT)?;
+            bytes.hash(&mut fingerprint);
+            let text = Text::new(model, bytes, seed);
+            let cause = |error: DataError| error.to_string();
+            let unreadable =
+                |error: DataError| ::question::Diagnostic::unreadable(path, &cause(error));
+            Arc::new(text.map_err(unreadable)?)
+        }
+    };
+    let mut rule = AdamW::default();
+    if let Some(rate) = execute.learning_rate {
+        if !rate.is_finite() || rate < 0.0 || rate * rule.weight_decay >= 1.0 {
+            let message = format!("--learning-rate {rate}: it must be 0 or more, and below 10");
+            return Err(Error::question(message));
+        }
+        rule.learning_rate = rate;
+    }
+    let training = Training { seed, rule, ..Training::default() };
+    let check = execute.check.map(Into::into);
+    Ok(Some(Task { model, batches, fingerprint: fingerprint.finish(), training, check }))
+}
