@@ -4,10 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use question::{Context, ReadError, echo};
+use question::{ReadError, echo};
 
 use crate::error::Error;
-use crate::host::Host;
 use crate::memory;
 
 /// The most that a pipe or a device may give: it does not say how much it has before it is read.
@@ -42,24 +41,6 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         true => Err(ReadError::TooLarge(limit)),
         false => Ok(bytes),
     }
-}
-
-/// Reads a file of at most `limit` bytes.
-///
-/// # Errors
-/// If it cannot be read.
-pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
-    let host = Host::default();
-    Ok(Context::new(&host).read_bytes(path, limit)?)
-}
-
-/// Reads a text file of at most `limit` bytes.
-///
-/// # Errors
-/// If it cannot be read, or is not UTF-8.
-pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
-    let host = Host::default();
-    Ok(Context::new(&host).read_text(path, limit)?)
 }
 
 /// Reads the name of a file that is to be written, and refuses it at once where it cannot be: nothing

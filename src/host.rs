@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use question::{ReadError, Work};
+use question::{Context, ReadError, Work};
 
+use crate::error::Error;
 use crate::messages::note;
 use crate::progress::{self, Progress};
 use crate::{files, interrupt, memory};
@@ -79,4 +80,22 @@ impl Work for Progress {
     fn set_message(&self, what: String) {
         self.set_message(what);
     }
+}
+
+/// Reads a file of at most `limit` bytes.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let host = Host::default();
+    Ok(Context::new(&host).read_bytes(path, limit)?)
+}
+
+/// Reads a text file of at most `limit` bytes.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
+    let host = Host::default();
+    Ok(Context::new(&host).read_text(path, limit)?)
 }

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use question::Diagnostic;
 
-use crate::host::Host;
-
 /// Bytes of memory that this process can take, where the system says: the least of what the machine
 /// has left without swapping, what is left of the limits of the process, and of its control groups.
 pub fn free() -> Option<u64> {
@@ -21,7 +19,7 @@ pub fn free() -> Option<u64> {
 /// # Errors
 /// That there is too little, with both figures.
 pub fn demand(what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
-    question::memory::demand(&Host::default(), what, bytes, cure)
+    question::memory::demand_of(free, what, bytes, cure)
 }
 
 /// The memory that the machine has left.

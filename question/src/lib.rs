@@ -5,6 +5,33 @@
 //! [`plan::Question`] or [`fsdp::Keys`], and lends a [`host::Host`]. From there on everything is typed:
 //! [`case::case`] makes one schedule of one setting whole and checked, a [`diagnostic::Diagnostic`] says
 //! what is wrong with it.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::path::PathBuf;
+//!
+//! use question::case::{ScheduleSource, case};
+//! use question::{Context, keys::Keys, scenario::Scenario};
+//!
+//! // The same words as in a scenario file, here as JSON.
+//! let keys: Keys = serde_json::from_str(
+//!     r#"{"stages": 4, "microbatches": 8, "forward": "1ms", "backward-input": "1ms",
+//!         "backward-weight": "1ms", "memory-limit": "1.5p"}"#,
+//! )?;
+//! let scenario = Scenario::from(keys);
+//!
+//! // A host that lends no files: nothing is named that would need one.
+//! let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+//! let context = Context::new(&host);
+//! let source = ScheduleSource::named(&context, "zb-heuristic")?;
+//! let case = case(&context, &scenario, &scenario.settings[0], &source)?;
+//! assert_eq!(case.schedule.shape().stages(), 4);
+//!
+//! // Errors are values, with a cure.
+//! let Err(error) = ScheduleSource::named(&context, "zb-h9") else { unreachable!() };
+//! assert!(error.message.contains("zb-h9") && error.help.is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod built_in;
 pub mod case;

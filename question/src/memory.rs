@@ -15,10 +15,23 @@ const SMALL: u64 = 8 << 20;
 /// # Errors
 /// That there is too little, with both figures.
 pub fn demand(host: &dyn Host, what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
+    demand_of(|| host.spare_memory(), what, bytes, cure)
+}
+
+/// Refuses `what`, which takes `bytes`, where there is less than `free` says. `cure` says what takes less.
+///
+/// # Errors
+/// That there is too little, with both figures.
+pub fn demand_of(
+    free: impl FnOnce() -> Option<u64>,
+    what: &str,
+    bytes: u64,
+    cure: &str,
+) -> Result<(), Diagnostic> {
     if bytes <= SMALL {
         return Ok(());
     }
-    match host.spare_memory() {
+    match free() {
         Some(free) if bytes > free => {
             let [bytes, free] = [bytes, free].map(|bytes| format::size(Bytes(bytes)));
             let message = format!("{what} takes about {bytes} of memory, and {free} are free");

@@ -14,7 +14,7 @@ use super::flags::Execute;
 use super::processes::TOKEN;
 use super::question::{Job, patience};
 use crate::error::Error;
-use crate::files;
+use crate::host;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -37,7 +37,7 @@ impl Place {
             return Ok(Self::Threads);
         };
         let token = match &execute.token_file {
-            Some(path) => files::read_text(path, MAX_TOKEN)?.trim().as_bytes().to_vec(),
+            Some(path) => host::read_text(path, MAX_TOKEN)?.trim().as_bytes().to_vec(),
             None => variable(TOKEN).unwrap_or_default().into_bytes(),
         };
         if token.is_empty() {

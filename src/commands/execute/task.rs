@@ -9,7 +9,7 @@ use pipeline::Placement;
 use super::flags::Execute;
 use super::question::Job;
 use crate::error::Error;
-use crate::files;
+use crate::host;
 
 /// The largest text.
 const MAX_TEXT: u64 = 1 << 30;
@@ -30,7 +30,7 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     let batches: Arc<dyn Batches> = match &execute.data {
         None => Arc::new(Random::new(model, seed)),
         Some(path) => {
-            let bytes = files::read_bytes(path, MAX_TEXT)?;
+            let bytes = host::read_bytes(path, MAX_TEXT)?;
             bytes.hash(&mut fingerprint);
             let text = Text::new(model, bytes, seed);
             let cause = |error: DataError| error.to_string();
