@@ -38,7 +38,7 @@ fn files_that_are_too_large_are_not_begun() {
     let asked = format!("simulate --schedule 1f1b --stages 128 --microbatches 2048 {TIMES}");
     for flag in ["--html", "--trace", "--timeline"] {
         let file = folder.path().join("file");
-        let output = limited(120, &format!("{asked} {flag} {}", file.display()));
+        let output = limited(160, &format!("{asked} {flag} {}", file.display()));
         refused(&output, &[&format!("{flag}: a file of 524288 passes takes about")]);
         assert!(!file.exists());
     }
@@ -51,7 +51,7 @@ fn a_schedule_file_that_is_too_large_is_refused() {
     fs::write(&file, "F0.0 ".repeat(6_000_000)).unwrap();
     let asked =
         format!("simulate --schedule {} --stages 1 --microbatches 1 {TIMES}", file.display());
-    refused(&limited(120, &asked), &["long.txt", " takes about ", " of memory, and "]);
+    refused(&limited(160, &asked), &["long.txt", " takes about ", " of memory, and "]);
 }
 
 /// Three bytes can be a value of TOML, for which its parser takes two hundred.
