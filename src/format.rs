@@ -1,13 +1,10 @@
-//! Tables as people read them, and rows as CSV; numbers are written by [`question::format`].
+//! Tables as people read them; numbers are written by [`question::format`].
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
 
 pub use question::format::{percent, signed_percent, size, time, wrapped};
 
 use question::sheet::{Block, Sheet};
-
-use crate::error::Error;
 
 /// A table with a header, its columns lined up: the first to the left, the others to the right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -35,16 +32,4 @@ pub fn sheet(sheet: &Sheet) -> String {
 fn aligned((column, text): (usize, impl ToString)) -> Cell {
     let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(text.to_string()).set_alignment(alignment)
-}
-
-/// `rows` as CSV, under the names of their fields.
-///
-/// # Errors
-/// If a row is not flat, or memory runs out.
-pub fn csv<Row: Serialize>(rows: impl IntoIterator<Item = Row>) -> Result<Vec<u8>, Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        writer.serialize(row).map_err(std::io::Error::from)?;
-    }
-    writer.into_inner().map_err(|error| Error::Output(error.into_error()))
 }

@@ -439,11 +439,9 @@ pub const DEFINITIONS: [&str; 6] = [
 ];
 
 /// All plans as CSV.
+///
+/// # Errors
+/// If memory runs out.
 pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Diagnostic> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for plan in &answer.plans {
-        let row = Row::of(question, plan);
-        writer.serialize(row).map_err(|error| Diagnostic::new(error.to_string()))?;
-    }
-    writer.into_inner().map_err(|error| Diagnostic::new(error.to_string()))
+    crate::csv(answer.plans.iter().map(|plan| Row::of(question, plan)))
 }

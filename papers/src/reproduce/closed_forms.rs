@@ -22,7 +22,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
             cells.extend(cells_of(context, &scenario, setting, &rule)?);
         }
     }
-    let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
+    let title = table.title(&scenario);
     let sheet = sheet(&scenario, &cells);
     Ok(Contents { title, cells, sheet })
 }

@@ -24,7 +24,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
         .map(|setting| cells_of(sources.context(), &scenario, setting))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let title = scenario.title.clone().unwrap_or_else(|| table.name.to_owned());
+    let title = table.title(&scenario);
     let sheet = sheet(&scenario, &cells);
     Ok(Contents { title, cells, sheet })
 }

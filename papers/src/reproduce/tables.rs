@@ -1,6 +1,7 @@
 //! The table of all published tables: a table is added by its data file and one entry here.
 
 use question::Diagnostic;
+use question::scenario::Scenario;
 use question::sheet::Sheet;
 
 use super::beyond::{self, Contender};
@@ -128,6 +129,11 @@ impl Table {
     #[must_use]
     pub const fn can_be_searched(&self) -> bool {
         self.contenders.is_some()
+    }
+
+    /// The title that its settings give, or its name.
+    pub(super) fn title(&self, scenario: &Scenario) -> String {
+        scenario.title.clone().unwrap_or_else(|| self.name.to_owned())
     }
 
     /// The file with its settings.

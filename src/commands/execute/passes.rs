@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::report::Ran;
 use crate::error::Error;
-use crate::format;
 
 /// Passes of one kind and chunk during which equally many stages were at work.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +98,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             });
         }
     }
-    format::csv(rows)
+    Ok(answer::csv(rows)?)
 }
 
 #[cfg(test)]

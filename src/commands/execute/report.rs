@@ -315,7 +315,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             makespan_ms_measured: millis(&measured),
         });
     }
-    format::csv(rows)
+    Ok(answer::csv(rows)?)
 }
 
 #[cfg(test)]
