@@ -9,7 +9,7 @@ use super::kinds::Against;
 use super::question::Job;
 use crate::error::Error;
 use crate::format;
-use crate::memory;
+use native::memory;
 use question::keys::Keys;
 
 /// Bytes of an element of a core.
