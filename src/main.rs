@@ -9,7 +9,6 @@ mod commands;
 mod devices;
 mod error;
 mod files;
-mod format;
 #[cfg(test)]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;

@@ -3,11 +3,9 @@
 use question::case::{self, Case};
 use question::scenario::Scenario;
 use question::{Context, Diagnostic, Warnings};
-use sim::engine::Run;
-use sim::occupancy::Curve;
 use sim::{Details, Replay};
 
-use crate::outcome::{self, Outcome};
+use crate::outcome::Outcome;
 
 /// The one schedule that `scenario` asks for.
 ///
@@ -42,24 +40,10 @@ pub fn export(
     Ok(case)
 }
 
-/// The run of a schedule with everything that trace events show.
-pub struct Traced {
-    /// The outcome of the schedule.
-    pub outcome: Outcome,
-    /// Every slot, transfer and copy of its run.
-    pub run: Run,
-    /// The memory of each device over the run; none without a cluster.
-    pub memory: Vec<Curve>,
-}
-
 /// Simulates `case` and keeps its run.
 ///
 /// # Errors
 /// If the clock overflows or the pipeline gets stuck.
-pub fn trace(case: Case) -> Result<Traced, Diagnostic> {
-    let details = Details { run: true, ..Details::default() };
-    let outcome = Outcome::of(case, details, &mut Replay::new())?;
-    let run = outcome::recorded(&outcome)?.into_owned();
-    let memory = outcome::memory_curves(&outcome, &run)?.into_owned();
-    Ok(Traced { outcome, run, memory })
+pub fn run(case: Case) -> Result<Outcome, Diagnostic> {
+    Outcome::of(case, Details { run: true, ..Details::default() }, &mut Replay::new())
 }

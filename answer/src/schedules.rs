@@ -2,6 +2,8 @@
 
 use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
 use question::case::SEARCHED;
+use question::format;
+use question::sheet::Sheet;
 use serde::Serialize;
 
 /// All schedules that have a name.
@@ -11,6 +13,33 @@ pub struct Answer {
     pub schedules: Vec<Entry>,
     /// Published schedules that are not offered.
     pub not_offered: Vec<NotOffered>,
+}
+
+impl Answer {
+    /// All of it for people, in lines of at most 100 columns.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let mut sheet = Sheet::default();
+        self.schedules.iter().for_each(|entry| sheet.push_text(&entry.text()));
+        sheet.push_text("\nNot offered\n");
+        for NotOffered { name, source, why } in &self.not_offered {
+            let why = wrapped(why);
+            sheet.push_text(&format!("{name}\n  source  {source}\n  why     {why}\n"));
+        }
+        sheet.and_text(
+            "\np stages, m microbatches, v chunks per stage, k segments per microbatch; F, B, W: \
+             forward, backward\nfor the input, for the weights, of one stage and microbatch. M_B: \
+             what one microbatch holds on one\nstage between F and B. Bubble: per step, without \
+             communication.\n",
+        )
+    }
+}
+
+/// `text` in lines of at most 100 columns, each but the first indented like what stands before it.
+fn wrapped(text: &str) -> String {
+    let indent = " ".repeat(10);
+    let whole = format::wrapped(&format!("{indent}{text}"), 100, &indent);
+    whole.trim_start().to_owned()
 }
 
 /// A published schedule that is not offered.
@@ -49,6 +78,26 @@ pub struct Entry {
     /// A remark on these figures.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub note: &'static str,
+}
+
+impl Entry {
+    /// A line for each thing that is known of it, under its name.
+    fn text(&self) -> String {
+        let lines = [
+            ("source", self.source),
+            ("needs", self.needs),
+            ("chunks", &self.chunks),
+            ("bubble", self.bubble),
+            ("memory", self.memory),
+            ("limit", &self.memory_limit),
+            ("choice", self.choice.as_deref().unwrap_or_default()),
+            ("runs in", &self.runs_in),
+            ("note", self.note),
+        ];
+        let known = lines.into_iter().filter(|(_, text)| !text.is_empty());
+        let lines = known.map(|(what, text)| format!("  {what:8}{}\n", wrapped(text)));
+        format!("{}\n{}", self.name, lines.collect::<String>())
+    }
 }
 
 impl From<Family> for Entry {

@@ -1,5 +1,7 @@
 //! Schedules side by side: what each answers to its question, or why it cannot.
 
+pub mod report;
+
 use question::case::{self, Case, Selected};
 use question::diagnostic::Fault;
 use question::host::foretell;

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use certificate::{MAX_BYTES, Refusal, Verdict};
+use certificate::{MAX_BYTES, Objective, Refusal, Verdict};
+use pipeline::Nanos;
+use question::format::percent;
 use question::kinds::{self, Kind};
+use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
@@ -16,6 +19,15 @@ impl Answer {
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.0.is_ok()
+    }
+
+    /// The facts that were checked, or why the certificate is refused, line by line.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        Sheet::default().and_text(match &self.0 {
+            Ok(verified) => text(verified),
+            Err(refusal) => format!("refused   {refusal}\n"),
+        })
     }
 }
 
@@ -85,4 +97,44 @@ fn json(verified: &Result<Verdict, Refusal>) -> Json {
         Ok(verified) => Json { holds: true, refused: None, found: Some(verified.into()) },
         Err(refusal) => Json { holds: false, refused: Some(refusal.to_string()), found: None },
     }
+}
+
+fn text(verified: &Verdict) -> String {
+    let Verdict { passes, peaks, cost, bound, argument, .. } = verified;
+    let stages = peaks.len();
+    let memory = memory(verified);
+    let measure = match verified.objective {
+        Objective::Span => "longest time from the first to the last pass of a stage",
+        Objective::Makespan => "end of the last pass",
+    };
+    let at: Vec<String> = argument.stages().iter().map(usize::to_string).collect();
+    let named = if at.len() == 1 { "stage" } else { "stages" };
+    let (argument, at) = (argument.name(), at.join(" and "));
+    let gap = gap(verified.gap(), *cost);
+    format!(
+        "order     {passes} passes on {stages} stages: each once, on its stage, free of deadlock\n\
+         memory    {memory}\n\
+         cost      {cost}, the {measure}\n\
+         bound     {bound}: no order costs less, by the argument `{argument}` at {named} {at}\n\
+         gap       {gap}\n"
+    )
+}
+
+fn memory(verified: &Verdict) -> String {
+    let Some(limits) = &verified.limits else { return "not limited".to_owned() };
+    let stages = verified.peaks.iter().zip(limits).enumerate();
+    // The stage with the least room left; of equal ones the first.
+    let fullest = stages.min_by_key(|(_, (peak, limit))| limit.0 - peak.0);
+    fullest.map_or(String::new(), |(stage, (peak, limit))| {
+        format!("within its limit on every stage; fullest is stage {stage}: {peak} of {limit}")
+    })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn gap(gap: Nanos, cost: Nanos) -> String {
+    if gap == Nanos(0) {
+        return "none: this order is optimal".to_owned();
+    }
+    let share = percent(gap.0 as f64 / cost.0 as f64);
+    format!("{gap}, {share} of the cost: no order can save more")
 }

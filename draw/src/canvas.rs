@@ -5,7 +5,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::DrawError;
+use super::{DrawError, html};
 
 /// A point in pixels from the top left corner.
 pub(super) type Point = (i32, i32);
@@ -104,8 +104,7 @@ fn written(spots: &[Spot]) -> String {
 
 /// `text` in which nothing is markup. XML has no way to write a control character.
 fn escape(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    html::escape(&text.chars().filter(|c| !c.is_control()).collect::<String>())
 }
 
 /// The nearest pixel.

@@ -1,8 +1,10 @@
-//! Pictures of timelines and of results: SVG, text for a terminal, and Chrome trace events.
+//! Answers to look at: pictures as SVG, pages and fragments of HTML, text for a terminal, and Chrome
+//! trace events.
 //!
 //! Everything is made in memory or written to what the caller gives; nothing here opens a path. Diagrams
 //! and charts take plain data ([`gantt`], [`plot`], [`html`], [`terminal`], [`trace`]); [`pictures`] makes
-//! them of answers.
+//! them of answers. The tables and words of an answer are a [`question::sheet::Sheet`], which [`text::sheet`]
+//! lines up for a terminal and [`html::sheet`] makes tables of for a page.
 //!
 //! ```
 //! use draw::gantt::{Chart, svg};
@@ -26,6 +28,7 @@ pub mod html;
 pub mod pictures;
 pub mod plot;
 pub mod terminal;
+pub mod text;
 pub mod trace;
 
 use std::io;

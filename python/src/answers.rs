@@ -6,12 +6,12 @@ use ::answer::explain::{Explanation, report};
 use ::answer::outcome;
 use ::answer::simulate::Wants;
 use ::answer::timelines::{self, Recorded};
+use ::question::simulate::Sort;
+use ::question::{Diagnostic, Work};
 use draw::pictures;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ::question::simulate::Sort;
-use ::question::{Diagnostic, Work};
 
 use crate::ask::{Files, ask};
 use crate::columns;
@@ -77,7 +77,8 @@ impl Answers {
 
     /// Outcome number `at`.
     fn outcome(&self, at: usize) -> Option<Outcome> {
-        (at < self.answers.outcomes.len()).then(|| Outcome { answers: Arc::clone(&self.answers), at })
+        (at < self.answers.outcomes.len())
+            .then(|| Outcome { answers: Arc::clone(&self.answers), at })
     }
 
     /// The names of the settings and schedules of all outcomes.

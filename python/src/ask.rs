@@ -78,9 +78,8 @@ fn wait<T: Send>(
     let come = Mutex::new(come);
     let mut error: Option<PyErr> = None;
     loop {
-        let next = py.detach(|| {
-            come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK)
-        });
+        let next =
+            py.detach(|| come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK));
         match next {
             Ok((made, warnings)) => {
                 // A Ctrl-C that nobody has looked at yet belongs to this work.

@@ -1,9 +1,9 @@
 //! Columns of numbers as arrays of numpy, which take over the memory that Rust has filled.
 
 use numpy::{IntoPyArray, PyFixedUnicode};
+use pipeline::{Pass, Span};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pipeline::{Pass, Span};
 
 /// A time or a size as numpy holds it. None is so large that it does not fit.
 pub(crate) fn signed(value: u64) -> i64 {

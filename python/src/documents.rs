@@ -39,7 +39,9 @@ pub(crate) fn written(value: &impl serde::Serialize) -> Result<String, Diagnosti
 pub(crate) fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     let text = toml(json)?;
     let wrong = |error: ::toml::de::Error| Diagnostic::toml(unseen(), &text, &error, &[]);
-    T::deserialize(::toml::Deserializer::parse(&text).map_err(wrong)?).map_err(wrong).map_err(nowhere)
+    T::deserialize(::toml::Deserializer::parse(&text).map_err(wrong)?)
+        .map_err(wrong)
+        .map_err(nowhere)
 }
 
 /// `diagnostic` without a place in a text that nobody sees.
@@ -69,7 +71,7 @@ pub(crate) fn named<T: DeserializeOwned>(
     key: &str,
 ) -> Result<Option<T>, Diagnostic> {
     let read = |name: &str| serde_json::from_value(Value::from(name));
-    name.map(read).transpose().map_err(|error| {
-        Diagnostic::new(format!("{key}: {error}")).about(key)
-    })
+    name.map(read)
+        .transpose()
+        .map_err(|error| Diagnostic::new(format!("{key}: {error}")).about(key))
 }

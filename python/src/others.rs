@@ -6,11 +6,11 @@ use std::sync::Arc;
 use ::answer::compare::{Comparison, report};
 use ::answer::timelines::{self, Recorded};
 use ::answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
+use ::question::sheet::Sheet;
+use ::question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 use draw::pictures;
 use papers::reproduce::{self as published, Answer as Published};
 use pyo3::prelude::*;
-use ::question::sheet::Sheet;
-use ::question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 use serde_json::Value;
 
 use crate::ask::{Files, ask};
@@ -47,7 +47,9 @@ impl Content {
         Ok(match self {
             Self::Packed(answer) => serde_json::to_string_pretty(answer),
             Self::Replayed(answer) => serde_json::to_string_pretty(answer),
-            Self::Compared(both) => serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?),
+            Self::Compared(both) => {
+                serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?)
+            }
             Self::Verified(answer) => serde_json::to_string_pretty(answer),
             Self::Published(answer) => serde_json::to_string_pretty(answer),
             Self::Listed(answer) => serde_json::to_string_pretty(answer),
@@ -89,7 +91,8 @@ impl Content {
                 Ok(vec![("compare".to_owned(), pictures::compare::timelines(&comparison)?)])
             }
             Self::Published(Published::Reproduced { tables, .. }) => {
-                let drawn = tables.iter().filter_map(|one| Some((one.table, one.picture.as_ref()?)));
+                let drawn =
+                    tables.iter().filter_map(|one| Some((one.table, one.picture.as_ref()?)));
                 drawn.map(|(name, of)| named(name, pictures::reproduce::svg(of)?)).collect()
             }
             _ => Ok(Vec::new()),

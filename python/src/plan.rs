@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::answer::plan::{self, TorchOrder, export, tables};
+use ::question::Diagnostic;
 use draw::pictures;
 use papers::measured::memory_error;
 use pyo3::prelude::*;
-use ::question::Diagnostic;
 
 use crate::ask::{Files, ask};
 use crate::error::{raised, unwritable};
@@ -76,9 +76,9 @@ impl Planned {
 
     /// The files that make the plan to take run in other programs, and their contents.
     fn export(&self) -> Vec<(String, String)> {
-        self.planned.winner().map_or_else(Vec::new, |winner| {
-            export::files(&self.planned.question, winner)
-        })
+        self.planned
+            .winner()
+            .map_or_else(Vec::new, |winner| export::files(&self.planned.question, winner))
     }
 }
 

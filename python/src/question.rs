@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pyo3::prelude::*;
 use ::question::case;
 use ::question::keys::Keys;
 use ::question::scenario::{Scenario, Setting};
 use ::question::{Context, Diagnostic};
+use pyo3::prelude::*;
 
 use crate::ask::{Files, ask};
 use crate::documents;
@@ -25,9 +25,8 @@ impl Question {
     #[staticmethod]
     fn of(py: Python<'_>, json: &str) -> PyResult<Self> {
         let text = documents::toml(json).map_err(|wrong| raised(py, &wrong))?;
-        let told = ask(py, Arc::default(), None, move |context| {
-            read(context, documents::unseen(), text)
-        })?;
+        let told =
+            ask(py, Arc::default(), None, move |context| read(context, documents::unseen(), text))?;
         Ok(Self { scenario: Arc::new(told.answer) })
     }
 
@@ -36,9 +35,7 @@ impl Question {
     #[pyo3(signature = (path, content=None))]
     fn read(py: Python<'_>, path: PathBuf, content: Option<Vec<u8>>) -> PyResult<Self> {
         let files: Files = content.into_iter().map(|bytes| (path.clone(), bytes)).collect();
-        let told = ask(py, Arc::new(files), None, move |context| {
-            Scenario::read(context, &path)
-        })?;
+        let told = ask(py, Arc::new(files), None, move |context| Scenario::read(context, &path))?;
         Ok(Self { scenario: Arc::new(told.answer) })
     }
 

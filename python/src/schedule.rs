@@ -4,10 +4,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use ::question::Diagnostic;
 use pipeline::{Costs, PassTimes, Placement};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use ::question::Diagnostic;
 use sim::Replay;
 
 use crate::ask::{Files, ask};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ::answer::search::{Answer, Row, certificate};
+use ::question::Diagnostic;
+use ::question::search::Keys;
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use ::question::Diagnostic;
-use ::question::search::Keys;
 
 use crate::ask::{Files, ask};
 use crate::documents;

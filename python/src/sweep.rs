@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::answer::sweep as sweeps;
-use csv::{ByteRecord, ReaderBuilder};
 use ::question::keys::Keys;
 use ::question::sweep::columns::{Columns, Kind};
 use ::question::sweep::grid;
 use ::question::{Context, Diagnostic, Host, ReadError};
+use csv::{ByteRecord, ReaderBuilder};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -38,16 +38,10 @@ impl Grid {
     /// first.
     #[staticmethod]
     #[pyo3(signature = (question, axes, files=None))]
-    fn of(
-        py: Python<'_>,
-        question: &Question,
-        axes: &str,
-        files: Option<Files>,
-    ) -> PyResult<Self> {
+    fn of(py: Python<'_>, question: &Question, axes: &str, files: Option<Files>) -> PyResult<Self> {
         let axes: Pairs = documents::value(axes).map_err(|wrong| raised(py, &wrong))?;
-        let document = documents::written(&*question.scenario).and_then(|text| {
-            Ok(format!("{text}\n[sweep]\n{}", documents::lines(&axes)?))
-        });
+        let document = documents::written(&*question.scenario)
+            .and_then(|text| Ok(format!("{text}\n[sweep]\n{}", documents::lines(&axes)?)));
         let document = document.map_err(|wrong| raised(py, &wrong))?;
         let files = with_document(files.unwrap_or_default(), &document);
         let told = ask(py, Arc::new(files), None, move |context| {

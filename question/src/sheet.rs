@@ -67,6 +67,7 @@ impl Sheet {
     /// Adds `text` below.
     pub fn push_text(&mut self, text: &str) {
         match self.blocks.last_mut() {
+            _ if text.is_empty() => {}
             Some(Block::Text(last)) => last.push_str(text),
             _ => self.blocks.push(Block::Text(text.to_owned())),
         }
@@ -74,7 +75,12 @@ impl Sheet {
 
     /// Adds `other` below.
     pub fn push(&mut self, other: Self) {
-        self.blocks.extend(other.blocks);
+        for block in other.blocks {
+            match block {
+                Block::Text(text) => self.push_text(&text),
+                table @ Block::Table { .. } => self.blocks.push(table),
+            }
+        }
     }
 }
 

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use answer::compare::{Comparison, report};
 use answer::timelines;
 use clap::Args;
-use draw::gantt;
-use question::Context;
+use draw::pictures::compare as pictures;
+use draw::text;
+use question::{Context, format};
 
 use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
 use crate::host::Host;
-use crate::{files, format, help};
+use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,27 +65,15 @@ impl Compare {
         let measured = timelines::read(&context, &self.measured)?;
         let comparison = Comparison::of(&predicted, &measured)?;
         if let Some(path) = &self.svg {
-            let titles = [&predicted, &measured]
-                .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
-            let timelines = comparison.timelines();
-            let charts = titles.iter().zip(&timelines);
-            let charts: Vec<_> = charts
-                .map(|(title, timeline)| gantt::Chart {
-                    title,
-                    timeline,
-                    row: "stage",
-                    copies: &[],
-                })
-                .collect();
-            files::write(path, gantt::svg(&charts)?)?;
+            files::write(path, pictures::timelines(&comparison)?)?;
         }
         match self.json {
             true => print_json(out, &comparison)?,
-            false => write!(out, "{}", format::sheet(&report::sheet(&comparison)))?,
+            false => write!(out, "{}", text::sheet(&report::sheet(&comparison)))?,
         }
         match self.fail_above {
             Some(percent) if 100.0 * comparison.error() > percent => {
-                let error = crate::format::percent(comparison.error());
+                let error = format::percent(comparison.error());
                 super::note(&format!("the prediction is off by {error}, more than {percent} %"));
                 Ok(Verdict::Missed)
             }

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use answer::export::{Traced, export, trace};
+use answer::export::{export, run};
 use clap::{Args, ValueEnum};
-use draw::pictures::simulate::write_trace;
+use draw::pictures::simulate::Traced;
 use question::Context;
 
 use super::{Asked, OUTPUT, note_all};
@@ -60,8 +60,8 @@ impl Export {
         match self.format {
             Format::Text => write!(out, "{}", case.schedule)?,
             Format::Chrome => {
-                let Traced { outcome, run, memory } = trace(case)?;
-                write_trace(out, &outcome, &outcome.case.name, &run, &memory)?;
+                let outcome = run(case)?;
+                Traced::of(&outcome, &outcome.case.name)?.write(out)?;
             }
         }
         Ok(())

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use answer::fsdp::fsdp;
 use clap::Args;
 use draw::pictures::fsdp as pictures;
+use draw::text;
 use question::Context;
 use question::fsdp::Keys;
 
 use super::{OUTPUT, note, print_json};
 use crate::error::Error;
 use crate::host::Host;
-use crate::{files, format, help};
+use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +92,7 @@ impl Fsdp {
         }
         match self.json {
             true => print_json(out, &answer),
-            false => Ok(write!(out, "{}", format::sheet(&answer.sheet()))?),
+            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
         }
     }
 }

@@ -4,16 +4,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use answer::replay::{Answer, replay};
+use answer::replay::replay;
 use clap::Args;
-use pipeline::Nanos;
+use draw::text;
 use question::Context;
 use question::replay::Keys;
 
 use super::{OUTPUT, note, note_all, print_json};
 use crate::error::Error;
+use crate::help;
 use crate::host::Host;
-use crate::{format, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,35 +65,7 @@ impl Replay {
         }
         match self.json {
             true => print_json(out, &answer),
-            false => print(out, &answer),
+            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
         }
     }
-}
-
-fn print(out: &mut dyn Write, json: &Answer) -> Result<(), Error> {
-    let rows = json.steps.iter().map(|step| {
-        let times = [step.measured_ns, step.predicted_ns].map(|time| format::time(Nanos(time)));
-        let [measured, predicted] = times;
-        vec![step.step.to_string(), measured, predicted, format::signed_percent(step.error())]
-    });
-    write!(out, "{}", format::table(&["step", "measured", "predicted", "error"], rows))?;
-    let [mean, max] = [json.mean_abs_error, json.max_abs_error].map(format::percent);
-    writeln!(out, "\nmean absolute error {mean}, largest {max}")?;
-    let row = |what: String, step: u64, saved: i64| {
-        let sign = if saved < 0 { "-" } else { "" };
-        let time = |nanos| format::time(Nanos(nanos));
-        let saved_time = format!("{sign}{}", time(saved.unsigned_abs()));
-        vec![what, time(step), saved_time, share(saved, json.predicted_ns)]
-    };
-    let answers = json.what_if.iter().map(|one| row(one.name.clone(), one.step_ns, one.saved_ns));
-    let stragglers = json.stragglers.iter();
-    let stragglers = stragglers.map(|one| row(one.to_string(), one.step_ns, one.saved_ns));
-    let header = ["what if", "mean step", "saves", "of the step"];
-    let all = std::iter::once(row("as it was".to_owned(), json.predicted_ns, 0));
-    Ok(write!(out, "\n{}", format::table(&header, all.chain(answers).chain(stragglers)))?)
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn share(part: i64, whole: u64) -> String {
-    format::percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
 }

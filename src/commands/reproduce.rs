@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use draw::pictures::reproduce as pictures;
+use draw::text;
 use papers::reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 use question::{Context, Diagnostic};
 
 use super::{Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
-use crate::{files, format, help};
+use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,12 +149,12 @@ fn print(out: &mut dyn Write, answer: &Answer) -> Result<(), Error> {
     match answer {
         Answer::Reproduced { tables, .. } => {
             for one in tables {
-                writeln!(out, "{}\n\n{}", one.title, format::sheet(&one.sheet))?;
+                writeln!(out, "{}\n\n{}", one.title, text::sheet(&one.sheet))?;
             }
         }
         Answer::Beyond { tables, .. } => {
             for one in tables {
-                writeln!(out, "{}\n\n{}", one.table, format::sheet(&one.sheet()))?;
+                writeln!(out, "{}\n\n{}", one.table, text::sheet(&one.sheet()))?;
             }
         }
     }

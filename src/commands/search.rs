@@ -5,16 +5,15 @@ use std::path::PathBuf;
 
 use answer::search::{Row, certificate, search, settings};
 use clap::Args;
-use draw::gantt;
 use draw::pictures::search as pictures;
+use draw::text;
 use question::Context;
 use question::search::Keys;
-use sim::Replay;
 
 use super::{Asked, OUTPUT, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
-use crate::{files, format, help};
+use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +112,7 @@ impl Search {
         }
         match self.json {
             true => print_json(out, &answer),
-            false => Ok(write!(out, "{}", format::sheet(&answer.sheet()))?),
+            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
         }
     }
 
@@ -125,20 +124,9 @@ impl Search {
         if let (Some(path), [row]) = (&self.certificate, rows) {
             files::write(path, certificate(&row.searched)?)?;
         }
-        let Some(path) = &self.svg else { return Ok(()) };
-        let titles: Vec<String> = rows.iter().map(Row::title).collect();
-        let timelines = rows
-            .iter()
-            .map(|row| {
-                let case = &row.searched.case;
-                let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
-                timeline.map_err(|fault| case.error(&fault))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let charts = titles.iter().zip(&timelines);
-        let charts: Vec<_> = charts
-            .map(|(title, timeline)| gantt::Chart { title, timeline, row: "stage", copies: &[] })
-            .collect();
-        files::write(path, gantt::svg(&charts)?)
+        match &self.svg {
+            Some(path) => files::write(path, pictures::timelines(rows)?),
+            None => Ok(()),
+        }
     }
 }

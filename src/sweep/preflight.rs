@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use pipeline::Bytes;
+use question::format;
 
 use crate::error::Error;
-use crate::format;
 
 /// Refuses `questions` rows of `columns` columns for which the disk of `out` has no room, `done`
 /// bytes of which are there from an earlier run.

@@ -1,5 +1,6 @@
 //! Predicted steps of a real run, from the operations of its trace.
 
+mod report;
 mod what_if;
 
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use papers::accuracy;
 use question::kinds::{self, Kind};
 use question::replay::Keys;
+use question::sheet::Sheet;
 use question::{Context, Diagnostic, echo};
 use serde::Serialize;
 use traces::{Run, Times, TraceError};
@@ -39,6 +41,14 @@ pub struct Answer {
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
+}
+
+impl Answer {
+    /// The steps and changes for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        report::sheet(self)
+    }
 }
 
 /// A step of a run.

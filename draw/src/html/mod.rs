@@ -1,9 +1,11 @@
-//! Timelines as one self-contained page: zoom, pan, search for a microbatch, memory and links.
+//! Timelines as one self-contained page: zoom, pan, search for a microbatch, memory and links; and
+//! sheets as fragments of a page.
 //!
 //! The page holds its data as JSON and draws on canvases; it loads nothing and runs nothing else.
 
 mod idle;
 mod pack;
+mod sheet;
 
 use std::collections::BTreeSet;
 
@@ -17,6 +19,7 @@ use super::canvas::{IDLE, colours};
 use idle::IdleData;
 pub use idle::{Idle, Key};
 use question::format;
+pub use sheet::sheet;
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -52,6 +55,11 @@ pub struct Page {
     pub html: String,
     /// The part that is left out, because it would be too large.
     pub left_out: Option<String>,
+}
+
+/// `text` in which nothing is markup.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Refuses a page of so many `passes` that it is too large whatever it leaves out.

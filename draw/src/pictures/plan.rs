@@ -1,5 +1,6 @@
 //! The answer as a picture and as one page.
 
+use crate::html::escape;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Panel, Scatter};
@@ -158,9 +159,4 @@ fn table(title: &str, header: &[&str], rows: impl Iterator<Item = Vec<String>>) 
         rows.iter().map(|row| cells(&mut row.iter().map(String::as_str), "td")).collect();
     let table = format!("<div class=\"wide\"><table>\n{head}{body}</table></div>\n");
     format!("<h2>{}</h2>\n{table}", escape(title))
-}
-
-/// `text` in which nothing is markup.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

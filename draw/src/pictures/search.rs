@@ -1,4 +1,5 @@
-//! Bubble against peak memory, of what was found and what was published.
+//! Searches as pictures: bubble against peak memory, of what was found and what was published, and the
+//! orders found in time.
 
 use crate::plot::Scale;
 use crate::plot::scatter;
@@ -7,6 +8,7 @@ use answer::front::Standing;
 use answer::search::Row;
 use question::Diagnostic;
 use question::case::SEARCHED;
+use sim::Replay;
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
@@ -52,4 +54,18 @@ pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
         not_compared: "a bound at its limit, not an order".to_owned(),
         panels,
     })?)
+}
+
+/// The orders found, one below the other, on one time axis.
+///
+/// # Errors
+/// If the clock overflows, or no pass takes any time.
+pub fn timelines<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, Diagnostic> {
+    let timed = |row: &Row| {
+        let case = &row.searched.case;
+        let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
+        Ok((row.title(), timeline.map_err(|fault| case.error(&fault))?))
+    };
+    let titled = rows.into_iter().map(timed).collect::<Result<Vec<_>, Diagnostic>>()?;
+    super::stages(&titled)
 }

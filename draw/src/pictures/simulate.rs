@@ -1,18 +1,20 @@
-//! Simulated schedules as pictures: bubble against peak memory, and the timeline as trace events.
+//! Simulated schedules as pictures: bubble against peak memory, timelines, and the run as trace events.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-use pipeline::{Limits, Nanos};
+use pipeline::{Limits, Nanos, Timeline};
 use question::hardware::Hardware;
 use sim::engine::Run;
 use sim::occupancy::Curve;
 
+use crate::gantt::{self, Chart};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
 use crate::trace::{self, Trace};
 use answer::front::{ASYNCHRONOUS, Standing};
-use answer::outcome::Outcome;
+use answer::outcome::{self, Outcome, title};
 use answer::simulate::{Answers, point};
 use question::Diagnostic;
 
@@ -90,28 +92,84 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
     Panel { title, series: points, limit }
 }
 
-/// Writes `run`, that of `outcome`, under `name`, and the `memory` of its devices, as trace events.
+/// The timelines of `outcomes`, with copies to the host, one below the other, on one time axis. A run that
+/// was not kept is simulated again.
 ///
 /// # Errors
-/// If `out` cannot be written.
-pub fn write_trace(
-    out: &mut dyn Write,
-    outcome: &Outcome,
-    name: &str,
-    run: &Run,
-    memory: &[Curve],
-) -> io::Result<()> {
-    let hardware = outcome.case.hardware.as_ref();
-    let trace = Trace {
-        name,
-        timeline: &run.timeline,
-        shape: outcome.case.schedule.shape(),
-        steps: hardware.map_or(1, |hardware| hardware.steps),
-        transfers: &run.transfers,
-        copies: &run.copies,
-        releases: &run.releases,
-        optimizer: hardware.map_or(Nanos(0), Hardware::optimizer),
-        memory,
-    };
-    trace::write(out, &trace)
+/// If a run that is simulated again fails, or no pass takes any time.
+pub fn timelines<'a>(
+    outcomes: impl IntoIterator<Item = &'a Outcome>,
+) -> Result<String, Diagnostic> {
+    let timed = |outcome| Ok((outcome, outcome::timeline(outcome)?));
+    let timed = outcomes.into_iter().map(timed).collect::<Result<Vec<_>, Diagnostic>>()?;
+    timelines_of(timed.iter().map(|(outcome, timeline)| (*outcome, &**timeline)))
+}
+
+/// The same of outcomes whose timelines are at hand.
+///
+/// # Errors
+/// As [`timelines`].
+pub fn timelines_of<'a>(
+    timed: impl IntoIterator<Item = (&'a Outcome, &'a Timeline)>,
+) -> Result<String, Diagnostic> {
+    let parts = timed
+        .into_iter()
+        .map(|(outcome, timeline)| Ok((title(outcome), timeline, outcome::copies(outcome)?)));
+    let parts = parts.collect::<Result<Vec<_>, Diagnostic>>()?;
+    let charts = parts.iter();
+    let charts: Vec<_> = charts
+        .map(|(title, timeline, copies)| Chart { title, timeline, row: "stage", copies })
+        .collect();
+    Ok(gantt::svg(&charts)?)
+}
+
+/// The run of an outcome with all that trace events show of it.
+pub struct Traced<'a> {
+    outcome: &'a Outcome,
+    name: &'a str,
+    run: Cow<'a, Run>,
+    memory: Cow<'a, [Curve]>,
+}
+
+impl<'a> Traced<'a> {
+    /// The run of `outcome` under `name`. A run that was not kept is simulated again.
+    ///
+    /// # Errors
+    /// If a run that is simulated again fails.
+    pub fn of(outcome: &'a Outcome, name: &'a str) -> Result<Self, Diagnostic> {
+        let run = outcome::recorded(outcome)?;
+        let memory = outcome::memory_curves(outcome, &run)?;
+        Ok(Self { outcome, name, run, memory })
+    }
+
+    /// The trace events, written.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn bytes(&self) -> Result<Vec<u8>, Diagnostic> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes).map_err(|error| Diagnostic::new(error.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// Writes the trace events, one by one.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let case = &self.outcome.case;
+        let hardware = case.hardware.as_ref();
+        let trace = Trace {
+            name: self.name,
+            timeline: &self.run.timeline,
+            shape: case.schedule.shape(),
+            steps: hardware.map_or(1, |hardware| hardware.steps),
+            transfers: &self.run.transfers,
+            copies: &self.run.copies,
+            releases: &self.run.releases,
+            optimizer: hardware.map_or(Nanos(0), Hardware::optimizer),
+            memory: &self.memory,
+        };
+        trace::write(out, &trace)
+    }
 }

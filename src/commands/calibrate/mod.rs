@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use executor::{Backend, Cpu, Cut, Model, Ops, Target, TargetOptions, WithTarget};
 use pipeline::Nanos;
 use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
+use question::format;
 
 use super::{OUTPUT, note};
 use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
@@ -489,7 +490,7 @@ fn operations(profile: &Profile, name: &str) -> Option<f64> {
 /// The fit of a link in words.
 fn fit(link: &Link) -> Option<String> {
     let fit = link.fit()?;
-    let latency = crate::format::time(Nanos(fit.latency));
+    let latency = format::time(Nanos(fit.latency));
     let bandwidth = fit.bandwidth().filter(|_| link.kind.moves_bytes());
     let bandwidth = bandwidth.map_or_else(
         || "at any size".to_owned(),

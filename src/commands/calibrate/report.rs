@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use calibrate::machine;
+use draw::text;
 use pipeline::{Bytes, Nanos};
 use profile::{Quantity, Verdict};
+use question::format;
 use serde::Serialize;
 
 use super::{Checked, Outcome, fit, gflops, operations};
 use crate::commands::{note, print_json};
 use crate::error::Error;
-use crate::format;
 
 /// A quantity as both forms need it.
 struct Row<'a> {
@@ -82,7 +83,7 @@ pub(super) fn tables(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error
         cells.extend([speed, share].map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
         cells
     });
-    write!(out, "{}", format::table(&header, kernels))?;
+    write!(out, "{}", text::table(&header, kernels))?;
     let optimizer = &outcome.profile.optimizer;
     let (each, count) = (optimizer.per_parameter(), optimizer.parameters);
     writeln!(out, "optimizer: {each:.3} ns for each of {count} parameters")?;
@@ -99,7 +100,7 @@ pub(super) fn tables(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error
             format::signed_percent(off(check)),
         ]
     });
-    write!(out, "\n{}", format::table(&header, checks))?;
+    write!(out, "\n{}", text::table(&header, checks))?;
     Ok(())
 }
 
@@ -135,7 +136,7 @@ fn links(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
             row
         })
     });
-    write!(out, "\n{}", format::table(&header, rows))?;
+    write!(out, "\n{}", text::table(&header, rows))?;
     for line in profile.links.iter().filter_map(fit) {
         writeln!(out, "{line}")?;
     }

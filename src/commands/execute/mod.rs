@@ -18,7 +18,7 @@ use pipeline::Nanos;
 use serde::Serialize;
 use sim::{Details, Replay};
 
-use ::question::{Context, Warnings};
+use ::question::{Context, Warnings, format};
 
 use super::{Verdict, note, note_all, print_json};
 use crate::devices::not_opened;
@@ -186,7 +186,7 @@ impl Execute {
             let text = format!(
                 "passes took {} longer than asked: this machine is too busy, or has too few cores \
                  for passes this short; use a longer --duration",
-                crate::format::percent(excess)
+                format::percent(excess)
             );
             notes.add(&text, &case.name);
         }

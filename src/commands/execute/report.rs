@@ -5,11 +5,12 @@ use pipeline::{Metrics, Step};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::format;
 use answer::outcome;
 use answer::outcome::Outcome;
 use answer::timelines::{Recorded, median};
+use draw::text;
 use papers::accuracy;
+use question::format;
 
 /// A schedule, simulated and run.
 pub struct Ran {
@@ -118,7 +119,7 @@ pub fn text(all: &[Ran]) -> String {
         }
         row
     });
-    let mut text = format::table(&header, rows);
+    let mut text = text::table(&header, rows);
     if all.iter().any(|one| one.check.is_some()) {
         text.push('\n');
     }

@@ -8,8 +8,8 @@ use super::flags::Execute;
 use super::kinds::Against;
 use super::question::Job;
 use crate::error::Error;
-use crate::format;
 use native::memory;
+use question::format;
 use question::keys::Keys;
 
 /// Bytes of an element of a core.

@@ -1,8 +1,6 @@
 //! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it
 //! costs.
 
-mod sheet;
-mod text;
 mod validate;
 
 use std::io::Write;
@@ -11,6 +9,7 @@ use std::path::PathBuf;
 use answer::plan::{Planned, TorchOrder, export, plan, tables};
 use clap::Args;
 use draw::pictures::plan as pictures;
+use draw::text;
 use papers::measured::memory_error;
 use question::Context;
 
@@ -106,7 +105,7 @@ impl Plan {
         self.write(&planned)?;
         match self.json {
             true => print_json(out, &planned)?,
-            false => text::print(out, &planned, self.details)?,
+            false => write!(out, "{}", text::plan(&planned, self.details))?,
         }
         Ok(Verdict::Done)
     }

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use draw::text;
 use papers::measured::{Question, validate};
 use question::Context;
 
 use crate::commands::{Verdict, note, print_json};
 use crate::error::Error;
+use crate::files;
 use crate::host::Host;
-use crate::{files, format};
 
 /// The folder beside a checkout where measurements of others lie.
 const MEASURED: &str = "../shared/measured";
@@ -39,7 +40,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     }
     match options.json {
         true => print_json(out, &validated)?,
-        false => write!(out, "{}", format::sheet(&validated.sheet()))?,
+        false => write!(out, "{}", text::sheet(&validated.sheet()))?,
     }
     Ok(if options.check && !validated.holds() { Verdict::Missed } else { Verdict::Done })
 }

@@ -1,18 +1,18 @@
 //! `debubble simulate`: schedules side by side.
 
 mod room;
-mod tables;
 
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
 use answer::outcome::{self, Outcome, title};
-use answer::simulate::{Answers, Timelines, Wants, simulate};
+use answer::simulate::{Answers, Timelines, Wants, report, simulate};
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
+use draw::pictures::simulate::Traced;
 use draw::pictures::{explain as pictures, simulate as front};
-use draw::{gantt, terminal};
+use draw::{terminal, text};
 use pipeline::Timeline;
 use question::simulate::Sort;
 use question::{Context, Diagnostic};
@@ -224,7 +224,7 @@ impl Simulate {
         if self.json {
             print_json(out, answers)?;
         } else {
-            tables::print(out, answers)?;
+            write!(out, "{}", text::sheet(&report::sheet(answers)))?;
         }
         for (outcome, timeline) in outcomes.iter().zip(&timelines) {
             if let Some(timeline) = timeline.as_ref().filter(|_| in_terminal(outcome)) {
@@ -234,25 +234,15 @@ impl Simulate {
         Ok(())
     }
 
-    /// The picture and the trace, if asked for.
+    /// The files of timelines and explanations that were asked for.
     fn write_files(
         &self,
         outcomes: &[Outcome],
         drawn: &[Option<Cow<'_, Timeline>>],
     ) -> Result<(), Error> {
         if let Some(path) = &self.svg {
-            let titles: Vec<String> = outcomes.iter().map(title).collect();
-            let copies = outcomes.iter().map(outcome::copies).collect::<Result<Vec<_>, _>>()?;
-            let charts = titles.iter().zip(drawn.iter().flatten()).zip(&copies);
-            let charts: Vec<_> = charts
-                .map(|((title, timeline), copies)| gantt::Chart {
-                    title,
-                    timeline,
-                    row: "stage",
-                    copies,
-                })
-                .collect();
-            files::write(path, gantt::svg(&charts)?)?;
+            let timed = outcomes.iter().zip(drawn.iter().flatten().map(|one| &**one));
+            files::write(path, front::timelines_of(timed)?)?;
         }
         if let Some(path) = &self.explain_svg {
             files::write(path, pictures::tornado(outcomes)?)?;
@@ -268,11 +258,7 @@ impl Simulate {
             files::write(path, timelines::bytes(&Recorded::predicted(outcome)?)?)?;
         }
         if let (Some(path), [outcome]) = (&self.trace, outcomes) {
-            let mut json = Vec::new();
-            let run = outcome::recorded(outcome)?;
-            let memory = outcome::memory_curves(outcome, &run)?;
-            front::write_trace(&mut json, outcome, &title(outcome), &run, &memory)?;
-            files::write(path, json)?;
+            files::write(path, Traced::of(outcome, &title(outcome))?.bytes()?)?;
         }
         Ok(())
     }

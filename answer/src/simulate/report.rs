@@ -1,76 +1,76 @@
-//! The answers as tables.
+//! Answers as tables, with the words below them.
 
-use std::io::Write;
-
-use answer::explain::report as why;
-use answer::front::Standing;
-use answer::hardware::{HEADER, Report};
-use answer::noise as report;
-use answer::outcome::{Outcome, title};
-use answer::simulate::{Answers, Refused};
 use pipeline::{Choice, Limits, Metrics, Placement};
+use question::format;
 use question::hardware::Hardware;
+use question::sheet::Sheet;
 use sim::monte_carlo::MonteCarlo;
 
-use crate::error::Error;
-use crate::format;
+use super::{Answers, Refused};
+use crate::explain::report as why;
+use crate::front::Standing;
+use crate::hardware::{HEADER, Report};
+use crate::noise;
+use crate::outcome::{Outcome, title};
 
 /// Columns of a table under noise.
 const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 
-/// Prints one row for each schedule and setting, and below what belongs to it.
-pub(super) fn print(out: &mut dyn Write, answers: &Answers) -> Result<(), Error> {
+/// One row for each schedule and setting, and below what belongs to it.
+#[must_use]
+pub fn sheet(answers: &Answers) -> Sheet {
     let outcomes = &answers.outcomes[..];
-    let named = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
-    let limited = outcomes.iter().any(|outcome| outcome.case.limits.is_some());
-    let mut header = vec!["schedule", "p", "m", "v", "span", "bubble"];
-    header.extend(["makespan", "bubble/makespan"]);
-    header.extend(["peak/M_B", "on stage"]);
-    if outcomes.iter().any(|outcome| outcome.noise_free.is_some()) {
-        header.extend(NOISE_FREE);
+    let mut sheet = schedules(outcomes);
+    if outcomes.iter().any(|outcome| outcome.standing.is_some()) {
+        sheet.push_text(&legend(outcomes));
     }
-    if outcomes.iter().any(|outcome| outcome.case.has_footprints) {
-        header.push("peak memory");
+    sheet.push_text(&refused(&answers.refused));
+    let stages = if answers.all { None } else { stages(outcomes) };
+    let tables = stages.into_iter().chain(hardware(outcomes)).chain(replicas(outcomes));
+    for table in tables {
+        sheet.push(table.under_a_gap());
     }
-    if limited {
-        header.push("fits");
-    }
-    let marked = outcomes.iter().any(|outcome| outcome.standing.is_some());
-    if marked {
-        header.push("front");
-    }
-    if named {
-        header.insert(0, "setting");
-    }
-    let rows = outcomes.iter().map(|outcome| row(outcome, &header));
-    write!(out, "{}", format::table(&header, rows))?;
-    if marked {
-        print_legend(out, outcomes)?;
-    }
-    print_refused(out, &answers.refused)?;
-    if !answers.all {
-        print_stages(out, outcomes)?;
-    }
-    print_hardware(out, outcomes)?;
-    print_replicas(out, outcomes)?;
     for outcome in outcomes {
         if let Some(explanation) = &outcome.explanation {
-            write!(out, "\n{}", format::sheet(&why::sheet(&title(outcome), explanation)))?;
+            sheet.push(why::sheet(&title(outcome), explanation).under_a_gap());
         }
     }
-    Ok(())
+    sheet
 }
 
-/// Prints the meaning of the front's mark, and what the rows share and what not.
-fn print_legend(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+/// The table of all schedules and settings; columns that none of them has a use for are left out.
+fn schedules(outcomes: &[Outcome]) -> Sheet {
+    let any = |has: &dyn Fn(&Outcome) -> bool| outcomes.iter().any(has);
+    let mut header = Vec::new();
+    if any(&|outcome| outcome.case.setting.is_some()) {
+        header.push("setting");
+    }
+    header.extend(["schedule", "p", "m", "v", "span", "bubble", "makespan", "bubble/makespan"]);
+    header.extend(["peak/M_B", "on stage"]);
+    if any(&|outcome| outcome.noise_free.is_some()) {
+        header.extend(NOISE_FREE);
+    }
+    if any(&|outcome| outcome.case.has_footprints) {
+        header.push("peak memory");
+    }
+    if any(&|outcome| outcome.case.limits.is_some()) {
+        header.push("fits");
+    }
+    if any(&|outcome| outcome.standing.is_some()) {
+        header.push("front");
+    }
+    Sheet::table(&header, outcomes.iter().map(|outcome| row(outcome, &header)))
+}
+
+/// The meaning of the front's mark, and what the rows share and what not.
+fn legend(outcomes: &[Outcome]) -> String {
     let unfit = outcomes.iter().any(|one| one.standing == Some(Standing::OverLimit));
-    writeln!(
-        out,
+    let mut text = format!(
         "\n* on the Pareto front: nothing in its setting{} has less bubble or less peak memory, and no more of \
          the other\n\
-         The work of a stage is the same in all rows: v chunks cut F, B, W and activations in v.",
+         The work of a stage is the same in all rows: v chunks cut F, B, W and activations in v.\n",
         if unfit { " that fits" } else { "" },
-    )?;
+    );
     let names = |wanted: &dyn Fn(&Outcome) -> bool| {
         let mut names: Vec<&str> = Vec::new();
         for outcome in outcomes.iter().filter(|outcome| wanted(outcome)) {
@@ -78,54 +78,47 @@ fn print_legend(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
                 names.push(&outcome.case.name);
             }
         }
-        names
+        names.join(", ")
     };
     let is_cut = |outcome: &Outcome| {
         let choice = outcome.case.family.map(|family| family.about().choice);
         matches!(choice, Some(Choice::Segments { .. })) && outcome.case.problem.segments() > 1
     };
-    let cut = names(&is_cut);
     if let Some(first) = outcomes.iter().find(|outcome| is_cut(outcome)) {
-        let count = first.case.problem.segments();
-        let same = outcomes.iter().filter(|one| is_cut(one));
-        let same = same.into_iter().all(|one| one.case.problem.segments() == count);
+        let (cut, count) = (names(&is_cut), first.case.problem.segments());
+        let mut all = outcomes.iter().filter(|one| is_cut(one));
+        let same = all.all(|one| one.case.problem.segments() == count);
         let into = if same { format!("{count} ") } else { String::new() };
-        writeln!(out, "{}: the passes are of segments, {into}to a microbatch.", cut.join(", "))?;
+        text += &format!("{cut}: the passes are of segments, {into}to a microbatch.\n");
     }
     let asynchronous = names(&|outcome| outcome.case.steady.is_some());
     if !asynchronous.is_empty() {
-        let names = asynchronous.join(", ");
-        writeln!(
-            out,
-            "{names}: asynchronous, with more versions of the weights than one: off the front."
-        )?;
+        let why = "asynchronous, with more versions of the weights than one: off the front.";
+        text += &format!("{asynchronous}: {why}\n");
     }
     let copies = names(&|outcome| outcome.case.schedule.placement() == Placement::Mirrored);
     if !copies.is_empty() {
-        writeln!(out, "{}: two copies of the weights, not counted here.", copies.join(", "))?;
+        text += &format!("{copies}: two copies of the weights, not counted here.\n");
     }
-    Ok(())
+    text
 }
 
-/// The families that cannot do the question, and why.
-fn print_refused(out: &mut dyn Write, refused: &[Refused]) -> Result<(), Error> {
+/// The families that cannot do the question, and why; nothing where there are none.
+fn refused(refused: &[Refused]) -> String {
     if refused.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    writeln!(out, "\nnot simulated")?;
     let name = |one: &Refused| match &one.setting {
         Some(setting) => format!("{}, {setting}", one.schedule),
         None => one.schedule.clone(),
     };
     let widest = refused.iter().map(|one| name(one).chars().count()).max().unwrap_or(0);
-    for one in refused {
-        writeln!(out, "{:widest$}  {}", name(one), one.reason)?;
-    }
-    Ok(())
+    let line = |one: &Refused| format!("{:widest$}  {}\n", name(one), one.reason);
+    "\nnot simulated\n".to_owned() + &refused.iter().map(line).collect::<String>()
 }
 
-/// Prints the effect of the runs on the hardware.
-fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+/// The effect of the runs on the hardware, where there is some.
+fn hardware(outcomes: &[Outcome]) -> Option<Sheet> {
     let runs = outcomes.iter().filter_map(|outcome| {
         Some((outcome, outcome.case.hardware.as_ref()?, outcome.report.as_ref()?))
     });
@@ -133,33 +126,30 @@ fn print_hardware(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error
         [title(outcome)].into_iter().chain(report.row(hardware)).collect()
     };
     let rows: Vec<Vec<String>> = runs.map(row).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
     let header: Vec<&str> = ["on hardware"].into_iter().chain(HEADER).collect();
-    Ok(write!(out, "\n{}", format::table(&header, rows))?)
+    (!rows.is_empty()).then(|| Sheet::table(&header, rows))
 }
 
-/// Prints the results of the replicas: a table of the span and one of the bubble.
-fn print_replicas(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+/// The results of the replicas, where there are some: a table of the span and one of the bubble.
+fn replicas(outcomes: &[Outcome]) -> Vec<Sheet> {
     type Row = fn(&Metrics, &MonteCarlo) -> [String; 5];
-    let tables: [(&str, Row); 2] = [("span", report::spans), ("bubble", report::bubbles)];
+    let tables: [(&str, Row); 2] = [("span", noise::spans), ("bubble", noise::bubbles)];
     let asked: Vec<_> = outcomes
         .iter()
         .filter_map(|outcome| {
             Some((outcome, outcome.noise_free.as_ref()?, outcome.monte_carlo.as_ref()?))
         })
         .collect();
-    let Some((_, _, first)) = asked.first() else { return Ok(()) };
-    for (what, row) in tables {
+    let Some((_, _, first)) = asked.first() else { return Vec::new() };
+    let table = |(what, row): (&str, Row)| {
         let corner = format!("{what}, {} replicas [95 %]", first.replicas);
-        let header: Vec<&str> = [&corner[..]].into_iter().chain(report::COLUMNS).collect();
+        let header: Vec<&str> = [&corner[..]].into_iter().chain(noise::COLUMNS).collect();
         let rows = asked.iter().map(|(outcome, noise_free, all)| {
             [title(outcome)].into_iter().chain(row(noise_free, all)).collect()
         });
-        write!(out, "\n{}", format::table(&header, rows))?;
-    }
-    Ok(())
+        Sheet::table(&header, rows)
+    };
+    tables.into_iter().map(table).collect()
 }
 
 fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
@@ -215,12 +205,12 @@ fn fits(outcome: &Outcome, limits: &Limits) -> String {
 }
 
 /// The peak of every stage, where they fit on a line.
-fn print_stages(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> {
+fn stages(outcomes: &[Outcome]) -> Option<Sheet> {
     const MOST: usize = 16;
     let stages = outcomes.iter().map(|outcome| outcome.memory.peak.len()).max().unwrap_or(0);
     let settings = outcomes.iter().any(|outcome| outcome.case.setting.is_some());
     if stages > MOST || settings {
-        return Ok(());
+        return None;
     }
     let header = ["peak/M_B, stage".to_owned()].into_iter();
     let header: Vec<String> = header.chain((0..stages).map(|stage| stage.to_string())).collect();
@@ -230,5 +220,5 @@ fn print_stages(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Error> 
         let peaks = peaks.map(|&peak| format!("{:.2}", outcome.in_microbatches(peak)));
         std::iter::once(outcome.case.name.clone()).chain(peaks).collect()
     });
-    Ok(write!(out, "\n{}", format::table(&header, rows))?)
+    Some(Sheet::table(&header, rows))
 }

@@ -6,29 +6,29 @@ const GAP: usize = 2;
 const NARROWEST: usize = 12;
 
 /// A table whose rows stand under headings.
-pub struct Sheet {
+pub(super) struct HeadedTable {
     /// The names of the columns.
-    pub header: Vec<&'static str>,
+    pub(super) header: Vec<&'static str>,
     /// How many columns are words, which begin to the left; the others are numbers.
-    pub words: usize,
+    pub(super) words: usize,
     /// The column whose text may go on in the next line, at a blank.
-    pub folded: usize,
+    pub(super) folded: usize,
     /// Headings and rows.
-    pub lines: Vec<Line>,
+    pub(super) lines: Vec<Line>,
 }
 
-/// A line of a [`Sheet`].
-pub enum Line {
+/// A line of a [`HeadedTable`].
+pub(super) enum Line {
     /// Text over the whole width.
     Heading(String),
     /// A cell for each column.
     Row(Vec<String>),
 }
 
-impl Sheet {
+impl HeadedTable {
     /// The text, at most `width` columns wide as long as numbers leave room for words; columns from
     /// number `optional` on are left out, the last first, if there is no room for them.
-    pub fn text(&self, width: usize, optional: usize) -> String {
+    pub(super) fn text(&self, width: usize, optional: usize) -> String {
         let mut widths: Vec<usize> = (0..self.header.len()).map(|at| self.width(at)).collect();
         while widths.len() > optional && sum(&widths) > width {
             widths.pop();
@@ -98,7 +98,7 @@ fn folded(text: &str, width: usize) -> Vec<String> {
 }
 
 /// `text`, or as much of it as has room in `width` columns, with three dots.
-pub fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -110,9 +110,9 @@ pub fn cut(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
-    fn sheet() -> Sheet {
+    fn table() -> HeadedTable {
         let row = |cells: [&str; 4]| Line::Row(cells.map(str::to_owned).into());
-        Sheet {
+        HeadedTable {
             header: vec!["set-up", "step", "dollars", "MFU"],
             words: 1,
             folded: 0,
@@ -132,7 +132,7 @@ set-up                step  dollars   MFU
 d8 t2 p16 v2 b1 z1   1.5 s       12  40 %
 d1                  12.5 s    1,234   7 %
 ";
-        assert_eq!(sheet().text(100, 3), expected);
+        assert_eq!(table().text(100, 3), expected);
     }
 
     #[test]
@@ -144,6 +144,6 @@ d8 t2 p16 v2   1.5 s       12
 b1 z1
 d1            12.5 s    1,234
 ";
-        assert_eq!(sheet().text(29, 3), expected);
+        assert_eq!(table().text(29, 3), expected);
     }
 }

@@ -1,88 +1,87 @@
-//! The answer as a terminal shows it, in at most 100 columns.
-
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use pipeline::{Bytes, Nanos};
+//! The answer of the planner, in at most 100 columns.
 
 use answer::plan::{Answer, Plan, Planned, assumptions, seconds, tables, winner};
 use papers::measured::ErrorBar;
+use pipeline::{Bytes, Nanos};
+use question::format;
 use question::plan::Question;
 
-use super::sheet::{Line, Sheet, cut};
-use crate::error::Error;
-use crate::format;
+use super::headed::{HeadedTable, Line, cut};
+use super::table;
 
 /// The most columns of a line.
 const COLUMNS: usize = 100;
 /// The most columns of the name of a cluster.
 const NAME: usize = 40;
 
-/// Prints the answer; with `details` everything that is known of each plan.
-pub fn print(out: &mut dyn Write, planned: &Planned, details: bool) -> Result<(), Error> {
-    let Planned { question, answer, levers, .. } = planned;
-    writeln!(out, "{}", cut(&question.title, COLUMNS))?;
-    for line in tables::model(question) {
-        paragraph(out, &line)?;
+/// The answer in at most 100 columns; with `details` everything that is known of each plan.
+#[must_use]
+pub fn plan(planned: &Planned, details: bool) -> String {
+    let Planned { question, answer, .. } = planned;
+    let mut text = cut(&question.title, COLUMNS) + "\n";
+    text.extend(tables::model(question).iter().map(|line| paragraph(line)));
+    text += &format!("\n{}\n", plans(question, answer));
+    if let Some(winner) = planned.winner() {
+        text += &taken(planned, winner, details);
     }
-    writeln!(out)?;
-    writeln!(out, "{}", plans(question, answer))?;
-    if let Some(winner) = winner(question, &answer.plans) {
-        let [which, what] = tables::taken(question, answer, winner);
-        paragraph(out, &format!("the plan to take: {which}"))?;
-        paragraph(out, &format!("  {what}"))?;
-        if let Some(why) = tables::roomier(question, &answer.plans, winner) {
-            paragraph(out, &format!("  {why}"))?;
-        }
-        if !details {
-            paragraph(out, &format!("  its time: {}", largest(winner)))?;
-            for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
-                let saved = tables::amount(lever.saved);
-                paragraph(out, &format!("  would save most: {}, {saved} dollars", lever.name))?;
-            }
-        }
-        writeln!(out)?;
-        if details {
-            writeln!(out, "{}", format::table(&tables::PARTS, tables::parts(winner)))?;
-            writeln!(out, "{}", format::table(&tables::WORTH, tables::worth(levers)))?;
-        }
-    }
-    writeln!(out, "{}", searched(question, answer))?;
+    text += &format!("{}\n", searched(question, answer));
     if details {
-        tell_all(out, question, answer)?;
+        text += &all_plans(question, answer);
     }
-    writeln!(out, "what these answers leave out:")?;
-    for line in assumptions::of(question, answer) {
-        paragraph(out, &format!("- {line}"))?;
-    }
-    writeln!(out)?;
-    let notes = tables::frameworks(question, answer);
-    let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
-    for note in notes.chain([tables::room(question), tables::legend(answer)]) {
-        paragraph(out, &note)?;
-    }
-    // The last two are about columns that only the details have.
-    let known = if details { tables::DEFINITIONS.len() } else { tables::DEFINITIONS.len() - 2 };
-    for definition in &tables::DEFINITIONS[..known] {
-        paragraph(out, definition)?;
-    }
-    if !details {
-        paragraph(
-            out,
-            "--details: time under noise, memory part by part, the plan's time breakdown, what each \
-             change would save, why set-ups were left out",
-        )?;
-    }
-    Ok(())
+    text + &notes(question, answer, details)
 }
 
-/// Writes each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
-fn paragraph(out: &mut dyn Write, text: &str) -> Result<(), Error> {
-    for line in text.lines() {
-        let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
-        writeln!(out, "{}", format::wrapped(line, COLUMNS, &lead))?;
+/// The plan to take, why, and the parts of its time.
+fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
+    let Planned { question, answer, levers, .. } = planned;
+    let [which, what] = tables::taken(question, answer, winner);
+    let mut text = paragraph(&format!("the plan to take: {which}"));
+    text += &paragraph(&format!("  {what}"));
+    if let Some(why) = tables::roomier(question, &answer.plans, winner) {
+        text += &paragraph(&format!("  {why}"));
     }
-    Ok(())
+    if details {
+        let (parts, worth) = (tables::parts(winner), tables::worth(levers));
+        let [parts, worth] = [table(&tables::PARTS, parts), table(&tables::WORTH, worth)];
+        return text + &format!("\n{parts}\n{worth}\n");
+    }
+    text += &paragraph(&format!("  its time: {}", largest(winner)));
+    for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
+        let saved = tables::amount(lever.saved);
+        text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
+    }
+    text + "\n"
+}
+
+/// What the answer leaves out, where its numbers are from, and what its words mean.
+fn notes(question: &Question, answer: &Answer, details: bool) -> String {
+    let mut text = "what these answers leave out:\n".to_owned();
+    let left_out = assumptions::of(question, answer);
+    text.extend(left_out.into_iter().map(|line| paragraph(&format!("- {line}"))));
+    text.push('\n');
+    let notes = tables::frameworks(question, answer);
+    let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
+    let notes = notes.chain([tables::room(question), tables::legend(answer)]);
+    text.extend(notes.map(|note| paragraph(&note)));
+    // The last two are about columns that only the details have.
+    let known = if details { tables::DEFINITIONS.len() } else { tables::DEFINITIONS.len() - 2 };
+    text.extend(tables::DEFINITIONS[..known].iter().map(|definition| paragraph(definition)));
+    if !details {
+        text += &paragraph(
+            "--details: time under noise, memory part by part, the plan's time breakdown, what each \
+             change would save, why set-ups were left out",
+        );
+    }
+    text
+}
+
+/// Each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
+fn paragraph(text: &str) -> String {
+    let line = |line: &str| {
+        let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
+        format::wrapped(line, COLUMNS, &lead) + "\n"
+    };
+    text.lines().map(line).collect()
 }
 
 /// The name of a cluster, with its devices.
@@ -119,7 +118,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
         "GiB",
         "MFU",
     ];
-    Sheet { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
+    HeadedTable { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
 }
 
 /// The memory that may be used of the devices that `plan` runs on: the least and the most.
@@ -199,11 +198,11 @@ fn searched(question: &Question, answer: &Answer) -> String {
         header.pop();
     }
     let count = header.len();
-    format::table(&header, rows.into_iter().map(|row| row.into_iter().take(count).collect()))
+    table(&header, rows.into_iter().map(|row| row.into_iter().take(count).collect()))
 }
 
 /// All that is known of each plan and of what was left out.
-fn tell_all(out: &mut dyn Write, question: &Question, answer: &Answer) -> Result<(), Error> {
+fn all_plans(question: &Question, answer: &Answer) -> String {
     let numbered = || (1..).zip(&answer.plans);
     let columns = [0, 6, 7, 8, 9, 10, 11, 12, 16];
     let header = columns.map(|column| tables::HEADER[column]);
@@ -211,21 +210,15 @@ fn tell_all(out: &mut dyn Write, question: &Question, answer: &Answer) -> Result
         let line = tables::line(question, number, plan);
         columns.iter().map(|&column| line[column].clone()).collect()
     });
-    writeln!(out, "{}", format::table(&header, lines))?;
-    let lines = numbered().map(|(number, plan)| tables::memory(number, plan));
-    writeln!(out, "{}", format::table(&tables::MEMORY, lines))?;
-    let mut clusters: BTreeMap<usize, Vec<(&str, u64)>> = BTreeMap::new();
+    let memory = numbered().map(|(number, plan)| tables::memory(number, plan));
+    let mut text = format!("{}\n{}\n", table(&header, lines), table(&tables::MEMORY, memory));
+    text += "why set-ups were left out\n";
     for (cluster, one) in answer.searched.iter().enumerate() {
-        let own = one.found.left_out.iter().map(|(reason, count)| (&reason[..], *count));
-        clusters.insert(cluster, own.collect());
-    }
-    writeln!(out, "why set-ups were left out")?;
-    for (cluster, reasons) in clusters {
-        writeln!(out, "{}", cut(&name(question, cluster), COLUMNS))?;
-        for (reason, count) in reasons {
+        text += &(cut(&name(question, cluster), COLUMNS) + "\n");
+        for (reason, &count) in &one.found.left_out {
             let count = tables::amount(plan::number(count));
-            writeln!(out, "{count:>9}  {}", cut(reason, COLUMNS - 11))?;
+            text += &format!("{count:>9}  {}\n", cut(reason, COLUMNS - 11));
         }
     }
-    Ok(writeln!(out)?)
+    text + "\n"
 }

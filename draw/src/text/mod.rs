@@ -1,12 +1,15 @@
-//! Tables as people read them; numbers are written by [`question::format`].
+//! Answers as text for a terminal: sheets with the columns of their tables lined up.
+
+mod headed;
+mod plan;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-
-pub use question::format::{percent, signed_percent, size, time, wrapped};
-
 use question::sheet::{Block, Sheet};
 
+pub use self::plan::plan;
+
 /// A table with a header, its columns lined up: the first to the left, the others to the right.
+#[must_use]
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -19,6 +22,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 }
 
 /// `sheet` with the columns of its tables lined up.
+#[must_use]
 pub fn sheet(sheet: &Sheet) -> String {
     let block = |block: &Block| match block {
         Block::Table { header, rows } => {
@@ -32,4 +36,25 @@ pub fn sheet(sheet: &Sheet) -> String {
 fn aligned((column, text): (usize, impl ToString)) -> Cell {
     let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(text.to_string()).set_alignment(alignment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_lined_up_and_text_stays_as_it_is() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["1f1b", "27.273 ms"]), row(["größer", "9 ms"]), row(["zb", ""])];
+        let whole = Sheet::table(&["schedule", "span"], rows).and_text("\n  as it is \n");
+        let expected = "\
+schedule       span
+1f1b      27.273 ms
+größer         9 ms
+zb
+
+  as it is 
+";
+        assert_eq!(sheet(&whole), expected);
+    }
 }

@@ -1,0 +1,43 @@
+//! Predicted steps as tables.
+
+use pipeline::Nanos;
+use question::format;
+use question::sheet::Sheet;
+
+use super::{Answer, Step};
+
+/// The steps, how far the prediction is off, and what the mean step would have been.
+pub(super) fn sheet(answer: &Answer) -> Sheet {
+    let rows = answer.steps.iter().map(step);
+    let [mean, max] = [answer.mean_abs_error, answer.max_abs_error].map(format::percent);
+    Sheet::table(&["step", "measured", "predicted", "error"], rows)
+        .and_text(format!("\nmean absolute error {mean}, largest {max}\n"))
+        .and(changes(answer).under_a_gap())
+}
+
+fn step(step: &Step) -> Vec<String> {
+    let [measured, predicted] =
+        [step.measured_ns, step.predicted_ns].map(|time| format::time(Nanos(time)));
+    vec![step.step.to_string(), measured, predicted, format::signed_percent(step.error())]
+}
+
+/// The changes that were asked for, and what each straggler costs.
+fn changes(answer: &Answer) -> Sheet {
+    let row = |what: String, step: u64, saved: i64| {
+        let sign = if saved < 0 { "-" } else { "" };
+        let time = |nanos| format::time(Nanos(nanos));
+        let saved_time = format!("{sign}{}", time(saved.unsigned_abs()));
+        vec![what, time(step), saved_time, share(saved, answer.predicted_ns)]
+    };
+    let changes = answer.what_if.iter().map(|one| row(one.name.clone(), one.step_ns, one.saved_ns));
+    let stragglers = answer.stragglers.iter();
+    let stragglers = stragglers.map(|one| row(one.to_string(), one.step_ns, one.saved_ns));
+    let all = std::iter::once(row("as it was".to_owned(), answer.predicted_ns, 0));
+    let header = ["what if", "mean step", "saves", "of the step"];
+    Sheet::table(&header, all.chain(changes).chain(stragglers))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(part: i64, whole: u64) -> String {
+    format::percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+}

@@ -1,0 +1,90 @@
+//! A sheet as a fragment of a page, such as a notebook shows below a cell.
+
+use question::sheet::{Block, Sheet};
+
+use super::escape;
+
+/// `sheet` as HTML: each table a `<table>` with its first column to the left and the others to the right,
+/// each text a `<pre>`. All style is inline; there is no script, and nothing has an id, so that any number
+/// of fragments can stand on one page. Colours are those of the page.
+#[must_use]
+pub fn sheet(sheet: &Sheet) -> String {
+    let block = |block: &Block| match block {
+        Block::Table { header, rows } => table(header, rows),
+        Block::Text(text) => preformatted(text),
+    };
+    let blocks: String = sheet.blocks.iter().map(block).collect();
+    format!("<div style=\"overflow-x:auto\">\n{blocks}</div>\n")
+}
+
+fn table(header: &[String], rows: &[Vec<String>]) -> String {
+    let head = row("th", header);
+    let body: String = rows.iter().map(|cells| row("td", cells)).collect();
+    format!(
+        "<table style=\"border-collapse:collapse;white-space:nowrap\">\n\
+         <thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n"
+    )
+}
+
+fn row(tag: &str, cells: &[String]) -> String {
+    let cell = |(column, text): (usize, &String)| {
+        let side = if column == 0 { "left" } else { "right" };
+        format!("<{tag} style=\"text-align:{side};padding:2px 8px\">{}</{tag}>", escape(text))
+    };
+    let cells: String = cells.iter().enumerate().map(cell).collect();
+    format!("<tr>{cells}</tr>\n")
+}
+
+/// `text` without the empty lines around it, which only keep it apart from tables in a terminal.
+fn preformatted(text: &str) -> String {
+    match text.trim_end().trim_start_matches('\n') {
+        "" => String::new(),
+        text => format!("<pre style=\"white-space:pre-wrap\">{}</pre>\n", escape(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_tables_and_text_keeps_its_lines() {
+        let rows = [["1f1b", "27 ms"], ["zb-h1", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let whole = Sheet::table(&["schedule", "span"], rows);
+        let whole = whole.and_text("\n").and_text("\n  one\n  two\n\n");
+        let cell = |tag: &str, side: &str, text: &str| {
+            format!("<{tag} style=\"text-align:{side};padding:2px 8px\">{text}</{tag}>")
+        };
+        let row = |tag: &str, cells: [&str; 2]| {
+            format!("<tr>{}{}</tr>\n", cell(tag, "left", cells[0]), cell(tag, "right", cells[1]))
+        };
+        let expected = [
+            "<div style=\"overflow-x:auto\">\n",
+            "<table style=\"border-collapse:collapse;white-space:nowrap\">\n<thead>\n",
+            &row("th", ["schedule", "span"]),
+            "</thead>\n<tbody>\n",
+            &row("td", ["1f1b", "27 ms"]),
+            &row("td", ["zb-h1", ""]),
+            "</tbody>\n</table>\n",
+            "<pre style=\"white-space:pre-wrap\">  one\n  two</pre>\n",
+            "</div>\n",
+        ];
+        assert_eq!(sheet(&whole), expected.concat());
+    }
+
+    #[test]
+    fn names_cannot_become_markup() {
+        let text = "</pre></td><script>\"a\" & 'b'</script>";
+        let whole = Sheet::table(&[text], [vec![text.to_owned()]]).and_text(text);
+        let html = sheet(&whole);
+        let escaped = "&lt;/pre&gt;&lt;/td&gt;&lt;script&gt;&quot;a&quot; &amp; 'b'&lt;/script&gt;";
+        assert_eq!(html.matches(escaped).count(), 3);
+        assert!(!html.contains("<script") && !html.contains(" id=") && !html.contains(" src="));
+    }
+
+    #[test]
+    fn a_gap_is_no_text() {
+        let html = sheet(&Sheet::default().and_text("\n").and_table(&["a"], []));
+        assert!(!html.contains("<pre"), "{html}");
+    }
+}
