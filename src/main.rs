@@ -17,7 +17,6 @@ mod host;
 mod interrupt;
 mod messages;
 mod progress;
-mod report;
 mod sweep;
 mod usage;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use question::{Diagnostic, echo};
 use serde_json::json;
 
-use crate::{error, report};
+use crate::error;
 
 /// Whether the answer was asked for as JSON: known before flags are read, for their own errors.
 pub fn are_json() -> bool {
@@ -48,7 +48,7 @@ pub fn progress(text: &str) {
 pub fn error(error: &error::Error) {
     match are_json() {
         true => say_json(&error.diagnostic()),
-        false => print(&report::text(&error.diagnostic())),
+        false => print(&draw::text::diagnostic(&error.diagnostic())),
     }
 }
 

@@ -29,3 +29,5 @@
 pub mod accuracy;
 pub mod measured;
 pub mod reproduce;
+#[cfg(feature = "schema")]
+pub mod schemas;

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use ::answer::explain::{Explanation, report};
-use ::answer::outcome;
-use ::answer::simulate::Wants;
-use ::answer::timelines::{self, Recorded};
-use ::question::simulate::Sort;
-use ::question::{Diagnostic, Work};
+use answer::explain::{Explanation, report};
+use answer::outcome;
+use answer::simulate::Wants;
+use answer::timelines::{self, Recorded};
 use draw::pictures;
-use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use question::simulate::Sort;
+use question::{Diagnostic, Work};
 
 use crate::ask::{Files, ask};
 use crate::columns;
@@ -22,7 +21,7 @@ use crate::schedule::Schedule;
 
 /// The answers of all schedules and settings of a question.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Answers {
+pub(crate) struct Answers {
     answers: Arc<::answer::simulate::Answers>,
     title: Option<String>,
     /// What the user should be warned of.
@@ -37,7 +36,7 @@ pub struct Answers {
 #[pyfunction]
 #[pyo3(signature = (question, schedules=None, files=None, explain=false, front=false, sort=None, progress=None))]
 #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)]
-pub fn simulate(
+pub(crate) fn simulate(
     py: Python<'_>,
     question: &Question,
     schedules: Option<Vec<String>>,
@@ -101,7 +100,7 @@ impl Answers {
     fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
         self.drawn(py, move |answers| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answers.outcomes.get(at)).collect();
-            pictures::simulate::timelines(&chosen)
+            pictures::simulate::timelines(chosen)
         })
     }
 
@@ -138,7 +137,7 @@ impl Answers {
 
 /// The outcome of one schedule in one setting.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Outcome {
+pub(crate) struct Outcome {
     answers: Arc<::answer::simulate::Answers>,
     at: usize,
 }
@@ -151,82 +150,6 @@ impl Outcome {
 
 #[pymethods]
 impl Outcome {
-    /// The name of the setting, if it has one.
-    #[getter]
-    fn setting(&self) -> Option<&str> {
-        self.outcome().case.setting.as_deref()
-    }
-
-    /// The name of the schedule.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.outcome().case.name
-    }
-
-    /// (span - work) / span.
-    #[getter]
-    fn bubble_rate(&self) -> f64 {
-        self.outcome().metrics.bubble_rate()
-    }
-
-    /// (makespan - work) / makespan.
-    #[getter]
-    fn bubble_rate_makespan(&self) -> f64 {
-        self.outcome().metrics.bubble_rate_makespan()
-    }
-
-    /// The longest time of a stage from its first to its last pass, in nanoseconds.
-    #[getter]
-    fn span_ns(&self) -> u64 {
-        self.outcome().metrics.span().0
-    }
-
-    /// The end of the last pass, in nanoseconds.
-    #[getter]
-    fn makespan_ns(&self) -> u64 {
-        self.outcome().metrics.makespan().0
-    }
-
-    /// The busy time of the average stage, in nanoseconds.
-    #[getter]
-    fn work_ns(&self) -> u64 {
-        self.outcome().metrics.work().0
-    }
-
-    /// The busy time of each stage, in nanoseconds.
-    #[getter]
-    fn busy_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let stages = &self.outcome().metrics.stages;
-        stages.iter().map(|stage| columns::signed(stage.busy.0)).collect::<Vec<_>>().to_pyarray(py)
-    }
-
-    /// The peak of each stage in bytes, if sizes are known.
-    #[getter]
-    fn peak_activation_bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
-        let peaks = self.outcome().memory.peak.iter().map(|peak| columns::signed(peak.0));
-        let has_sizes = self.outcome().case.has_footprints;
-        has_sizes.then(|| peaks.collect::<Vec<_>>().to_pyarray(py))
-    }
-
-    /// The peak number of activations of chunks that each stage holds.
-    #[getter]
-    fn peak_in_flight<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let peaks = self.outcome().in_flight.iter().map(|&peak| i64::from(peak));
-        peaks.collect::<Vec<_>>().to_pyarray(py)
-    }
-
-    /// The largest peak in multiples of the activations of one microbatch, M_B.
-    #[getter]
-    fn peak_microbatches(&self) -> f64 {
-        self.outcome().in_microbatches(self.outcome().worst().1)
-    }
-
-    /// Whether every stage keeps its memory limit, if there is one.
-    #[getter]
-    fn fits(&self) -> Option<bool> {
-        self.outcome().fits()
-    }
-
     /// The result as JSON.
     fn json(&self) -> PyResult<String> {
         serde_json::to_string_pretty(&self.outcome().json()).map_err(unwritable)
@@ -279,7 +202,8 @@ impl Outcome {
         let answers = Arc::clone(&self.answers);
         let at = self.at;
         let told = ask(py, Arc::default(), None, move |_| {
-            pictures::simulate::trace(&answers.outcomes[at])
+            let outcome = &answers.outcomes[at];
+            pictures::simulate::Traced::of(outcome, &outcome::title(outcome))?.bytes()
         })?;
         Ok(told.answer)
     }
@@ -287,7 +211,7 @@ impl Outcome {
 
 /// Why the stages of a schedule wait.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Why {
+pub(crate) struct Why {
     json: String,
     sheet: ::question::sheet::Sheet,
     /// Whether a Ctrl-C came meanwhile.

@@ -57,7 +57,7 @@ pub(crate) fn ask<T: Send + 'static>(
         // Nobody listens any more after a second Ctrl-C.
         let _ = answer.send((made, context.take_warnings()));
     });
-    let (made, warnings, interrupted) = wait(py, &lent, &come, progress)?;
+    let (made, warnings, interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
     match made {
         Ok(Ok(answer)) => Ok(Told { answer, warnings, interrupted }),
         Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
@@ -72,10 +72,9 @@ type Made<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
 fn wait<T: Send>(
     py: Python<'_>,
     lent: &Lent,
-    come: &Receiver<Made<T>>,
+    come: &Mutex<Receiver<Made<T>>>,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<(std::thread::Result<Result<T, Diagnostic>>, Vec<String>, bool)> {
-    let come = Mutex::new(come);
     let mut error: Option<PyErr> = None;
     loop {
         let next =

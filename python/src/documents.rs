@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use question::Diagnostic;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -39,9 +38,7 @@ pub(crate) fn written(value: &impl serde::Serialize) -> Result<String, Diagnosti
 pub(crate) fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     let text = toml(json)?;
     let wrong = |error: ::toml::de::Error| Diagnostic::toml(unseen(), &text, &error, &[]);
-    T::deserialize(::toml::Deserializer::parse(&text).map_err(wrong)?)
-        .map_err(wrong)
-        .map_err(nowhere)
+    ::toml::from_str(&text).map_err(wrong).map_err(nowhere)
 }
 
 /// `diagnostic` without a place in a text that nobody sees.

@@ -8,11 +8,10 @@ use question::Diagnostic;
 import_exception!(debubble._errors, InputError);
 import_exception!(debubble._errors, InternalError);
 
-/// `diagnostic` as a `debubble.InputError`. A place in a text that the package wrote itself says nothing to
-/// its user, so only places in files of the disk are told.
+/// `diagnostic` as a `debubble.InputError`, which says what the command line prints.
 pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
     match arguments(py, diagnostic) {
-        Ok(all) => match py.get_type::<InputError>().call((&diagnostic.message,), Some(&all)) {
+        Ok(all) => match py.get_type::<InputError>().call((text(diagnostic),), Some(&all)) {
             Ok(error) => PyErr::from_value(error),
             Err(error) => error,
         },
@@ -20,8 +19,15 @@ pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
     }
 }
 
+/// What the command line prints, without the word `error`.
+fn text(diagnostic: &Diagnostic) -> String {
+    let text = draw::text::diagnostic(diagnostic);
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+}
+
 fn arguments<'py>(py: Python<'py>, diagnostic: &Diagnostic) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
+    all.set_item("message", &diagnostic.message)?;
     all.set_item("help", &diagnostic.help)?;
     all.set_item("key", &diagnostic.key)?;
     if let Some(place) = &diagnostic.place {

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::answer::compare::{Comparison, report};
-use ::answer::timelines::{self, Recorded};
-use ::answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
-use ::question::sheet::Sheet;
-use ::question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
+use answer::compare::{Comparison, report};
+use answer::timelines::{self, Recorded};
+use answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
 use draw::pictures;
 use papers::reproduce::{self as published, Answer as Published};
+use papers::schemas;
 use pyo3::prelude::*;
-use serde_json::Value;
+use question::sheet::Sheet;
+use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 
 use crate::ask::{Files, ask};
 use crate::documents;
@@ -19,7 +19,7 @@ use crate::error::{raised, unwritable};
 
 /// An answer that is looked at as a whole: as JSON, as tables and as pictures.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Document {
+pub(crate) struct Document {
     content: Arc<Content>,
     /// What the user should be warned of.
     #[pyo3(get)]
@@ -159,21 +159,12 @@ impl Document {
             _ => None,
         }
     }
-
-    /// How far the prediction lies from the measurement, as a share, where both are compared.
-    #[getter]
-    fn error(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        self.looked_at(py, |content| match content {
-            Content::Compared(both) => Ok(Some(Comparison::of(&both[0], &both[1])?.error())),
-            _ => Ok(None),
-        })
-    }
 }
 
 /// Packs samples for data-parallel training by `keys`, an object of keywords as JSON.
 #[pyfunction]
 #[pyo3(signature = (keys, files=None, progress=None))]
-pub fn fsdp(
+pub(crate) fn fsdp(
     py: Python<'_>,
     keys: &str,
     files: Option<Files>,
@@ -189,7 +180,7 @@ pub fn fsdp(
 /// changes of `keys`, an object of keywords as JSON.
 #[pyfunction]
 #[pyo3(signature = (path, keys, launch_delays=false, files=None, progress=None))]
-pub fn replay(
+pub(crate) fn replay(
     py: Python<'_>,
     path: PathBuf,
     keys: &str,
@@ -206,7 +197,7 @@ pub fn replay(
 /// Compares the timelines in the files `predicted` and `measured`, of `files` or of the disk.
 #[pyfunction]
 #[pyo3(signature = (predicted, measured, files=None))]
-pub fn compare(
+pub(crate) fn compare(
     py: Python<'_>,
     predicted: PathBuf,
     measured: PathBuf,
@@ -222,14 +213,18 @@ pub fn compare(
 /// Checks the certificate in the file at `path`, of `files` or of the disk.
 #[pyfunction]
 #[pyo3(signature = (path, files=None))]
-pub fn verify(py: Python<'_>, path: PathBuf, files: Option<Files>) -> PyResult<Document> {
+pub(crate) fn verify(py: Python<'_>, path: PathBuf, files: Option<Files>) -> PyResult<Document> {
     document(py, files, None, move |context| checked::verify(context, &path).map(Content::Verified))
 }
 
 /// Reproduces published tables by `keys`, an object of keywords as JSON.
 #[pyfunction]
 #[pyo3(signature = (keys, progress=None))]
-pub fn reproduce(py: Python<'_>, keys: &str, progress: Option<Py<PyAny>>) -> PyResult<Document> {
+pub(crate) fn reproduce(
+    py: Python<'_>,
+    keys: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
     let question: published::Question =
         documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, None, progress.as_ref(), move |context| {
@@ -239,15 +234,19 @@ pub fn reproduce(py: Python<'_>, keys: &str, progress: Option<Py<PyAny>>) -> PyR
 
 /// All schedules that have a name.
 #[pyfunction]
-pub fn schedules(py: Python<'_>) -> PyResult<Document> {
+pub(crate) fn schedules(py: Python<'_>) -> PyResult<Document> {
     document(py, None, None, |_| Ok(Content::Listed(listed::schedules())))
 }
 
 /// The schema of the questions called `name`, as JSON.
 #[pyfunction]
-pub fn schema(py: Python<'_>, name: &str) -> PyResult<String> {
-    let kind = documents::named::<published::QuestionKind>(Some(name), "question");
-    let kind = kind.map_err(|wrong| raised(py, &wrong))?;
-    let schema = kind.map_or(Value::Null, published::QuestionKind::schema);
+pub(crate) fn schema(py: Python<'_>, name: &str) -> PyResult<String> {
+    let schema = schemas::named(name).map_err(|wrong| raised(py, &wrong))?;
     serde_json::to_string(&schema).map_err(unwritable)
+}
+
+/// The keywords in `json` as a TOML document.
+#[pyfunction]
+pub(crate) fn toml(py: Python<'_>, json: &str) -> PyResult<String> {
+    documents::toml(json).map_err(|wrong| raised(py, &wrong))
 }

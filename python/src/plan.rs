@@ -3,19 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::answer::plan::{self, TorchOrder, export, tables};
-use ::question::Diagnostic;
+use answer::plan as planning;
+use answer::plan::{export, tables};
 use draw::pictures;
 use papers::measured::memory_error;
 use pyo3::prelude::*;
+use question::Diagnostic;
 
 use crate::ask::{Files, ask};
 use crate::error::{raised, unwritable};
 
 /// The plans for a model on machines.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Planned {
-    planned: Arc<plan::Planned>,
+pub(crate) struct Planned {
+    planned: Arc<planning::Planned>,
     /// What the user should be warned of.
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -27,7 +28,7 @@ pub struct Planned {
 /// Plans the question in the file at `path`, of `files` or of the disk.
 #[pyfunction]
 #[pyo3(signature = (path, files=None, progress=None))]
-pub fn plan(
+pub(crate) fn plan(
     py: Python<'_>,
     path: PathBuf,
     files: Option<Files>,
@@ -35,8 +36,8 @@ pub fn plan(
 ) -> PyResult<Planned> {
     let files = Arc::new(files.unwrap_or_default());
     let told = ask(py, files, progress.as_ref(), move |context| {
-        let question = ::question::plan::read(context, &path, memory_error()?);
-        plan::plan(context, question.map_err(crate::documents::nowhere)?)
+        let question = question::plan::read(context, &path, memory_error()?);
+        planning::plan(context, question.map_err(crate::documents::nowhere)?)
     })?;
     Ok(Planned {
         planned: Arc::new(told.answer),
@@ -54,7 +55,7 @@ impl Planned {
 
     /// The plans as CSV, as the command line writes them.
     fn csv(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        let plan::Planned { question, answer, .. } = &*self.planned;
+        let planning::Planned { question, answer, .. } = &*self.planned;
         tables::csv(question, answer).map_err(|wrong| raised(py, &wrong))
     }
 
@@ -86,7 +87,7 @@ impl Planned {
     fn drawn(
         &self,
         py: Python<'_>,
-        draw: impl FnOnce(&plan::Planned) -> Result<String, Diagnostic> + Send + 'static,
+        draw: impl FnOnce(&planning::Planned) -> Result<String, Diagnostic> + Send + 'static,
     ) -> PyResult<String> {
         let planned = Arc::clone(&self.planned);
         Ok(ask(py, Arc::default(), None, move |_| draw(&planned))?.answer)

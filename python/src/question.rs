@@ -1,13 +1,13 @@
 //! Questions about pipeline schedules.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::question::case;
-use ::question::keys::Keys;
-use ::question::scenario::{Scenario, Setting};
-use ::question::{Context, Diagnostic};
 use pyo3::prelude::*;
+use question::case;
+use question::keys::Keys;
+use question::scenario::Scenario;
+use question::{Context, Diagnostic};
 
 use crate::ask::{Files, ask};
 use crate::documents;
@@ -15,7 +15,7 @@ use crate::error::raised;
 
 /// One or several settings with their keys, read and checked.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Question {
+pub(crate) struct Question {
     pub(crate) scenario: Arc<Scenario>,
 }
 
@@ -25,8 +25,10 @@ impl Question {
     #[staticmethod]
     fn of(py: Python<'_>, json: &str) -> PyResult<Self> {
         let text = documents::toml(json).map_err(|wrong| raised(py, &wrong))?;
-        let told =
-            ask(py, Arc::default(), None, move |context| read(context, documents::unseen(), text))?;
+        let told = ask(py, Arc::default(), None, move |context| {
+            let scenario = Scenario::parse(context, documents::unseen(), text);
+            scenario.map(Scenario::detached).map_err(documents::nowhere)
+        })?;
         Ok(Self { scenario: Arc::new(told.answer) })
     }
 
@@ -61,15 +63,6 @@ impl Question {
     fn __len__(&self) -> usize {
         self.scenario.settings.len()
     }
-}
-
-/// Reads `text` as the scenario `file`, and forgets where in it the keys stand: nobody sees it.
-fn read(context: &Context<'_>, file: &Path, text: String) -> Result<Scenario, Diagnostic> {
-    let Scenario { title, convention, settings, .. } =
-        Scenario::parse(context, file, text).map_err(documents::nowhere)?;
-    let settings = settings.into_iter().map(|one| Setting::new(one.name, one.keys));
-    let settings: Vec<Setting> = settings.collect();
-    Ok(Scenario { title, convention, ..settings.into() })
 }
 
 /// `scenario` with `schedules`, if they are given, in place of its own, ready to be answered.

@@ -4,20 +4,20 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use ::question::Diagnostic;
-use pipeline::{Costs, PassTimes, Placement};
+use draw::{gantt, pictures};
+use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Vocabulary};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
+use question::Diagnostic;
 use sim::Replay;
 
 use crate::ask::{Files, ask};
-use crate::columns;
 use crate::error::raised;
 use crate::question::{Question, asked};
 
 /// An order of passes, free of deadlock.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Schedule {
+pub(crate) struct Schedule {
     pub(crate) schedule: Arc<pipeline::Schedule>,
 }
 
@@ -70,6 +70,12 @@ impl Schedule {
         Some(order.slots().map(|slot| slot.to_string()).collect())
     }
 
+    /// The order as SVG, with F, B, W and work on the vocabulary all as long.
+    fn svg(&self, py: Python<'_>) -> PyResult<String> {
+        let schedule = Arc::clone(&self.schedule);
+        Ok(ask(py, Arc::default(), None, move |_| drawn(&schedule))?.answer)
+    }
+
     fn __len__(&self) -> usize {
         self.schedule.passes()
     }
@@ -89,20 +95,43 @@ impl Schedule {
     }
 }
 
-/// The one schedule that `question` asks for, as the name, the schedule, and the warnings.
+/// `schedule` in time, where every pass is as long and nothing is far.
+fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
+    let one = Nanos(1_000_000);
+    let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+    let shape = schedule.shape();
+    let shards = match shape.vocabulary() {
+        Vocabulary::Whole => Vec::new(),
+        _ => vec![ShardTimes { before: one, after: one }; shape.stages()],
+    };
+    let costs = Costs::uniform(shape, times, Nanos(0)).with_shards(shards, Collectives::default());
+    let timeline = Replay::new().timeline(schedule, &costs);
+    let timeline = timeline.map_err(|fault| Diagnostic::new(fault.to_string()))?;
+    let chart = gantt::Chart { title: "", timeline: &timeline, row: "stage", copies: &[] };
+    Ok(gantt::svg(&[chart])?)
+}
+
+/// The one schedule that `question` asks for in the text form, or with `traced` its simulated run as trace
+/// events; and the warnings.
 #[pyfunction]
-#[pyo3(signature = (question, schedules=None, files=None))]
-pub fn export(
+#[pyo3(signature = (question, schedules=None, files=None, traced=false))]
+pub(crate) fn export(
     py: Python<'_>,
     question: &Question,
     schedules: Option<Vec<String>>,
     files: Option<Files>,
-) -> PyResult<(String, Schedule, Vec<String>)> {
+    traced: bool,
+) -> PyResult<(String, Vec<String>)> {
     let scenario = Arc::clone(&question.scenario);
     let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
         let scenario = asked(context, &scenario, schedules)?;
-        answer::export::export(context, scenario, false)
+        let case = answer::export::export(context, scenario, traced)?;
+        if !traced {
+            return Ok(case.schedule.to_string());
+        }
+        let outcome = answer::export::trace(case)?;
+        let bytes = pictures::simulate::Traced::of(&outcome, &outcome.case.name)?.bytes()?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     })?;
-    let schedule = Schedule { schedule: Arc::new(told.answer.schedule) };
-    Ok((told.answer.name, schedule, told.warnings))
+    Ok((told.answer, told.warnings))
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ::answer::search::{Answer, Row, certificate};
-use ::question::Diagnostic;
-use ::question::search::Keys;
+use answer::search::{Answer, Row, certificate};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use question::Diagnostic;
+use question::search::Keys;
 
 use crate::ask::{Files, ask};
 use crate::documents;
@@ -17,7 +17,7 @@ use crate::schedule::Schedule;
 
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Searched {
+pub(crate) struct Searched {
     answer: Arc<Answer>,
     title: Option<String>,
     /// What the user should be warned of.
@@ -32,7 +32,7 @@ pub struct Searched {
 /// keywords as JSON.
 #[pyfunction]
 #[pyo3(signature = (question, keys, files=None, progress=None))]
-pub fn search(
+pub(crate) fn search(
     py: Python<'_>,
     question: &Question,
     keys: &str,
@@ -107,7 +107,7 @@ impl Searched {
     fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
         self.drawn(py, move |answer| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answer.rows.get(at)).collect();
-            pictures::search::timelines(&chosen)
+            pictures::search::timelines(chosen)
         })
     }
 

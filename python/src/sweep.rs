@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::answer::sweep as sweeps;
-use ::question::keys::Keys;
-use ::question::sweep::columns::{Columns, Kind};
-use ::question::sweep::grid;
-use ::question::{Context, Diagnostic, Host, ReadError};
+use answer::sweep as sweeps;
 use csv::{ByteRecord, ReaderBuilder};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use question::keys::Keys;
+use question::sweep::columns::{Columns, Kind};
+use question::sweep::grid;
+use question::{Context, Diagnostic, Host, ReadError};
 
 use crate::ask::{Files, ask};
 use crate::documents::{self, Pairs};
@@ -22,7 +22,7 @@ use crate::question::Question;
 /// A grid of questions, as a document with the files that it names: what another machine needs to answer a
 /// part of it.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Grid {
+pub(crate) struct Grid {
     document: String,
     files: Arc<Files>,
     questions: u64,
@@ -82,7 +82,7 @@ impl Grid {
 /// CSV, and whether somebody asked to end before the last.
 #[pyfunction]
 #[pyo3(signature = (document, files, begin, end, progress=None))]
-pub fn sweep<'py>(
+pub(crate) fn sweep<'py>(
     py: Python<'py>,
     document: &str,
     files: Files,
@@ -155,7 +155,7 @@ impl Host for Recorder<'_> {
 
 /// The rows of a sweep.
 #[pyclass(frozen, module = "debubble._debubble")]
-pub struct Rows {
+pub(crate) struct Rows {
     csv: Vec<u8>,
     /// Whether a Ctrl-C came meanwhile.
     #[pyo3(get)]
@@ -181,7 +181,7 @@ impl Rows {
         let columns = py.detach(|| columns(&self.csv)).map_err(unwritable)?;
         let all = PyDict::new(py);
         for (name, column) in columns {
-            all.set_item(name, column.values(py)?)?;
+            all.set_item(name, (column.kind(), column.values(py)?))?;
         }
         Ok(all)
     }
@@ -202,6 +202,15 @@ impl Column {
             Kind::Decimal => Self::Decimal(Vec::new()),
             Kind::Truth => Self::Truth(Vec::new()),
             Kind::Text => Self::Text(Vec::new()),
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Whole(_) => "whole",
+            Self::Decimal(_) => "decimal",
+            Self::Truth(_) => "truth",
+            Self::Text(_) => "text",
         }
     }
 

@@ -201,6 +201,16 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// The same questions without their file: errors name the key, not its place.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        for setting in &mut self.settings {
+            let keys = &setting.keys;
+            setting.places = Places::nowhere(keys.given().chain(keys.hardware.given()));
+        }
+        Self { file: PathBuf::new(), text: String::new(), ..self }
+    }
+
     /// Reads a scenario file.
     pub fn read(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
         Self::parse(context, file, context.read_toml(file, MAX_SCENARIO)?)

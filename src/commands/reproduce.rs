@@ -94,7 +94,7 @@ impl Reproduce {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => print(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
         }
         if let Answer::Reproduced { tables, .. } = &answer {
             tables.iter().flat_map(Reproduced::notes).for_each(|text| note(&text));
@@ -143,20 +143,4 @@ fn folder(named: Option<PathBuf>) -> Result<Option<PathBuf>, Diagnostic> {
         Some(path) => Err(Diagnostic::unreadable(&path, "it is no folder")),
         None => Ok(Some(PathBuf::from(FOLDER)).filter(|path: &PathBuf| Path::is_dir(path))),
     }
-}
-
-fn print(out: &mut dyn Write, answer: &Answer) -> Result<(), Error> {
-    match answer {
-        Answer::Reproduced { tables, .. } => {
-            for one in tables {
-                writeln!(out, "{}\n\n{}", one.title, text::sheet(&one.sheet))?;
-            }
-        }
-        Answer::Beyond { tables, .. } => {
-            for one in tables {
-                writeln!(out, "{}\n\n{}", one.table, text::sheet(&one.sheet()))?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -14,6 +14,22 @@ use question::plan::Question;
 /// The order of the plan, beside the configuration of torchtitan that names it.
 pub const SCHEDULE_CSV: &str = "schedule.csv";
 
+/// The files that `plan` is run from, by name: in Megatron-LM, in torchtitan, and here.
+#[must_use]
+pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
+    let mut files = vec![
+        ("scenario.toml".to_owned(), scenario(question, plan)),
+        ("cluster.toml".to_owned(), cluster(question, plan)),
+    ];
+    files.extend(order_file(plan).map(|name| (name, plan.finalist.schedule().to_string())));
+    files.push(("megatron.sh".to_owned(), megatron(question, plan)));
+    files.push(("torchtitan.toml".to_owned(), torchtitan(question, plan)));
+    if let TorchOrder::File { csv, .. } = TorchOrder::of(plan) {
+        files.push((SCHEDULE_CSV.to_owned(), csv));
+    }
+    files
+}
+
 /// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
 pub fn scenario(question: &Question, plan: &Plan) -> String {
     let costed = plan.finalist.costed();

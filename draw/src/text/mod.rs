@@ -1,11 +1,13 @@
-//! Answers as text for a terminal: sheets with the columns of their tables lined up.
+//! Answers and errors as text for a terminal: sheets with the columns of their tables lined up.
 
+mod diagnostic;
 mod headed;
 mod plan;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use question::sheet::{Block, Sheet};
 
+pub use self::diagnostic::diagnostic;
 pub use self::plan::plan;
 
 /// A table with a header, its columns lined up: the first to the left, the others to the right.

@@ -163,6 +163,25 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// All tables under their titles, for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let titled = |title: &str, sheet: Sheet| {
+            Sheet::default().and_text(format!("{title}\n\n")).and(sheet).and_text("\n")
+        };
+        let all: Vec<Sheet> = match self {
+            Self::Reproduced { tables, .. } => {
+                tables.iter().map(|one| titled(&one.title, one.sheet.clone())).collect()
+            }
+            Self::Beyond { tables, .. } => {
+                tables.iter().map(|one| titled(one.table, one.sheet())).collect()
+            }
+        };
+        all.into_iter().fold(Sheet::default(), Sheet::and)
+    }
+}
+
 /// A cell with the name of its table.
 #[derive(Serialize)]
 struct Named<'a> {

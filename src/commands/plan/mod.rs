@@ -6,7 +6,7 @@ mod validate;
 use std::io::Write;
 use std::path::PathBuf;
 
-use answer::plan::{Planned, TorchOrder, export, plan, tables};
+use answer::plan::{Planned, export, plan, tables};
 use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
@@ -124,15 +124,8 @@ impl Plan {
         }
         if let (Some(folder), Some(winner)) = (&self.export, planned.winner()) {
             files::make_folder(folder)?;
-            files::write(&folder.join("scenario.toml"), export::scenario(question, winner))?;
-            files::write(&folder.join("cluster.toml"), export::cluster(question, winner))?;
-            if let Some(name) = export::order_file(winner) {
-                files::write(&folder.join(name), winner.finalist.schedule().to_string())?;
-            }
-            files::write(&folder.join("megatron.sh"), export::megatron(question, winner))?;
-            files::write(&folder.join("torchtitan.toml"), export::torchtitan(question, winner))?;
-            if let TorchOrder::File { csv, .. } = TorchOrder::of(winner) {
-                files::write(&folder.join(export::SCHEDULE_CSV), csv)?;
+            for (name, content) in export::files(question, winner) {
+                files::write(&folder.join(name), content)?;
             }
         }
         Ok(())

@@ -16,7 +16,8 @@ const WIDTH: usize = 198;
 const TAB: usize = 4;
 
 /// `diagnostic` with its excerpt and its cure, every part on lines of its own.
-pub fn text(diagnostic: &Diagnostic) -> String {
+#[must_use]
+pub fn diagnostic(diagnostic: &Diagnostic) -> String {
     let mut text = wrapped(&diagnostic.message, "  error: ", "  │ ").trim_start().to_owned();
     if let Some((place, excerpt)) =
         diagnostic.place.as_deref().and_then(|place| Some((place, place.excerpt.as_ref()?)))
@@ -117,7 +118,7 @@ mod tests {
 
     /// The report of an error at `place` of a file that is `file`.
     fn report(file: &str, place: std::ops::Range<usize>) -> String {
-        text(&Diagnostic::at(Path::new("a.toml"), file, Some(place), "wrong"))
+        diagnostic(&Diagnostic::at(Path::new("a.toml"), file, Some(place), "wrong"))
     }
 
     #[test]
@@ -161,8 +162,8 @@ mod tests {
 
     #[test]
     fn long_messages_break_where_words_end() {
-        let diagnostic = Diagnostic::new("word ".repeat(60)).with_help("help ".repeat(60));
-        let lines: Vec<String> = text(&diagnostic).lines().map(str::to_owned).collect();
+        let long = Diagnostic::new("word ".repeat(60)).with_help("help ".repeat(60));
+        let lines: Vec<String> = diagnostic(&long).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 4);
         assert_eq!(lines[0], format!("error: {}", ["word"; 38].join(" ")));
         assert_eq!(lines[1], format!("  │ {}", ["word"; 22].join(" ")));

@@ -1,0 +1,92 @@
+"""Which pipeline-parallel schedule wins for a model, its memory and its links, and how much of the step
+is bubble.
+
+>>> import debubble as db
+>>> q = db.Question(stages=8, microbatches=24, forward="29.718ms", backward_input="29.444ms",
+...                 backward_weight="19.927ms", hop="527us", hidden=4096, heads=32, seq=1024)
+>>> answers = db.simulate(q, ["1f1b", "zb-h1", "zb-2p", "zb-v"])
+>>> min(answers, key=lambda one: one.bubble_rate).schedule
+'zb-v'
+
+Everything that the command line `debubble` answers is a function here, but what runs on devices:
+`debubble execute` and `debubble calibrate` stay with the command line.
+"""
+
+from ._answers import Answers, Outcome, Why, simulate
+from ._ask import Progress
+from ._debubble import __version__
+from ._documents import (
+    Comparison,
+    Document,
+    Packed,
+    Replayed,
+    Reproduced,
+    ScheduleList,
+    Verified,
+    compare,
+    export,
+    fsdp,
+    replay,
+    reproduce,
+    schedules,
+    schema,
+    verify,
+)
+from ._errors import InputError, InternalError, Interrupted, Note
+from ._frames import Figures, Table
+from ._plan import Planned, plan
+from ._question import Question, Schedules, Steps, factors, steps
+from ._schedule import BW, B, F, Pair, Pass, Schedule, W
+from ._search import Found, FoundOrder, search
+from ._sweep import Sweep, sweep
+from ._timeline import Timeline
+
+__all__ = [
+    "BW",
+    "Answers",
+    "B",
+    "Comparison",
+    "Document",
+    "F",
+    "Figures",
+    "Found",
+    "FoundOrder",
+    "InputError",
+    "InternalError",
+    "Interrupted",
+    "Note",
+    "Outcome",
+    "Packed",
+    "Pair",
+    "Pass",
+    "Planned",
+    "Progress",
+    "Question",
+    "Replayed",
+    "Reproduced",
+    "Schedule",
+    "ScheduleList",
+    "Schedules",
+    "Steps",
+    "Sweep",
+    "Table",
+    "Timeline",
+    "Verified",
+    "W",
+    "Why",
+    "__version__",
+    "compare",
+    "export",
+    "factors",
+    "fsdp",
+    "plan",
+    "replay",
+    "reproduce",
+    "schedules",
+    "schema",
+    "search",
+    "simulate",
+    "steps",
+    "sweep",
+    "verify",
+]

@@ -1,0 +1,424 @@
+"""Schedules side by side."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
+
+from . import _ask, _debubble, _frames, _pictures
+from ._question import Question, Schedules, named
+from ._schedule import Schedule
+from ._timeline import Timeline, timeline
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+#: The most outcomes, and the most passes of each, that are drawn where a notebook shows answers.
+_MOST_DRAWN = 6
+_MOST_PASSES = 20_000
+
+
+def simulate(
+    question: Question,
+    schedules: Optional[Schedules] = None,
+    *,
+    explain: bool = False,
+    front: bool = False,
+    sort: Optional[str] = None,
+    progress: _ask.Progress = None,
+) -> Answers:
+    """Simulates schedules side by side: step time, bubble, peak memory.
+
+    Args:
+        question: The question, of one or several settings.
+        schedules: Names (`debubble.schedules()` lists them), files, schedules of one's own, or `"all"`; in
+            place of those that the question names.
+        explain: Whether to say why stages wait, for all of them: `why()` says it for one.
+        front: Whether to mark the Pareto front of bubble against peak memory.
+        sort: The order of the outcomes of a setting: `"bubble"`, `"memory"` or `"step"`; else as asked.
+        progress: See `debubble.Progress`.
+
+    Raises:
+        InputError: If the question lacks a key, or a schedule cannot do it.
+        Interrupted: After a Ctrl-C, with the answers that there were by then.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> answers = db.simulate(q, ["1f1b", "zb-h1", "zb-h2"])
+    >>> [f"{one.schedule} {one.bubble_rate:.3f}" for one in answers]
+    ['1f1b 0.273', 'zb-h1 0.111', 'zb-h2 0.000']
+    """
+    names, files = named(schedules)
+    options = _Options(question, names, {**question._files, **files}, explain, front, sort)
+    inner = options.asked(progress)
+    _ask.note(inner.warnings)
+    return _ask.whole(Answers(options, inner), inner.interrupted)
+
+
+class _Options:
+    """A question with all that was asked of it: enough to ask it again."""
+
+    __slots__ = ("explain", "files", "front", "names", "question", "sort")
+
+    def __init__(
+        self,
+        question: Question,
+        names: Optional[list[str]],
+        files: dict[str, bytes],
+        explain: bool,
+        front: bool,
+        sort: Optional[str],
+    ) -> None:
+        self.question = question
+        self.names = names
+        self.files = files
+        self.explain = explain
+        self.front = front
+        self.sort = sort
+
+    def asked(self, progress: _ask.Progress) -> _debubble.Answers:
+        with _ask.watching(progress) as report:
+            return _debubble.simulate(
+                self.question._inner, self.names, self.files, self.explain, self.front, self.sort, report
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Options, (
+            self.question, self.names, self.files, self.explain, self.front, self.sort,
+        )
+
+
+class Answers(Sequence["Outcome"]):
+    """The outcomes of schedules side by side.
+
+    They are found by number, by the name of the schedule (of several settings the first), or by the names
+    of schedule and setting: `answers[0]`, `answers["zb-v"]`, `answers["zb-v", "far"]`.
+
+    Pictures, timelines and explanations of answers that come from a pickle are worked out again when they
+    are asked for.
+    """
+
+    def __init__(
+        self, options: _Options, inner: Optional[_debubble.Answers], text: Optional[str] = None
+    ) -> None:
+        self._options = options
+        self._known = inner
+        self._text = text
+
+    @property
+    def _inner(self) -> _debubble.Answers:
+        if self._known is None:
+            self._known = self._options.asked(False)
+        return self._known
+
+    @functools.cached_property
+    def _outcomes(self) -> list[Outcome]:
+        count = len(self._known) if self._known is not None else len(self.to_dict()["results"])
+        return [Outcome(self, at) for at in range(count)]
+
+    @functools.cached_property
+    def _names(self) -> list[tuple[Optional[str], str]]:
+        if self._known is not None:
+            return self._known.names()
+        return [(one.get("setting"), one["schedule"]) for one in self.to_dict()["results"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was warned of, such as keys that had no influence."""
+        return self._inner.warnings
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a Ctrl-C cut the answers short."""
+        return bool(self.to_dict().get("interrupted", False))
+
+    @overload
+    def __getitem__(self, which: Union[int, str, tuple[str, str]]) -> Outcome: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[Outcome]: ...
+    def __getitem__(
+        self, which: Union[int, slice, str, tuple[str, str]]
+    ) -> Union[Outcome, list[Outcome]]:
+        if isinstance(which, (int, slice)):
+            return self._outcomes[which]
+        schedule, setting = which if isinstance(which, tuple) else (which, None)
+        for at, (own_setting, own_schedule) in enumerate(self._names):
+            if own_schedule == schedule and setting in (None, own_setting):
+                return self._outcomes[at]
+        known = ", ".join(dict.fromkeys(name for _, name in self._names))
+        raise KeyError(f"there is no outcome {which!r}: the schedules are {known}")
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def to_json(self) -> str:
+        """All of it as JSON, as `debubble simulate --json` prints it."""
+        if self._text is None:
+            self._text = self._inner.json()
+        return self._text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        return self._dict
+
+    @functools.cached_property
+    def _dict(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A frame of pandas with a row for each outcome and the keys of the JSON as columns."""
+        return _frames.to_pandas(self.to_dict()["results"])
+
+    def to_polars(self) -> polars.DataFrame:
+        """A frame of polars with a row for each outcome and the keys of the JSON as columns."""
+        return _frames.to_polars(self.to_dict()["results"])
+
+    def front_svg(self) -> str:
+        """A picture of bubble rate against peak memory, as SVG; ask with `front=True` to mark the front."""
+        return self._inner.front_svg()
+
+    def explain_svg(self) -> str:
+        """A picture of what each change would save, as SVG; ask with `explain=True`."""
+        return self._inner.explain_svg()
+
+    def to_html(self) -> str:
+        """A page that zooms into the timelines, with memory and links, for a browser."""
+        return self._inner.html()
+
+    def to_svg(self) -> str:
+        """The timelines as SVG, on one time axis."""
+        return self._inner.svg(list(range(len(self))))
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the answers (`.json`), the timelines (`.svg`), or a page that zooms into them (`.html`)."""
+        forms = {
+            ".json": lambda: _pictures.lines(self.to_json()),
+            ".svg": self.to_svg,
+            ".html": self.to_html,
+        }
+        _pictures.save(path, forms)
+
+    def __repr__(self) -> str:
+        return self._inner.table().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        drawn = range(min(len(self), _MOST_DRAWN))
+        if any(_passes(self._outcomes[at]) > _MOST_PASSES for at in drawn):
+            return self._inner.table_html()
+        return self._inner.table_html() + self._inner.svg(list(drawn))
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Answers, (self._options, None, self.to_json())
+
+
+def _passes(outcome: Outcome) -> int:
+    return 3 * outcome.stages * outcome.microbatches * outcome.chunks
+
+
+class Outcome:
+    """One schedule in one setting, simulated.
+
+    `to_dict()` has everything that the command line prints of it; attributes have what is asked for most.
+    """
+
+    def __init__(self, answers: Answers, at: int) -> None:
+        self._answers = answers
+        self._at = at
+
+    @property
+    def _inner(self) -> _debubble.Outcome:
+        inner = self._answers._inner.outcome(self._at)
+        if inner is None:
+            raise IndexError(f"there is no outcome {self._at}")
+        return inner
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the command line prints of it with `--json`."""
+        return self._dict
+
+    @functools.cached_property
+    def _dict(self) -> dict[str, Any]:
+        if self._answers._known is None:
+            found: dict[str, Any] = self._answers.to_dict()["results"][self._at]
+            return found
+        loaded: dict[str, Any] = json.loads(self._inner.json())
+        return loaded
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return self._answers._names[self._at][1]
+
+    @property
+    def setting(self) -> Optional[str]:
+        """The name of the setting, if it has one."""
+        return self._answers._names[self._at][0]
+
+    @property
+    def stages(self) -> int:
+        """The number of stages, p."""
+        return int(self.to_dict()["stages"])
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches, m."""
+        return int(self.to_dict()["microbatches"])
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks per stage, v."""
+        return int(self.to_dict()["chunks"])
+
+    @property
+    def bubble_rate(self) -> float:
+        """(span - work) / span: the share of the step in which the average stage waits."""
+        return float(self.to_dict()["bubble_rate"])
+
+    @property
+    def bubble_rate_makespan(self) -> float:
+        """(makespan - work) / makespan."""
+        return float(self.to_dict()["bubble_rate_makespan"])
+
+    @property
+    def span_ns(self) -> int:
+        """The longest time of a stage from its first to its last pass, in nanoseconds: the step."""
+        return int(self.to_dict()["span_ns"])
+
+    @property
+    def makespan_ns(self) -> int:
+        """The end of the last pass of any stage, in nanoseconds."""
+        return int(self.to_dict()["makespan_ns"])
+
+    @property
+    def work_ns(self) -> int:
+        """The busy time of the average stage, in nanoseconds."""
+        return int(self.to_dict()["work_ns"])
+
+    @property
+    def peak_activation_bytes(self) -> Optional[list[int]]:
+        """The peak of activations of each stage in bytes; `None` where no sizes were given."""
+        peaks: Optional[list[int]] = self.to_dict()["peak_activation_bytes"]
+        return peaks
+
+    @property
+    def peak_in_flight(self) -> list[int]:
+        """The most activations of chunks that each stage holds at once."""
+        peaks: list[int] = self.to_dict()["peak_in_flight"]
+        return peaks
+
+    @property
+    def fits(self) -> Optional[bool]:
+        """Whether every stage keeps its memory limit; `None` without one."""
+        fits: Optional[bool] = self.to_dict()["fits"]
+        return fits
+
+    @functools.cached_property
+    def order(self) -> Schedule:
+        """The order of passes."""
+        return Schedule._of(self._inner.schedule(), self.schedule)
+
+    @functools.cached_property
+    def timeline(self) -> Timeline:
+        """When every pass runs; under noise, in replica 0."""
+        return timeline(self._inner.timeline())
+
+    def why(self, *, progress: _ask.Progress = None) -> Why:
+        """Why the stages wait: idle time by cause, the critical path, and what each change would save.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms", hop="1ms")
+        >>> why = db.simulate(q, "1f1b")["1f1b"].why()
+        >>> all(stage.idle_ns == sum(stage[cause] for cause in why.causes) for stage in why.stages)
+        True
+        """
+        with _ask.watching(progress) as report:
+            inner = self._inner.why(report)
+        return _ask.whole(Why(inner), inner.interrupted)
+
+    def recorded(self) -> bytes:
+        """The timeline as a file for `debubble.compare`, as `simulate --timeline` writes it."""
+        return self._inner.recorded()
+
+    def to_trace(self) -> bytes:
+        """The run as trace events for Perfetto or chrome://tracing, as `simulate --trace` writes it."""
+        return self._inner.trace()
+
+    def to_svg(self) -> str:
+        """The timeline as SVG."""
+        return self._answers._inner.svg([self._at])
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the timeline as a picture (`.svg`), as trace events for Perfetto (`.json`), or the order in
+        the text form (`.txt`)."""
+        forms = {".svg": self.to_svg, ".json": self.to_trace, ".txt": self.order.to_text}
+        _pictures.save(path, forms)
+
+    def __repr__(self) -> str:
+        where = "" if self.setting is None else f", {self.setting}"
+        span = self.span_ns / 1e6
+        return f"<debubble.Outcome {self.schedule}{where}: {span:.3f} ms, bubble {self.bubble_rate:.3%}>"
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Outcome, (self._answers, self._at)
+
+
+class Why:
+    """Why the stages of a schedule wait.
+
+    Attributes:
+        cost_ns: The step, in nanoseconds.
+        causes: The names of the causes of idle time.
+        stages: For each stage its busy and idle time, and the part of the idle time that each cause takes;
+            the causes add up to the idle time.
+        critical_path: The chain of passes and transfers that makes the step as long as it is.
+        levers: Changes, and the step with each: the most worth while first.
+        notes: What the levers leave out.
+    """
+
+    def __init__(self, inner: _debubble.Why) -> None:
+        self._inner = inner
+        figures = self.to_dict()
+        self.cost_ns: int = figures["cost_ns"]
+        self.causes: list[str] = list(figures["cost_without_ns"])
+        self.stages = _frames.Table(figures["stages"])
+        self.critical_path = _frames.Table(figures["critical_path"])
+        self.levers = _frames.Table(figures["levers"])
+        self.notes: list[str] = figures["notes"]
+
+    def to_json(self) -> str:
+        """All of it as JSON: what stands under `explain` in `debubble simulate --explain --json`."""
+        return self._inner.json()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The levers as a frame of pandas."""
+        return self.levers.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The levers as a frame of polars."""
+        return self.levers.to_polars()
+
+    def __repr__(self) -> str:
+        return self._inner.table().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self._inner.table_html()

@@ -1,0 +1,100 @@
+"""What every call shares: warnings, progress, and what a Ctrl-C leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Optional, TypeVar, Union
+
+from ._errors import Interrupted, Note
+
+#: `True` and `False` show and hide progress; a function is called with the steps that are done, how many
+#: there are (`None` if nobody knows), and what they are.
+Progress = Union[bool, Callable[[int, Optional[int], str], object], None]
+
+#: What the compiled part calls: the name, the count and the total of the work.
+_Report = Callable[[str, int, Optional[int]], None]
+
+_Answer = TypeVar("_Answer")
+
+#: Seconds of work before a bar is shown.
+_PATIENCE = 2.0
+
+
+def note(texts: list[str], depth: int = 2) -> None:
+    """Warns the caller's caller of `texts`."""
+    for text in texts:
+        warnings.warn(text, Note, stacklevel=depth + 1)
+
+
+def whole(answer: _Answer, interrupted: bool) -> _Answer:
+    """`answer`, unless a Ctrl-C cut it short: then an exception that holds it."""
+    if interrupted:
+        raise Interrupted(answer)
+    return answer
+
+
+@contextlib.contextmanager
+def watching(progress: Progress) -> Iterator[Optional[_Report]]:
+    """Shows the progress of the work inside, if it is long."""
+    if progress is False:
+        yield None
+    elif callable(progress):
+        told = progress
+        yield lambda what, done, of: None if told(done, of, what) is None else None
+    else:
+        bar = _Bar(always=progress is True)
+        try:
+            yield bar.show
+        finally:
+            bar.close()
+
+
+class _Bar:
+    """A bar of tqdm if that is there, else a line on a terminal."""
+
+    def __init__(self, always: bool) -> None:
+        self._always = always
+        self._begun = time.monotonic()
+        self._bar: Any = None
+        self._is_line = False
+
+    def show(self, what: str, done: int, of: Optional[int]) -> None:
+        if time.monotonic() - self._begun < _PATIENCE or not (self._always or _is_watched()):
+            return
+        if self._bar is None and not self._is_line:
+            self._bar = _tqdm()
+            self._is_line = self._bar is None
+        if self._bar is not None:
+            self._bar.total = of
+            self._bar.set_description(what, refresh=False)
+            self._bar.n = done
+            self._bar.refresh()
+        elif sys.stderr is not None:
+            share = "" if of is None else f" of {of}"
+            sys.stderr.write(f"\r\x1b[K{what}: {done}{share}")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._is_line and sys.stderr is not None:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _is_watched() -> bool:
+    """Whether somebody looks on: a terminal, or a notebook."""
+    stderr = sys.stderr
+    return "ipykernel" in sys.modules or (stderr is not None and stderr.isatty())
+
+
+def _tqdm() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(leave=False)

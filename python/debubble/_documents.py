@@ -1,0 +1,405 @@
+"""Answers that are looked at as a whole: packing, traces, comparisons, certificates, published tables."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from typing import IO, TYPE_CHECKING, Any, Optional, Union
+
+from . import _ask, _debubble, _frames, _pictures, _values
+from ._answers import Outcome
+from ._errors import InputError
+from ._question import Question, Schedules, named
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    from typing_extensions import Unpack
+
+    from ._keys import FsdpKeys, ReplayKeys
+
+#: A file: a path, an open file, or its content.
+Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
+
+
+class Document:
+    """An answer as JSON, as tables, and as pictures."""
+
+    #: The list of the JSON whose rows make frames.
+    _list = "results"
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was warned of."""
+        return list(self._inner.warnings)
+
+    @property
+    def rows(self) -> _frames.Table:
+        """The rows of the answer."""
+        return _frames.Table(self.to_dict()[self._list])
+
+    def to_json(self) -> str:
+        """All of it as JSON, as the command line prints it with `--json`."""
+        return str(self._inner.json())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        return self._dict
+
+    @functools.cached_property
+    def _dict(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a frame of pandas."""
+        return self.rows.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a frame of polars."""
+        return self.rows.to_polars()
+
+    def to_csv(self) -> str:
+        """The rows as CSV, where the command line writes them; of several tables one after the other."""
+        return "\n".join(bytes(rows).decode() for _, rows in self._inner.csv())
+
+    def to_svg(self, name: Optional[str] = None) -> str:
+        """The picture as SVG; of several the one called `name`."""
+        pictures = dict(self._inner.svg())
+        if name is None and len(pictures) == 1:
+            name = next(iter(pictures))
+        if name not in pictures:
+            known = ", ".join(pictures) or "none"
+            raise InputError(f"there is no picture {name!r} of this answer: there are {known}")
+        return str(pictures[name])
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the answer (`.json`), its rows (`.csv`), its tables (`.txt`), or its picture (`.svg`)."""
+        forms = {
+            ".json": lambda: _pictures.lines(self.to_json()),
+            ".csv": self.to_csv,
+            ".txt": lambda: str(self._inner.table()),
+            ".svg": self.to_svg,
+        }
+        _pictures.save(path, forms)
+
+    def __repr__(self) -> str:
+        return str(self._inner.table()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return str(self._inner.table_html()) + "".join(picture for _, picture in self._inner.svg())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (_Kept.of(self._inner),)
+
+
+class _Kept:
+    """An answer as texts: what a pickle holds."""
+
+    def __init__(self, texts: dict[str, Any]) -> None:
+        self._texts = texts
+        self.warnings: list[str] = texts["warnings"]
+        self.interrupted: bool = texts["interrupted"]
+        self.holds: Optional[bool] = texts["holds"]
+
+    @classmethod
+    def of(cls, inner: Any) -> _Kept:
+        """The texts of `inner`."""
+        if isinstance(inner, cls):
+            return inner
+        methods = ("json", "table", "table_html", "csv", "svg")
+        texts = {method: getattr(inner, method)() for method in methods}
+        for name in ("warnings", "interrupted", "holds"):
+            texts[name] = getattr(inner, name)
+        return cls(texts)
+
+    def json(self) -> str:
+        return str(self._texts["json"])
+
+    def table(self) -> str:
+        return str(self._texts["table"])
+
+    def table_html(self) -> str:
+        return str(self._texts["table_html"])
+
+    def csv(self) -> list[tuple[str, bytes]]:
+        return list(self._texts["csv"])
+
+    def svg(self) -> list[tuple[str, str]]:
+        return list(self._texts["svg"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, (self._texts,)
+
+
+class Packed(Document):
+    """Ways to pack samples and to communicate, side by side."""
+
+
+def fsdp(*, progress: _ask.Progress = None, **keys: Unpack[FsdpKeys]) -> Packed:
+    """Packs samples for FSDP, with collectives or on-demand communication (ODC, arXiv 2601.19362).
+
+    Args:
+        progress: See `debubble.Progress`.
+        **keys: The flags of `debubble fsdp` with underscores; `debubble.schema("fsdp")` describes them.
+
+    Raises:
+        InputError: If a key is wrong, a file cannot be read, or samples cannot be packed.
+        Interrupted: After a Ctrl-C, with the rows over the minibatches that were done by then.
+
+    >>> import debubble as db
+    >>> answer = db.fsdp(devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=4)
+    >>> len(answer.rows) > 0 and all(0 <= row.bubble_rate < 1 for row in answer.rows)
+    True
+    """
+    document = _values.document("fsdp", keys)
+    with _ask.watching(progress) as report:
+        inner = _debubble.fsdp(document, None, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Packed(inner), inner.interrupted)
+
+
+class Replayed(Document):
+    """Predicted and measured steps of a run, and what they would have been."""
+
+    _list = "steps"
+
+    @property
+    def what_if(self) -> _frames.Table:
+        """The changes that were asked for, and the mean step with each."""
+        return _frames.Table(self.to_dict()["what_if"])
+
+    @property
+    def stragglers(self) -> _frames.Table:
+        """Who costs most among its like."""
+        return _frames.Table(self.to_dict()["stragglers"])
+
+
+def replay(
+    trace: Source,
+    *,
+    launch_delays: bool = False,
+    progress: _ask.Progress = None,
+    **keys: Unpack[ReplayKeys],
+) -> Replayed:
+    """Predicts the steps of a real run from its durations, and what they would have been.
+
+    Args:
+        trace: The trace: Parquet in the form of the StragglerAnalysis data set, or trace events in JSON.
+        launch_delays: Whether to let pass between two operations of a rank what always does.
+        progress: See `debubble.Progress`.
+        **keys: `what_if` and `schedule` name changes of the run; `debubble.schema("replay")` describes all.
+
+    Raises:
+        InputError: If the trace cannot be read or makes no sense.
+        Interrupted: After a Ctrl-C, with the changes that were tried by then.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
+    >>> trace = db.simulate(q, "1f1b")["1f1b"].to_trace()
+    >>> db.replay(trace, what_if="balanced").rows[0].predicted_ns
+    15000000
+    """
+    path, files = _values.content(trace, "trace.json")
+    given: dict[str, Any] = dict(keys)
+    names, own = named(given.get("schedule"))
+    if names is not None:
+        given["schedule"] = names
+    document = _values.document("replay", given)
+    with _ask.watching(progress) as report:
+        inner = _debubble.replay(path, document, launch_delays, {**(files or {}), **own}, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Replayed(inner), inner.interrupted)
+
+
+class Comparison(Document):
+    """A predicted and a measured timeline side by side."""
+
+    _list = "passes"
+
+    @property
+    def error(self) -> float:
+        """How far the predicted span and makespan lie from the measured ones, the larger of both."""
+        return float(self.to_dict()["error"])
+
+    @property
+    def difference(self) -> _frames.Table:
+        """The difference part by part; the parts add up to the last row, all of it."""
+        return _frames.Table(self.to_dict()["difference"])
+
+    @property
+    def waits(self) -> _frames.Table:
+        """The waits that differ most."""
+        return _frames.Table(self.to_dict()["waits"])
+
+
+def compare(predicted: Union[Source, Outcome], measured: Union[Source, Outcome]) -> Comparison:
+    """Compares a predicted and a measured timeline: where the difference comes from.
+
+    Args:
+        predicted: An outcome of `debubble.simulate`, or a file that `simulate --timeline` wrote.
+        measured: A file that `execute --timeline` wrote, or another outcome.
+
+    Raises:
+        InputError: If a file cannot be read, or they are not of the same passes.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
+    >>> slow = q.replace(forward="1.1ms")
+    >>> result = db.compare(*(db.simulate(one, "1f1b")["1f1b"] for one in (q, slow)))
+    >>> [part.part for part in result.difference][:2], f"{result.error:.4f}"
+    (['order', 'kernels'], '0.0323')
+    """
+    paths, files = [], {}
+    for source, name in ((predicted, "predicted.json"), (measured, "measured.json")):
+        whole = source.recorded() if isinstance(source, Outcome) else source
+        path, own = _values.content(whole, name)
+        paths.append(path)
+        files.update(own or {})
+    return Comparison(_debubble.compare(paths[0], paths[1], files))
+
+
+class Verified(Document):
+    """The result of checking a certificate: true where all of it holds."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of the certificate holds."""
+        return bool(self._inner.holds)
+
+    @property
+    def refused(self) -> Optional[str]:
+        """Why it does not, if it does not."""
+        refused: Optional[str] = self.to_dict().get("refused")
+        return refused
+
+    @property
+    def rows(self) -> _frames.Table:
+        """What was found, in one row."""
+        return _frames.Table([self.to_dict()])
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def verify(certificate: Source) -> Verified:
+    """Checks a certificate from scratch: the order, its memory, its cost, and the bound.
+
+    Args:
+        certificate: The text of a certificate, such as `search(..).certificate`, or a file of one.
+
+    Raises:
+        InputError: If it is no certificate.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> bool(db.verify(db.search(q, memory_limit="1p").certificate))
+    True
+    """
+    if isinstance(certificate, str) and "\n" in certificate:
+        certificate = certificate.encode()
+    path, files = _values.content(certificate, "certificate.toml")
+    return Verified(_debubble.verify(path, files))
+
+
+class Reproduced(Document):
+    """Published tables beside ours, cell by cell."""
+
+    _list = "cells"
+
+    @property
+    def holds(self) -> bool:
+        """Whether every cell that was checked matches its published figure."""
+        return bool(self._inner.holds)
+
+
+def reproduce(
+    *tables: str,
+    beyond: bool = False,
+    effort: int = 1,
+    paper: Optional[Union[str, os.PathLike[str]]] = None,
+    progress: _ask.Progress = None,
+) -> Reproduced:
+    """Makes published tables and figures again; without a name all of them.
+
+    Args:
+        tables: Names such as `"table5"`, `"table8"`, `"fig9"`.
+        beyond: Whether to search better orders than the published ones, in the tables where that can be done.
+        effort: The effort of each search, in multiples of the default.
+        paper: A folder with settings and figures; those that are built in unless it is given.
+        progress: See `debubble.Progress`.
+
+    Raises:
+        InputError: If there is no table of that name.
+        Interrupted: After a Ctrl-C, with the tables that were done by then.
+
+    >>> import debubble as db
+    >>> db.reproduce("table2").holds
+    True
+    """
+    keys = {"tables": list(tables) or None, "beyond": beyond, "effort": effort, "paper": paper}
+    document = _values.document("reproduce", keys)
+    with _ask.watching(progress) as report:
+        inner = _debubble.reproduce(document, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Reproduced(inner), inner.interrupted)
+
+
+class ScheduleList(Document):
+    """All schedules that have a name, and published ones that are not offered."""
+
+    _list = "schedules"
+
+
+def schedules() -> ScheduleList:
+    """The schedules that have a name: source, needs, bubble, memory, and what runs them.
+
+    >>> import debubble as db
+    >>> "zb-v" in db.schedules().rows.column("name")
+    True
+    """
+    return ScheduleList(_debubble.schedules())
+
+
+def export(question: Question, schedule: Optional[Schedules] = None, format: str = "text") -> str:
+    """One schedule for other tools.
+
+    Args:
+        question: A question of one setting. Times are needed only where the order depends on them.
+        schedule: The schedule, in place of the one that the question names.
+        format: `"text"`, the order with one line per stage, or `"chrome"`, the simulated timeline as trace
+            events for Perfetto or chrome://tracing.
+
+    Raises:
+        InputError: If the question has several settings or schedules, or the schedule cannot do it.
+
+    >>> import debubble as db
+    >>> print(db.export(db.Question(stages=2, microbatches=2), "1f1b"), end="")
+    F0.0 F0.1 BW0.0 BW0.1
+    F1.0 BW1.0 F1.1 BW1.1
+    """
+    names, files = named(schedule)
+    if format not in ("text", "chrome"):
+        raise InputError(f"format: there is no {format!r}: take text or chrome", key="format")
+    text, warnings = _debubble.export(
+        question._inner, names, {**question._files, **files}, format == "chrome"
+    )
+    _ask.note(warnings)
+    return text
+
+
+def schema(name: str = "scenario") -> dict[str, Any]:
+    """The JSON schema of a question: its keys, their meaning and form.
+
+    Args:
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"search"`, `"replay"` or `"reproduce"`.
+
+    >>> import debubble as db
+    >>> db.schema("search")["properties"]["time-limit"]["description"]
+    'Stop each search after that time, with the best so far'
+    """
+    return _values.schema(name)

@@ -1,0 +1,76 @@
+"""Exceptions and warnings."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+
+class InputError(ValueError):
+    """A question that cannot be answered as it was asked.
+
+    Its text is what the command line prints: the fault, the lines of a file around it, and the cure.
+
+    Attributes:
+        message: The fault, on one line.
+        help: The cure, if there is one to name.
+        key: The key to blame, as scenario files write it.
+        file: The file to blame, if the fault is in one.
+        line: The line in it, from 1.
+        column: The column in that line, in characters from 1.
+
+    >>> import debubble as db
+    >>> try:
+    ...     db.Question(stages=4, microbatchs=8)
+    ... except db.InputError as error:
+    ...     error.message
+    'there is no key `microbatchs`: did you mean `microbatches`?'
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        message: Optional[str] = None,
+        help: Optional[str] = None,
+        key: Optional[str] = None,
+        file: Optional[str] = None,
+        line: Optional[int] = None,
+        column: Optional[int] = None,
+    ) -> None:
+        super().__init__(text)
+        self.message = text if message is None else message
+        self.help = help
+        self.key = key
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (str(self), {name: getattr(self, name) for name in _FIELDS})
+
+
+_FIELDS = ("message", "help", "key", "file", "line", "column")
+
+
+def _again(text: str, fields: dict[str, Any]) -> InputError:
+    return InputError(text, **fields)
+
+
+class InternalError(RuntimeError):
+    """A mistake of debubble itself, never of a question."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A Ctrl-C that came while an answer was worked out.
+
+    Attributes:
+        answer: What there was by then, an answer like that of the call that was interrupted.
+    """
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__("interrupted: what there was by then is in the attribute `answer`")
+        self.answer = answer
+
+
+class Note(UserWarning):
+    """Something about an answer that its reader should know, such as a key that had no influence."""

@@ -1,0 +1,37 @@
+"""Files of answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Union
+
+from ._errors import InputError
+
+#: The forms of an answer by the end of the name of its file.
+Forms = Mapping[str, Callable[[], Union[str, bytes]]]
+
+
+def save(path: Union[str, os.PathLike[str]], forms: Forms) -> None:
+    """Writes the form of an answer that the end of `path` names."""
+    file = Path(path)
+    form = forms.get(file.suffix.lower())
+    if form is None:
+        known = ", ".join(sorted(forms))
+        message = f"{file}: there is no such form of this answer"
+        raise InputError(f"{message}\n  help: the name of the file ends in one of {known}", message=message)
+    content = form()
+    data = content.encode() if isinstance(content, str) else content
+    partial = file.with_name(file.name + ".partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def lines(text: str) -> str:
+    """`text` as a file of lines has it."""
+    return text if text.endswith("\n") else text + "\n"

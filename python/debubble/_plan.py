@@ -1,0 +1,196 @@
+"""Plans: a model on machines."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _ask, _debubble, _frames, _pictures, _values
+from ._documents import Source
+from ._frames import Figures
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+def plan(
+    source: Union[Source, Mapping[str, Any], None] = None,
+    /,
+    *,
+    progress: _ask.Progress = None,
+    **keys: Any,
+) -> Planned:
+    """Ranks set-ups for a model, a token budget and machines with prices.
+
+    Args:
+        source: A file with the question, or a dictionary of its keys; keywords go over the dictionary.
+        progress: See `debubble.Progress`.
+        **keys: The keys of the question: `model`, `sequence`, `tokens`, `batch`, `cluster` and so on;
+            `debubble.schema("plan")` describes them.
+
+    Raises:
+        InputError: If a key is wrong, no set-up fits, or none meets the deadline.
+        Interrupted: After a Ctrl-C, with the best of the set-ups that had been looked at.
+
+    >>> import debubble as db
+    >>> answer = db.plan(
+    ...     model={"layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 32000},
+    ...     sequence=1024, tokens=1e9, batch=64, cluster=[{"machine": "a100-80g", "devices": [8]}],
+    ...     search={"tensor": [1], "chunks": [1]},
+    ... )
+    >>> answer.best.devices, answer.best.dollars > 0
+    (8, True)
+    """
+    if source is None or isinstance(source, Mapping):
+        document = _values.document("plan", {**(source or {}), **keys})
+        path, files = "", {"": _debubble.toml(document).encode()}
+    else:
+        if keys:
+            raise TypeError("a file is a whole question: give keywords, or a file, not both")
+        path, content = _values.content(source, "plan.toml")
+        files = content or {}
+    with _ask.watching(progress) as report:
+        inner = _debubble.plan(path, files, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Planned(inner), inner.interrupted)
+
+
+class Planned:
+    """Plans for a model on machines, by cluster, the fastest first."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was warned of."""
+        return list(self._inner.warnings)
+
+    @property
+    def plans(self) -> _frames.Table:
+        """All plans."""
+        return _frames.Table(self.to_dict()["plans"])
+
+    @property
+    def best(self) -> Optional[Figures]:
+        """The plan to take: the cheapest that meets the deadline or, of those that its error bar does not
+        tell from it, the one with most room; `None` if there is none."""
+        winner = self.to_dict()["winner"]
+        return None if winner is None else self.plans[winner]
+
+    @property
+    def levers(self) -> _frames.Table:
+        """Changes of the machines, and what each would be worth to the plan to take."""
+        return _frames.Table(self.to_dict()["levers"])
+
+    def to_json(self) -> str:
+        """All of it as JSON, as `debubble plan --json` prints it."""
+        return str(self._inner.json())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        return self._dict
+
+    @functools.cached_property
+    def _dict(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    def to_csv(self) -> str:
+        """The plans as CSV, as `debubble plan --csv` writes them."""
+        return bytes(self._inner.csv()).decode()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The plans as a frame of pandas."""
+        return self.plans.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The plans as a frame of polars."""
+        return self.plans.to_polars()
+
+    def to_svg(self) -> str:
+        """Days against dollars as SVG, with the Pareto front."""
+        return str(self._inner.svg())
+
+    def to_html(self) -> str:
+        """All of it as a page for a browser."""
+        return str(self._inner.html())
+
+    def details(self) -> str:
+        """The tables of `debubble plan --details`."""
+        return str(self._inner.table(True))
+
+    def export(self, folder: Union[str, os.PathLike[str]]) -> list[str]:
+        """Writes the plan to take for Megatron-LM, torchtitan and `debubble simulate` into `folder`, which is
+        made if its parent is there, and gives the names of the files."""
+        into = Path(folder)
+        into.mkdir(exist_ok=True)
+        files = self._inner.export()
+        for name, content in files:
+            (into / name).write_text(content, encoding="utf-8")
+        return [name for name, _ in files]
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the plans (`.json`, `.csv`), a picture (`.svg`), or all of it as a page (`.html`)."""
+        forms = {
+            ".json": lambda: _pictures.lines(self.to_json()),
+            ".csv": self.to_csv,
+            ".svg": self.to_svg,
+            ".html": self.to_html,
+        }
+        _pictures.save(path, forms)
+
+    def __repr__(self) -> str:
+        return str(self._inner.table(False)).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(str(self._inner.table(False)))}</pre>{self.to_svg()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Planned, (_Kept.of(self._inner),)
+
+
+class _Kept:
+    """Plans as texts: what a pickle holds."""
+
+    def __init__(self, texts: dict[str, Any]) -> None:
+        self._texts = texts
+        self.warnings: list[str] = texts["warnings"]
+        self.interrupted: bool = texts["interrupted"]
+
+    @classmethod
+    def of(cls, inner: Any) -> _Kept:
+        """The texts of `inner`."""
+        if isinstance(inner, cls):
+            return inner
+        texts = {name: getattr(inner, name)() for name in ("json", "csv", "svg", "html", "export")}
+        texts["tables"] = [inner.table(False), inner.table(True)]
+        return cls({**texts, "warnings": inner.warnings, "interrupted": inner.interrupted})
+
+    def json(self) -> str:
+        return str(self._texts["json"])
+
+    def csv(self) -> bytes:
+        return bytes(self._texts["csv"])
+
+    def svg(self) -> str:
+        return str(self._texts["svg"])
+
+    def html(self) -> str:
+        return str(self._texts["html"])
+
+    def table(self, details: bool) -> str:
+        return str(self._texts["tables"][details])
+
+    def export(self) -> list[tuple[str, str]]:
+        return list(self._texts["export"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, (self._texts,)

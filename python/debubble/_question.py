@@ -1,0 +1,200 @@
+"""Questions about pipeline schedules."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Any, Optional, Union
+
+from . import _debubble, _values
+from ._schedule import Schedule
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import QuestionKeys
+
+#: Names of schedules, files of schedules, or schedules of one's own.
+Schedules = Union[str, os.PathLike[str], Schedule, Iterable[Union[str, os.PathLike[str], Schedule]]]
+
+
+class Question:
+    """A question about pipeline schedules: the keys of a scenario file as keywords.
+
+    Times are text with a unit, `datetime.timedelta`, or numbers of seconds; sizes are text with a unit or
+    numbers of bytes; a memory limit may also be a multiple of the activations of p microbatches, as in
+    `"1.5p"`. Lists give one value per stage or chunk. `setting` takes a list of dictionaries, each a
+    question of its own over the shared keys. `debubble.schema("scenario")` describes every key.
+
+    Raises:
+        InputError: At an unknown key or a value that is none of its key.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="10ms", backward_input=0.01, backward_weight="8ms")
+    >>> q.keys["backward-input"]
+    ['10ms']
+    >>> q.replace(microbatches=16).keys["microbatches"]
+    16
+    """
+
+    __slots__ = ("_files", "_inner")
+
+    _inner: _debubble.Question
+    _files: dict[str, bytes]
+
+    def __init__(self, **keys: Unpack[QuestionKeys]) -> None:
+        document, files = _document(keys)
+        self._inner = _debubble.Question.of(document)
+        self._files = files
+
+    @classmethod
+    def _of(cls, inner: _debubble.Question, files: dict[str, bytes]) -> Question:
+        question = cls.__new__(cls)
+        question._inner = inner
+        question._files = files
+        return question
+
+    @classmethod
+    def from_file(cls, source: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Question:
+        """The question in a scenario file: a path, an open file, or its content as bytes.
+
+        Files that it names are looked for beside it.
+
+        Raises:
+            InputError: If it cannot be read or understood, with the line.
+        """
+        path, files = _values.content(source, "scenario.toml")
+        content = None if files is None else files[path]
+        return cls._of(_debubble.Question.read(path, content), {})
+
+    @classmethod
+    def from_toml(cls, text: str) -> Question:
+        """The question in `text`, the content of a scenario file.
+
+        >>> import debubble as db
+        >>> len(db.Question.from_toml('stages = 4\\n[[setting]]\\nname = "a"\\n[[setting]]\\nname = "b"\\n'))
+        2
+        """
+        return cls._of(_debubble.Question.read("scenario.toml", text.encode()), {})
+
+    def replace(self, **keys: Unpack[QuestionKeys]) -> Question:
+        """This question with other keys in every setting.
+
+        Keys that exclude each other replace each other: `backward` takes the place of `backward_input` and
+        `backward_weight`.
+        """
+        document, files = _document(keys)
+        return self._of(self._inner.replace(document), {**self._files, **files})
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys as scenario files write them; of several settings under `setting`."""
+        loaded: dict[str, Any] = json.loads(self._inner.json())
+        return loaded
+
+    def to_toml(self) -> str:
+        """The content of a scenario file that asks this question."""
+        return self._inner.toml()
+
+    def __len__(self) -> int:
+        """The number of settings."""
+        return len(self._inner)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Question)
+            and self._inner.json() == other._inner.json()
+            and self._files == other._files
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._inner.json())
+
+    def __repr__(self) -> str:
+        keys = self.keys
+        if "setting" in keys:
+            return f"<debubble.Question of {len(self)} settings>"
+        return f"Question({', '.join(f'{_name(key)}={value!r}' for key, value in keys.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._inner.json(), self._files)
+
+
+def _again(document: str, files: dict[str, bytes]) -> Question:
+    return Question._of(_debubble.Question.of(document), files)
+
+
+def _name(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _document(keys: Mapping[str, Any]) -> tuple[str, dict[str, bytes]]:
+    """The keywords as JSON, and the schedules of one's own as files."""
+    given = dict(keys)
+    names, files = named(given.get("schedule"))
+    if names is not None:
+        given["schedule"] = names
+    return _values.document("scenario", given), files
+
+
+def named(schedules: Optional[Schedules]) -> tuple[Optional[list[str]], dict[str, bytes]]:
+    """The names of `schedules`, and those of one's own as files in memory."""
+    if schedules is None:
+        return None, {}
+    if isinstance(schedules, (str, os.PathLike, Schedule)):
+        schedules = [schedules]
+    names, files = [], {}
+    for one in schedules:
+        if isinstance(one, Schedule):
+            path = f"{one._path()}"
+            files[path] = str(one).encode()
+            names.append(path)
+        else:
+            names.append(os.fsdecode(one))
+    return names, files
+
+
+class Steps(Mapping[str, Any]):
+    """A range of values of an axis of a sweep."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        start, stop, step = self._values.values()
+        name = "factors" if "factor" in self._values else "steps"
+        return f"{name}({start!r}, {stop!r}, {step!r})"
+
+
+def steps(start: Any, stop: Any, step: Any) -> Steps:
+    """The values from `start` to `stop`, which belongs to them, `step` apart: exact, not floats.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms", schedule="zb-heuristic")
+    >>> rows = db.sweep(q, {"memory_limit": db.steps("1p", "2p", "0.5p")})
+    >>> rows.columns["memory-limit"]
+    ['1p', '1.5p', '2p']
+    """
+    return Steps({"from": start, "to": stop, "step": step})
+
+
+def factors(start: Any, stop: Any, factor: Any) -> Steps:
+    """The values from `start` to `stop`, which may belong to them, each `factor` times the one before.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, forward="1ms", backward="2ms", schedule="1f1b")
+    >>> rows = db.sweep(q, {"microbatches": db.factors(4, 32, 2)})
+    >>> rows.columns["microbatches"].tolist()
+    [4, 8, 16, 32]
+    """
+    return Steps({"from": start, "to": stop, "factor": factor})

@@ -1,0 +1,339 @@
+"""Searched orders, their bounds and certificates."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
+
+from . import _ask, _debubble, _frames, _pictures, _values
+from ._answers import Answers, Outcome, simulate
+from ._errors import Note
+from ._question import Question
+from ._schedule import Schedule
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    from typing_extensions import Unpack
+
+    from ._keys import SearchKeys
+
+
+def search(
+    question: Question,
+    *,
+    memory_limit: Any = None,
+    progress: _ask.Progress = None,
+    **keys: Unpack[SearchKeys],
+) -> Found:
+    """Searches the best order of passes under a memory limit, and says how far any other can be from it.
+
+    A Ctrl-C ends the search with the best by then. The same question, effort and seed give the same order
+    on any number of threads; under `time_limit` only where the clock did not cut the search short.
+
+    Args:
+        question: The question; a `seed` in it is that of the search.
+        memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
+            list with one per stage.
+        progress: See `debubble.Progress`.
+        **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
+            `objective` is `"span"` or `"makespan"`; `effort` is a multiple of the default; `time_limit` stops
+            each search. `debubble.schema("search")` describes them.
+
+    Raises:
+        InputError: If the question lacks a key, or no order keeps the limit.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> best = db.search(q, memory_limit="2p")
+    >>> best.gap, round(best.bubble_rate, 6)
+    (0.0, 0.0)
+    """
+    asked = question if memory_limit is None else question.replace(memory_limit=memory_limit)
+    document = _values.document("search", keys)
+    with _ask.watching(progress) as report:
+        inner = _debubble.search(asked._inner, document, asked._files, report)
+    _ask.note(inner.warnings)
+    if inner.interrupted:
+        warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
+    return Found(asked, inner)
+
+
+class Found(Sequence["FoundOrder"]):
+    """The results of a search: one for each setting under each limit.
+
+    What belongs to a single result can be read here if there is only one: `found.schedule`, `found.gap`,
+    `found.certificate` and so on.
+    """
+
+    def __init__(self, question: Question, inner: Any) -> None:
+        self._question = question
+        self._inner = inner
+
+    @functools.cached_property
+    def _rows(self) -> list[FoundOrder]:
+        results = self.to_dict()["results"]
+        return [FoundOrder(self._question, self._inner, at, row) for at, row in enumerate(results)]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a Ctrl-C ended the search: the results are the best by then."""
+        return bool(self._inner.interrupted)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was warned of."""
+        return list(self._inner.warnings)
+
+    @overload
+    def __getitem__(self, at: int) -> FoundOrder: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[FoundOrder]: ...
+    def __getitem__(self, at: Union[int, slice]) -> Union[FoundOrder, list[FoundOrder]]:
+        return self._rows[at]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def _only(self) -> FoundOrder:
+        if len(self) != 1:
+            raise ValueError(f"there are {len(self)} results: take one of them, such as found[0]")
+        return self[0]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order of the only result."""
+        return self._only.schedule
+
+    @property
+    def certificate(self) -> str:
+        """The certificate of the only result, for `debubble.verify`."""
+        return self._only.certificate
+
+    @property
+    def gap(self) -> float:
+        """By how much the cost of the only result exceeds its bound, as a share of the cost; 0 is optimal."""
+        return self._only.gap
+
+    @property
+    def cost_ns(self) -> int:
+        """The cost of the only result, in nanoseconds."""
+        return self._only.cost_ns
+
+    @property
+    def bound_ns(self) -> int:
+        """The lower bound on the cost of any order, in nanoseconds, of the only result."""
+        return self._only.bound_ns
+
+    @property
+    def bubble_rate(self) -> float:
+        """The bubble rate of the only result."""
+        return self._only.bubble_rate
+
+    @property
+    def predicted(self) -> Outcome:
+        """The only result, simulated."""
+        return self._only.predicted
+
+    def to_json(self) -> str:
+        """All of it as JSON, as `debubble search --json` prints it."""
+        return str(self._inner.json())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    def to_csv(self) -> str:
+        """The results as CSV, as `debubble search --csv` writes them."""
+        return bytes(self._inner.csv()).decode()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A frame of pandas with a row for each result."""
+        return _frames.to_pandas(self.to_dict()["results"])
+
+    def to_polars(self) -> polars.DataFrame:
+        """A frame of polars with a row for each result."""
+        return _frames.to_polars(self.to_dict()["results"])
+
+    def to_svg(self) -> str:
+        """The timelines of all results as SVG, on one time axis."""
+        return str(self._inner.svg(list(range(len(self)))))
+
+    def front_svg(self) -> str:
+        """A picture of bubble rate against peak memory as SVG: found, published, and bounds."""
+        return str(self._inner.front_svg())
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the results (`.json`, `.csv`) or their timelines (`.svg`); of a single one also the order in
+        the text form (`.txt`) and the certificate (`.toml`)."""
+        forms = {
+            ".json": lambda: _pictures.lines(self.to_json()),
+            ".csv": self.to_csv,
+            ".svg": self.to_svg,
+            ".txt": lambda: self.schedule.to_text(),
+            ".toml": lambda: self.certificate,
+        }
+        _pictures.save(path, forms)
+
+    def __repr__(self) -> str:
+        return str(self._inner.table()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return str(self._inner.table_html()) + self.to_svg()
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = _Kept.of(self._inner)
+        return Found, (self._question, kept)
+
+
+class FoundOrder:
+    """The best order that was found for one setting under one limit, and a bound below which none gets."""
+
+    def __init__(self, question: Question, inner: Any, at: int, figures: dict[str, Any]) -> None:
+        self._question = question
+        self._inner = inner
+        self._at = at
+        self._figures = figures
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the command line prints of it with `--json`."""
+        return dict(self._figures)
+
+    @functools.cached_property
+    def schedule(self) -> Schedule:
+        """The order."""
+        return Schedule.from_text(self._inner.schedule(self._at).text(), "zb-auto")
+
+    @property
+    def certificate(self) -> str:
+        """What proves order and bound to a third party, for `debubble.verify`."""
+        return str(self._inner.certificate(self._at))
+
+    @property
+    def cost_ns(self) -> int:
+        """The span or makespan of the order, whichever was to be small, in nanoseconds."""
+        return int(self._figures["cost_ns"])
+
+    @property
+    def bound_ns(self) -> int:
+        """The lower bound on the cost of any order under the limit, in nanoseconds."""
+        return int(self._figures["bound_ns"])
+
+    @property
+    def gap(self) -> float:
+        """By how much the cost exceeds the bound, as a share of the cost; 0 is optimal."""
+        return float(self._figures["gap_ns"] / max(self.cost_ns, 1))
+
+    @property
+    def bubble_rate(self) -> float:
+        """The share of the cost in which the average stage waits."""
+        return float(self._figures["bubble_rate"])
+
+    @property
+    def bound_rate(self) -> float:
+        """The same at the bound."""
+        return float(self._figures["bound_rate"])
+
+    @property
+    def memory_limit(self) -> Optional[str]:
+        """The memory limit, if there is one."""
+        limit: Optional[str] = self._figures["memory_limit"]
+        return limit
+
+    @functools.cached_property
+    def _answers(self) -> Answers:
+        keys = self._question.keys
+        settings = keys.pop("setting", None)
+        if settings is not None:
+            name = self._figures["setting"]
+            keys = next({**keys, **one} for one in settings if one.get("name") == name)
+        if self.memory_limit is not None:
+            keys["memory-limit"] = self.memory_limit.split(",")
+        return simulate(Question(**keys), self.schedule)
+
+    @property
+    def predicted(self) -> Outcome:
+        """The order, simulated: its timeline, why stages wait, memory."""
+        return self._answers[0]
+
+    def to_svg(self) -> str:
+        """The timeline as SVG."""
+        return str(self._inner.svg([self._at]))
+
+    def __repr__(self) -> str:
+        limit = "" if self.memory_limit is None else f" under {self.memory_limit}"
+        span = self.cost_ns / 1e6
+        return f"<debubble.FoundOrder{limit}: {span:.3f} ms, bubble {self.bubble_rate:.3%}, gap {self.gap:.3%}>"
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+
+class _Kept:
+    """The results of a search as texts: what a pickle holds."""
+
+    def __init__(self, texts: dict[str, Any]) -> None:
+        self._texts = texts
+        self.interrupted: bool = texts["interrupted"]
+        self.warnings: list[str] = texts["warnings"]
+
+    @classmethod
+    def of(cls, inner: Any) -> _Kept:
+        """The texts of `inner`."""
+        if isinstance(inner, cls):
+            return inner
+        every = range(len(inner))
+        return cls(
+            {
+                "json": inner.json(),
+                "csv": inner.csv(),
+                "table": inner.table(),
+                "table_html": inner.table_html(),
+                "schedules": [inner.schedule(at).text() for at in every],
+                "certificates": [inner.certificate(at) for at in every],
+                "pictures": [inner.svg([at]) for at in every],
+                "picture": inner.svg(list(every)),
+                "front": inner.front_svg(),
+                "interrupted": inner.interrupted,
+                "warnings": inner.warnings,
+            }
+        )
+
+    def json(self) -> str:
+        return str(self._texts["json"])
+
+    def csv(self) -> bytes:
+        return bytes(self._texts["csv"])
+
+    def table(self) -> str:
+        return str(self._texts["table"])
+
+    def table_html(self) -> str:
+        return str(self._texts["table_html"])
+
+    def schedule(self, at: int) -> _debubble.Schedule:
+        return _debubble.Schedule.of(self._texts["schedules"][at])
+
+    def certificate(self, at: int) -> str:
+        return str(self._texts["certificates"][at])
+
+    def svg(self, which: list[int]) -> str:
+        return str(self._texts["pictures"][which[0]] if len(which) == 1 else self._texts["picture"])
+
+    def front_svg(self) -> str:
+        return str(self._texts["front"])
+
+    def __len__(self) -> int:
+        return len(self._texts["schedules"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, (self._texts,)

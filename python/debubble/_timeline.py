@@ -1,0 +1,77 @@
+"""When passes run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Timeline:
+    """When every pass of a step runs, as columns of equal length: one entry per pass.
+
+    The passes of a stage stand in the order in which they run, stage after stage. Two passes that run
+    together share a slot and its times. Time 0 is the start of the step.
+
+    Attributes:
+        stage: The stage, from 0.
+        slot: The number of the slot, from 0, over all stages.
+        kind: `F`, `B`, `W`, `BW`, `S` or `T`.
+        chunk: The chunk of the model, in model order.
+        microbatch: The microbatch, from 0.
+        start_ns: When the slot begins, in nanoseconds.
+        end_ns: When the slot ends, in nanoseconds.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=2, forward="1ms", backward="2ms")
+    >>> t = db.simulate(q, "1f1b")["1f1b"].timeline
+    >>> t.stage.tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> int((t.end_ns - t.start_ns).max())
+    2000000
+    """
+
+    stage: NDArray[numpy.int64]
+    slot: NDArray[numpy.int64]
+    kind: NDArray[numpy.str_]
+    chunk: NDArray[numpy.int64]
+    microbatch: NDArray[numpy.int64]
+    start_ns: NDArray[numpy.int64]
+    end_ns: NDArray[numpy.int64]
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All columns by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The columns as a frame of pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.columns)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The columns as a frame of polars."""
+        import polars
+
+        return polars.DataFrame(self.columns)
+
+    def __len__(self) -> int:
+        """The number of passes."""
+        return len(self.stage)
+
+    def __repr__(self) -> str:
+        return f"<debubble.Timeline of {len(self)} passes>"
+
+
+def timeline(columns: Mapping[str, NDArray[Any]]) -> Timeline:
+    """The timeline of `columns`."""
+    return Timeline(**columns)

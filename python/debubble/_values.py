@@ -1,0 +1,166 @@
+"""Keywords of Python as the keys of questions, by the schema of the question."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
+
+from . import _debubble
+from ._errors import InputError
+
+#: A definition in a schema whose plain numbers have a unit in Python.
+_TIME = "#/definitions/Time"
+_SIZES = ("#/definitions/Size", "#/definitions/MemoryLimit")
+
+_Node = Mapping[str, Any]
+
+
+@functools.lru_cache(maxsize=None)
+def schema(name: str) -> dict[str, Any]:
+    """The JSON schema of the questions called `name`."""
+    loaded: dict[str, Any] = json.loads(_debubble.schema(name))
+    return loaded
+
+
+def document(name: str, keywords: Mapping[str, Any]) -> str:
+    """The keywords of a question called `name` as JSON with the keys of files."""
+    root = schema(name)
+    return json.dumps(_Reader(root).table(keywords, root))
+
+
+def pairs(name: str, path: Iterable[str], keywords: Mapping[str, Any]) -> str:
+    """The table at `path` of a question called `name` as JSON of pairs, in the order given."""
+    root = node = schema(name)
+    reader = _Reader(root)
+    for key in path:
+        node = reader.resolved(node).get("properties", {}).get(key, {})
+    table = reader.table(keywords, node)
+    return json.dumps(list(table.items()))
+
+
+class _Reader:
+    """Reads values by the definitions of a schema."""
+
+    def __init__(self, root: _Node) -> None:
+        self.root = root
+
+    def table(self, keywords: Mapping[str, Any], node: _Node) -> dict[str, Any]:
+        """A table: keys with underscores become those of files; what is `None` is not given."""
+        properties = self.resolved(node).get("properties", {})
+        read = {}
+        for name, value in keywords.items():
+            if value is None:
+                continue
+            name = str(name)
+            key = name.replace("_", "-") if name not in properties else name
+            read[key] = self.value(value, properties.get(key, {}), key)
+        return read
+
+    def resolved(self, node: _Node) -> _Node:
+        """The definition that `node` stands for."""
+        while "$ref" in node:
+            inner: Any = self.root
+            for part in node["$ref"].lstrip("#/").split("/"):
+                inner = inner[part]
+            node = inner
+        if "properties" not in node:
+            for one in (*node.get("allOf", ()), *node.get("anyOf", ())):
+                inner = self.resolved(one)
+                if "properties" in inner:
+                    return inner
+        return node
+
+    def value(self, value: Any, node: _Node, key: str) -> Any:
+        """One value of the key `key`, whose definition is `node`."""
+        if isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, Mapping):
+            return self.table(value, node)
+        if isinstance(value, datetime.timedelta):
+            microseconds = value // datetime.timedelta(microseconds=1)
+            return f"{1000 * microseconds}ns"
+        if isinstance(value, os.PathLike):
+            return os.fsdecode(value)
+        if isinstance(value, (int, float)):
+            return self.number(value, node)
+        if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+            return self.value(_of_numpy(value), node, key)
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
+            item = self.item(node)
+            return [self.value(one, item, key) for one in value]
+        raise InputError(
+            f"{key}: a {type(value).__name__} is no value of a key\n"
+            "  help: give text such as \"29.7ms\", a number, a timedelta, a path, or a list of those",
+            message=f"{key}: a {type(value).__name__} is no value of a key",
+            key=key,
+        )
+
+    def number(self, value: float, node: _Node) -> Any:
+        """A plain number: of a time seconds, of a size bytes."""
+        kinds = self.kinds(node)
+        if _TIME in kinds:
+            return _seconds(value)
+        if isinstance(value, int) and any(size in kinds for size in _SIZES):
+            return f"{value}B"
+        if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
+            # JSON has no such numbers: the key says what is wrong with the text.
+            return str(value)
+        return value
+
+    def kinds(self, node: _Node) -> set[str]:
+        """The definitions that `node` or its items may have."""
+        found = {node["$ref"]} if "$ref" in node else set()
+        for one in (*node.get("allOf", ()), *node.get("anyOf", ()), *self._items(node)):
+            found |= self.kinds(one)
+        if "$ref" in node and node["$ref"].startswith("#/definitions/key."):
+            found |= self.kinds(self.root["definitions"][node["$ref"].rsplit("/", 1)[1]])
+        return found
+
+    def item(self, node: _Node) -> _Node:
+        """The definition of the items of a list."""
+        inner = node
+        if "$ref" in inner:
+            inner = self.resolved(inner)
+        for one in (inner, *inner.get("anyOf", ())):
+            if "items" in one:
+                items: _Node = one["items"]
+                return items
+        return node
+
+    @staticmethod
+    def _items(node: _Node) -> list[_Node]:
+        return [node["items"]] if isinstance(node.get("items"), Mapping) else []
+
+
+def _seconds(value: float) -> str:
+    """Seconds as text, to the nanosecond."""
+    if isinstance(value, int) or value != value or abs(value) == float("inf"):
+        return f"{value}s"
+    return f"{round(value * 1e9)}ns"
+
+
+def _of_numpy(value: Any) -> Any:
+    """A number of numpy as one of Python; a time with its unit."""
+    if value.dtype.kind == "m":
+        return f"{int(value.astype('timedelta64[ns]').astype('int64'))}ns"
+    return value.item()
+
+
+def content(source: Any, name: str) -> tuple[str, Optional[dict[str, bytes]]]:
+    """The path of `source`, and files in memory if it is not on the disk: a path, an open file, or bytes."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return name, {name: bytes(source)}
+    if hasattr(source, "read"):
+        read = source.read()
+        named = getattr(source, "name", None)
+        path = named if isinstance(named, str) else name
+        return path, {path: read.encode() if isinstance(read, str) else bytes(read)}
+    if isinstance(source, (str, os.PathLike)):
+        return os.fsdecode(source), None
+    raise TypeError(f"a path, an open file or bytes are needed, not a {type(source).__name__}")
