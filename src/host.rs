@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use question::{Context, ReadError, Work};
 
 use crate::error::Error;
+use crate::interrupt;
 use crate::messages::note;
 use crate::progress::{self, Progress};
-use crate::{files, interrupt, memory};
 
 /// The command line as the host of a question.
 pub struct Host {
@@ -32,7 +32,7 @@ impl Host {
 
 impl question::Host for Host {
     fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
-        files::read(path, at_most)
+        native::read(path, at_most)
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -56,7 +56,7 @@ impl question::Host for Host {
     }
 
     fn spare_memory(&self) -> Option<u64> {
-        memory::free()
+        native::memory::free()
     }
 }
 

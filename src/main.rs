@@ -15,7 +15,6 @@ mod fuzz;
 mod help;
 mod host;
 mod interrupt;
-mod memory;
 mod messages;
 mod progress;
 mod report;

@@ -1,8 +1,11 @@
 //! The question of a simulation, besides its scenario.
 
+use serde::{Deserialize, Serialize};
+
 /// The order of the schedules of a setting.
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sort {
     /// The bubble of the span.
     Bubble,

@@ -17,7 +17,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use question::sweep::columns::{self, Kind};
+use answer::sweep::kinds;
+use question::sweep::columns::Kind;
 
 /// Rows of a group: what is in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;
@@ -39,10 +40,9 @@ pub fn write<R: Read>(
 ) -> io::Result<()> {
     let header = String::from_utf8_lossy(header);
     let names: Vec<&str> = header.trim_end().split(',').collect();
-    let fixed: Vec<Option<Kind>> = names.iter().map(|name| columns::kind(name)).collect();
-    let kinds = match fixed.iter().all(Option::is_some) {
-        true => fixed.into_iter().flatten().collect(),
-        false => kinds(&fixed, &mut reader(rows()?))?,
+    let kinds = match kinds::known(&names) {
+        Some(kinds) => kinds,
+        None => kinds::of(&names, &mut reader(rows()?))?,
     };
     write_as(file, &names, &kinds, &mut reader(rows()?)).map_err(|error| match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
@@ -55,38 +55,6 @@ pub fn write<R: Read>(
 
 fn reader<R: Read>(rows: R) -> Reader<R> {
     ReaderBuilder::new().has_headers(false).from_reader(rows)
-}
-
-/// The type of each column: as `fixed`, or that of all its values.
-fn kinds<R: Read>(fixed: &[Option<Kind>], rows: &mut Reader<R>) -> io::Result<Vec<Kind>> {
-    const NARROWEST_FIRST: [Kind; 3] = [Kind::Whole, Kind::Decimal, Kind::Truth];
-    let mut fits = vec![[true; NARROWEST_FIRST.len()]; fixed.len()];
-    let mut row = ByteRecord::new();
-    while rows.read_byte_record(&mut row)? {
-        for ((value, fits), _) in row.iter().zip(&mut fits).zip(fixed).filter(|(_, f)| f.is_none())
-        {
-            for (fits, kind) in fits.iter_mut().zip(NARROWEST_FIRST) {
-                *fits = *fits && (value.is_empty() || is(value, kind));
-            }
-        }
-    }
-    let found = |fits: &[bool; 3]| fits.iter().position(|fits| *fits);
-    let kind = |(fixed, fits): (&Option<Kind>, _)| {
-        fixed.unwrap_or_else(|| found(fits).map_or(Kind::Text, |at| NARROWEST_FIRST[at]))
-    };
-    Ok(fixed.iter().zip(&fits).map(kind).collect())
-}
-
-fn is(value: &[u8], kind: Kind) -> bool {
-    let text = std::str::from_utf8(value).unwrap_or_default();
-    // Words such as nan and infinity are no numbers of an axis.
-    let digits = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
-    match kind {
-        Kind::Whole => digits && text.parse::<i64>().is_ok(),
-        Kind::Decimal => digits && text.parse::<f64>().is_ok(),
-        Kind::Truth => text.parse::<bool>().is_ok(),
-        Kind::Text => true,
-    }
 }
 
 fn write_as<R: Read>(

@@ -1,8 +1,10 @@
 //! Sweeps: the answers to a grid of questions, row by row, in the order of their index.
 
+pub mod kinds;
 pub mod row;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use question::case::{self, ScheduleSource};
 use question::host::foretell;
@@ -15,8 +17,15 @@ use sim::Replay;
 /// The most questions that are tried; with more, some may have an answer.
 const MOST_TRIED: u64 = 2_000;
 
-/// The questions that are answered between two looks at whether somebody has asked to end.
-const ROUND: u64 = 4_096;
+/// How long a round of questions shall last, if they are quick, where the host has a clock: what is lost
+/// at most when the process is killed, twice.
+const ROUND: Duration = Duration::from_millis(400);
+/// The questions of a round where the host has no clock.
+const UNTIMED: u64 = 1 << 10;
+/// The most questions of a round, which bounds the memory it takes.
+const MAX_ROUND: u64 = 1 << 15;
+/// From so many replicas on, they are run in parallel, not the questions: each takes memory.
+const MANY_REPLICAS: u64 = 1_000;
 
 /// The rows of a whole sweep.
 pub struct Answer {
@@ -37,20 +46,61 @@ pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<Answer, Diagnostic> {
     warn(context, grid)?;
     check_answers(context, grid)?;
     announce(context, grid)?;
-    let columns = Columns::of(grid);
-    let work = context.host().begin(grid.questions, "questions");
-    let (mut csv, mut done) = (columns.header(), 0);
-    while done < grid.questions && !context.stopped() {
-        let end = grid.questions.min(done + ROUND);
-        csv.extend(rows(context, grid, &columns, done..end).concat());
-        work.inc(end - done);
-        done = end;
-    }
+    let (rows, done) = part(context, grid, 0..grid.questions);
+    let csv = [Columns::of(grid).header(), rows].concat();
     Ok(Answer { csv, rows: done, interrupted: context.cut_short() })
 }
 
+/// The rows of `questions` without the line of their names, and how many they are: all of them unless
+/// somebody asked to end.
+pub fn part(context: &Context<'_>, grid: &Grid, questions: Range<u64>) -> (Vec<u8>, u64) {
+    let work = context.host().begin(questions.end.saturating_sub(questions.start), "questions");
+    let (mut csv, mut done) = (Vec::new(), 0);
+    in_rounds(context, grid, &Columns::of(grid), questions, |count, rows| {
+        csv.extend(rows.concat());
+        work.inc(count);
+        done += count;
+        true
+    });
+    (csv, done)
+}
+
+/// Answers `questions` on all threads in rounds, until `take` wants no more or somebody has asked to end.
+/// `take` is told how many rows a round has and gets them in pieces one after the other.
+pub fn in_rounds(
+    context: &Context<'_>,
+    grid: &Grid,
+    columns: &Columns,
+    questions: Range<u64>,
+    mut take: impl FnMut(u64, Vec<Vec<u8>>) -> bool,
+) {
+    let in_parallel = grid.most_replicas() < MANY_REPLICAS;
+    // Slow questions keep all threads busy all the same.
+    let least = if in_parallel { 4 * rayon::current_num_threads() as u64 } else { 1 };
+    let is_timed = context.host().clock().is_some();
+    let (mut next, mut round) = (questions.start, if is_timed { least } else { UNTIMED });
+    while next < questions.end && !context.stopped() {
+        let begun = context.host().clock();
+        let end = questions.end.min(next + round);
+        let made = match in_parallel {
+            true => rows(context, grid, columns, next..end),
+            false => vec![rows_in_turn(context, grid, columns, next..end)],
+        };
+        if !take(end - next, made) {
+            return;
+        }
+        next = end;
+        let elapsed = context.host().clock().zip(begun).map(|(now, begun)| now - begun);
+        round = match elapsed.unwrap_or(ROUND) {
+            time if time < ROUND / 2 => (round * 2).min(MAX_ROUND),
+            time if time > ROUND => (round / 2).max(least),
+            _ => round,
+        };
+    }
+}
+
 /// The rows of `questions` in pieces one after the other, made on all threads.
-pub fn rows(
+fn rows(
     context: &Context<'_>,
     grid: &Grid,
     columns: &Columns,
@@ -65,7 +115,7 @@ pub fn rows(
 }
 
 /// The rows of `questions`, made one after the other: for questions that keep all threads busy each.
-pub fn rows_in_turn(
+fn rows_in_turn(
     context: &Context<'_>,
     grid: &Grid,
     columns: &Columns,

@@ -26,9 +26,9 @@ use crate::error::Error;
 use crate::files;
 use crate::help;
 use crate::interrupt;
-use crate::memory;
 use crate::progress;
 use crate::progress::Progress;
+use native::memory;
 
 const EXAMPLES: &str = "\
 Examples:

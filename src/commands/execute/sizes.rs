@@ -8,7 +8,7 @@ use super::flags::Execute;
 use super::kinds::Against;
 use super::question::Job;
 use crate::error::Error;
-use crate::memory;
+use native::memory;
 use question::format;
 use question::keys::Keys;
 

@@ -2,8 +2,8 @@
 
 use super::Simulate;
 use crate::error::Error;
-use crate::memory;
 use answer::outcome::Outcome;
+use native::memory;
 
 /// Bytes for each pass of a timeline, and of what is written of it. Measured, and rounded up.
 const SVG: u64 = 64;

@@ -5,9 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use answer::sweep::{rows, rows_in_turn};
+use answer::sweep::in_rounds;
 use question::Context;
 use question::sweep::Checksum;
 use question::sweep::columns::Columns;
@@ -20,14 +19,6 @@ use crate::interrupt;
 use crate::progress::{self, Progress};
 use crate::sweep::journal::Journal;
 use crate::sweep::{parquet, preflight};
-
-/// How long a round shall last, if its questions are quick: what is lost at most when the process is
-/// killed, twice.
-const ROUND: Duration = Duration::from_millis(400);
-/// The most questions of a round, which bounds the memory it takes.
-const MAX_ROUND: u64 = 1 << 15;
-/// From so many replicas on, they are run in parallel, not the questions: each takes memory.
-const MANY_REPLICAS: u64 = 1_000;
 
 /// The whole as its only part.
 const WHOLE: Shard = Shard { number: 1, of: 1 };
@@ -73,7 +64,7 @@ pub(super) fn answer(
         let (sender, blocks) = mpsc::sync_channel::<Block>(1);
         let (journal, bar) = (&mut journal, &bar);
         let writer = scope.spawn(move || write_blocks(journal, &blocks, bar));
-        rounds(context, grid, &columns, rest, &sender);
+        in_rounds(context, grid, &columns, rest, |count, rows| sender.send((count, rows)).is_ok());
         drop(sender);
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
@@ -94,37 +85,6 @@ fn write_blocks(
         bar.inc(count);
         Ok(())
     })
-}
-
-/// Answers `questions` in rounds, until nobody takes them or wants more.
-fn rounds(
-    context: &Context<'_>,
-    grid: &Grid,
-    columns: &Columns,
-    questions: Range<u64>,
-    blocks: &mpsc::SyncSender<Block>,
-) {
-    let in_parallel = grid.most_replicas() < MANY_REPLICAS;
-    // Slow questions keep all threads busy all the same.
-    let least = if in_parallel { 4 * rayon::current_num_threads() as u64 } else { 1 };
-    let (mut next, mut round) = (questions.start, least);
-    while next < questions.end && !interrupt::asked() {
-        let begun = Instant::now();
-        let end = questions.end.min(next + round);
-        let made = match in_parallel {
-            true => rows(context, grid, columns, next..end),
-            false => vec![rows_in_turn(context, grid, columns, next..end)],
-        };
-        if blocks.send((end - next, made)).is_err() {
-            return;
-        }
-        next = end;
-        round = match begun.elapsed() {
-            time if time < ROUND / 2 => (round * 2).min(MAX_ROUND),
-            time if time > ROUND => (round / 2).max(least),
-            _ => round,
-        };
-    }
 }
 
 impl Answered {

@@ -1,0 +1,49 @@
+//! The types of the columns of a sweep's rows, those of its axes found in their values.
+
+use std::io::Read;
+
+use csv::{ByteRecord, Reader};
+use question::sweep::columns::{self, Kind};
+
+/// The types of the columns `names`, if they are known before there are rows.
+#[must_use]
+pub fn known(names: &[&str]) -> Option<Vec<Kind>> {
+    names.iter().map(|name| columns::kind(name)).collect()
+}
+
+/// The types of the columns `names` of `rows`: as known, or the first of whole number, number, truth and text
+/// that all values of a column are.
+///
+/// # Errors
+/// If the rows cannot be read.
+pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<Kind>> {
+    const NARROWEST_FIRST: [Kind; 3] = [Kind::Whole, Kind::Decimal, Kind::Truth];
+    let fixed: Vec<Option<Kind>> = names.iter().map(|name| columns::kind(name)).collect();
+    let mut fits = vec![[true; NARROWEST_FIRST.len()]; fixed.len()];
+    let mut row = ByteRecord::new();
+    while rows.read_byte_record(&mut row)? {
+        for ((value, fits), _) in row.iter().zip(&mut fits).zip(&fixed).filter(|(_, f)| f.is_none())
+        {
+            for (fits, kind) in fits.iter_mut().zip(NARROWEST_FIRST) {
+                *fits = *fits && (value.is_empty() || is(value, kind));
+            }
+        }
+    }
+    let found = |fits: &[bool; 3]| fits.iter().position(|fits| *fits);
+    let kind = |(fixed, fits): (&Option<Kind>, _)| {
+        fixed.unwrap_or_else(|| found(fits).map_or(Kind::Text, |at| NARROWEST_FIRST[at]))
+    };
+    Ok(fixed.iter().zip(&fits).map(kind).collect())
+}
+
+fn is(value: &[u8], kind: Kind) -> bool {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    // Words such as nan and infinity are no numbers of an axis.
+    let digits = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
+    match kind {
+        Kind::Whole => digits && text.parse::<i64>().is_ok(),
+        Kind::Decimal => digits && text.parse::<f64>().is_ok(),
+        Kind::Truth => text.parse::<bool>().is_ok(),
+        Kind::Text => true,
+    }
+}

@@ -1,0 +1,43 @@
+//! Reading files of strangers: never more than a limit, and never a half-read one.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use question::{ReadError, echo};
+
+use crate::memory;
+
+/// The most that a pipe or a device may give: it does not say how much it has before it is read.
+const MAX_STREAM: u64 = 64 << 20;
+
+/// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
+///
+/// # Errors
+/// If there is none, it cannot be read, or it is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let other = |cause: io::Error| ReadError::Other(cause.to_string());
+    let file = File::open(path).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => ReadError::Missing,
+        _ => other(cause),
+    })?;
+    let metadata = file.metadata().map_err(other)?;
+    if metadata.is_dir() {
+        return Err(ReadError::Other("it is a folder".to_owned()));
+    }
+    let limit = if metadata.is_file() { limit } else { limit.min(MAX_STREAM) };
+    if metadata.len() > limit {
+        return Err(ReadError::TooLarge(limit));
+    }
+    let cure = "give the process more memory";
+    memory::demand(&echo::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
+    let mut bytes = Vec::new();
+    // One more, for the end: a vector that grows takes up to thrice what the file has.
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX).saturating_add(1);
+    bytes.try_reserve_exact(size).map_err(|error| ReadError::Other(error.to_string()))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(other)?;
+    match bytes.len() as u64 > limit {
+        true => Err(ReadError::TooLarge(limit)),
+        false => Ok(bytes),
+    }
+}

@@ -1,0 +1,13 @@
+//! What a program on an operating system lends the library: files of the disk, never read without a
+//! limit, and how much memory is free.
+//!
+//! The command line and the Python package are such programs; each adds its own view of progress and
+//! its own way to stop.
+
+// Files of the disk and of /proc are what this room is for.
+#![allow(clippy::disallowed_methods)]
+
+mod files;
+pub mod memory;
+
+pub use files::read;

@@ -1,0 +1,314 @@
+//! Schedules side by side.
+
+use std::sync::Arc;
+
+use ::answer::explain::{Explanation, report};
+use ::answer::outcome;
+use ::answer::simulate::Wants;
+use ::answer::timelines::{self, Recorded};
+use ::question::simulate::Sort;
+use ::question::{Diagnostic, Work};
+use draw::pictures;
+use numpy::{PyArray1, ToPyArray};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::ask::{Files, ask};
+use crate::columns;
+use crate::documents;
+use crate::error::{raised, unwritable};
+use crate::question::{Question, asked};
+use crate::schedule::Schedule;
+
+/// The answers of all schedules and settings of a question.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Answers {
+    answers: Arc<::answer::simulate::Answers>,
+    title: Option<String>,
+    /// What the user should be warned of.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Whether a Ctrl-C came meanwhile.
+    #[pyo3(get)]
+    interrupted: bool,
+}
+
+/// Simulates `schedules`, or those that `question` names, side by side.
+#[pyfunction]
+#[pyo3(signature = (question, schedules=None, files=None, explain=false, front=false, sort=None, progress=None))]
+#[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)]
+pub fn simulate(
+    py: Python<'_>,
+    question: &Question,
+    schedules: Option<Vec<String>>,
+    files: Option<Files>,
+    explain: bool,
+    front: bool,
+    sort: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Answers> {
+    let sort: Option<Sort> = documents::named(sort, "sort").map_err(|wrong| raised(py, &wrong))?;
+    let scenario = Arc::clone(&question.scenario);
+    let wants = Wants { explanation: explain, front, sort, ..Wants::default() };
+    let files = Arc::new(files.unwrap_or_default());
+    let told = ask(py, files, progress.as_ref(), move |context| {
+        let scenario = asked(context, &scenario, schedules)?;
+        ::answer::simulate::simulate(context, &scenario, wants)
+    })?;
+    Ok(Answers {
+        answers: Arc::new(told.answer),
+        title: question.scenario.title.clone(),
+        warnings: told.warnings,
+        interrupted: told.interrupted,
+    })
+}
+
+#[pymethods]
+impl Answers {
+    /// All of it as JSON, as the command line prints it.
+    fn json(&self) -> PyResult<String> {
+        serde_json::to_string_pretty(&*self.answers).map_err(unwritable)
+    }
+
+    /// The number of outcomes.
+    fn __len__(&self) -> usize {
+        self.answers.outcomes.len()
+    }
+
+    /// Outcome number `at`.
+    fn outcome(&self, at: usize) -> Option<Outcome> {
+        (at < self.answers.outcomes.len())
+            .then(|| Outcome { answers: Arc::clone(&self.answers), at })
+    }
+
+    /// The names of the settings and schedules of all outcomes.
+    fn names(&self) -> Vec<(Option<&str>, &str)> {
+        let outcomes = self.answers.outcomes.iter();
+        outcomes.map(|one| (one.case.setting.as_deref(), one.case.name.as_str())).collect()
+    }
+
+    /// The tables that the command line prints.
+    fn table(&self) -> String {
+        draw::text::sheet(&::answer::simulate::report::sheet(&self.answers))
+    }
+
+    /// The same as HTML.
+    fn table_html(&self) -> String {
+        draw::html::sheet(&::answer::simulate::report::sheet(&self.answers))
+    }
+
+    /// The timelines of the outcomes number `which` as SVG, on one time axis.
+    fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
+        self.drawn(py, move |answers| {
+            let chosen: Vec<_> = which.iter().filter_map(|&at| answers.outcomes.get(at)).collect();
+            pictures::simulate::timelines(&chosen)
+        })
+    }
+
+    /// Bubble rate against peak memory as SVG.
+    fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
+        let title = self.title.clone();
+        self.drawn(py, move |answers| {
+            pictures::simulate::check(answers.sizes.len())?;
+            pictures::simulate::svg(title.as_deref(), answers)
+        })
+    }
+
+    /// The timelines as a page for a browser.
+    fn html(&self, py: Python<'_>) -> PyResult<String> {
+        self.drawn(py, |answers| Ok(pictures::explain::page(&answers.outcomes)?.html))
+    }
+
+    /// The changes that would shorten the steps, as SVG, of answers that were explained.
+    fn explain_svg(&self, py: Python<'_>) -> PyResult<String> {
+        self.drawn(py, |answers| pictures::explain::tornado(&answers.outcomes))
+    }
+}
+
+impl Answers {
+    fn drawn(
+        &self,
+        py: Python<'_>,
+        draw: impl FnOnce(&::answer::simulate::Answers) -> Result<String, Diagnostic> + Send + 'static,
+    ) -> PyResult<String> {
+        let answers = Arc::clone(&self.answers);
+        Ok(ask(py, Arc::default(), None, move |_| draw(&answers))?.answer)
+    }
+}
+
+/// The outcome of one schedule in one setting.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Outcome {
+    answers: Arc<::answer::simulate::Answers>,
+    at: usize,
+}
+
+impl Outcome {
+    fn outcome(&self) -> &outcome::Outcome {
+        &self.answers.outcomes[self.at]
+    }
+}
+
+#[pymethods]
+impl Outcome {
+    /// The name of the setting, if it has one.
+    #[getter]
+    fn setting(&self) -> Option<&str> {
+        self.outcome().case.setting.as_deref()
+    }
+
+    /// The name of the schedule.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.outcome().case.name
+    }
+
+    /// (span - work) / span.
+    #[getter]
+    fn bubble_rate(&self) -> f64 {
+        self.outcome().metrics.bubble_rate()
+    }
+
+    /// (makespan - work) / makespan.
+    #[getter]
+    fn bubble_rate_makespan(&self) -> f64 {
+        self.outcome().metrics.bubble_rate_makespan()
+    }
+
+    /// The longest time of a stage from its first to its last pass, in nanoseconds.
+    #[getter]
+    fn span_ns(&self) -> u64 {
+        self.outcome().metrics.span().0
+    }
+
+    /// The end of the last pass, in nanoseconds.
+    #[getter]
+    fn makespan_ns(&self) -> u64 {
+        self.outcome().metrics.makespan().0
+    }
+
+    /// The busy time of the average stage, in nanoseconds.
+    #[getter]
+    fn work_ns(&self) -> u64 {
+        self.outcome().metrics.work().0
+    }
+
+    /// The busy time of each stage, in nanoseconds.
+    #[getter]
+    fn busy_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        let stages = &self.outcome().metrics.stages;
+        stages.iter().map(|stage| columns::signed(stage.busy.0)).collect::<Vec<_>>().to_pyarray(py)
+    }
+
+    /// The peak of each stage in bytes, if sizes are known.
+    #[getter]
+    fn peak_activation_bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
+        let peaks = self.outcome().memory.peak.iter().map(|peak| columns::signed(peak.0));
+        let has_sizes = self.outcome().case.has_footprints;
+        has_sizes.then(|| peaks.collect::<Vec<_>>().to_pyarray(py))
+    }
+
+    /// The peak number of activations of chunks that each stage holds.
+    #[getter]
+    fn peak_in_flight<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        let peaks = self.outcome().in_flight.iter().map(|&peak| i64::from(peak));
+        peaks.collect::<Vec<_>>().to_pyarray(py)
+    }
+
+    /// The largest peak in multiples of the activations of one microbatch, M_B.
+    #[getter]
+    fn peak_microbatches(&self) -> f64 {
+        self.outcome().in_microbatches(self.outcome().worst().1)
+    }
+
+    /// Whether every stage keeps its memory limit, if there is one.
+    #[getter]
+    fn fits(&self) -> Option<bool> {
+        self.outcome().fits()
+    }
+
+    /// The result as JSON.
+    fn json(&self) -> PyResult<String> {
+        serde_json::to_string_pretty(&self.outcome().json()).map_err(unwritable)
+    }
+
+    /// The order of passes.
+    fn schedule(&self) -> Schedule {
+        Schedule { schedule: Arc::new(self.outcome().case.schedule.clone()) }
+    }
+
+    /// The timeline as columns, and the number of stages.
+    fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let answers = Arc::clone(&self.answers);
+        let at = self.at;
+        let told = ask(py, Arc::default(), None, move |_| {
+            Ok(columns::Timeline::of(&*outcome::timeline(&answers.outcomes[at])?))
+        })?;
+        told.answer.arrays(py)
+    }
+
+    /// Why the stages wait.
+    #[pyo3(signature = (progress=None))]
+    fn why(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Why> {
+        let answers = Arc::clone(&self.answers);
+        let at = self.at;
+        let told = ask(py, Arc::default(), progress.as_ref(), move |context| {
+            let outcome = &answers.outcomes[at];
+            let work: Box<dyn Work> = context.host().begin(0, "runs for explanations");
+            let explanation = Explanation::of(context, outcome, false, &*work)?;
+            let sheet = report::sheet(&outcome::title(outcome), &explanation);
+            Ok((report::Json::from(&explanation), sheet))
+        })?;
+        let (json, sheet) = told.answer;
+        let json = serde_json::to_string_pretty(&json).map_err(unwritable)?;
+        Ok(Why { json, sheet, interrupted: told.interrupted })
+    }
+
+    /// The timeline as a file for `compare`.
+    fn recorded(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let answers = Arc::clone(&self.answers);
+        let at = self.at;
+        let told = ask(py, Arc::default(), None, move |_| {
+            timelines::bytes(&Recorded::predicted(&answers.outcomes[at])?)
+        })?;
+        Ok(told.answer)
+    }
+
+    /// The run as trace events for Perfetto or chrome://tracing.
+    fn trace(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let answers = Arc::clone(&self.answers);
+        let at = self.at;
+        let told = ask(py, Arc::default(), None, move |_| {
+            pictures::simulate::trace(&answers.outcomes[at])
+        })?;
+        Ok(told.answer)
+    }
+}
+
+/// Why the stages of a schedule wait.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Why {
+    json: String,
+    sheet: ::question::sheet::Sheet,
+    /// Whether a Ctrl-C came meanwhile.
+    #[pyo3(get)]
+    interrupted: bool,
+}
+
+#[pymethods]
+impl Why {
+    /// The explanation as JSON.
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The explanation as the command line prints it.
+    fn table(&self) -> String {
+        draw::text::sheet(&self.sheet)
+    }
+
+    /// The same as HTML.
+    fn table_html(&self) -> String {
+        draw::html::sheet(&self.sheet)
+    }
+}

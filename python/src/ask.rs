@@ -1,0 +1,241 @@
+//! Asking the library: work runs on threads of this package without the interpreter's lock, while the
+//! thread that asked hears Ctrl-C and shows the progress.
+
+// A clock and the disk are what this door lends the library.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use question::{Context, Diagnostic, Host, ReadError, Work};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::{InternalError, broken, raised};
+
+/// How often the thread that asked looks for signals and shows the progress.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Files in memory by name, which come before those of the disk.
+pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// What an answer comes with.
+pub(crate) struct Told<T> {
+    /// The answer.
+    pub(crate) answer: T,
+    /// What its user should be warned of.
+    pub(crate) warnings: Vec<String>,
+    /// Whether a Ctrl-C came while it was worked out.
+    pub(crate) interrupted: bool,
+}
+
+/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if there
+/// is one, is called with the name, the count and the total of the work that is going on, the total `None`
+/// where nobody knows it.
+///
+/// # Errors
+/// That of `work` as an exception, what `progress` or a handler of a signal raises, and that of a library
+/// that breaks down. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
+pub(crate) fn ask<T: Send + 'static>(
+    py: Python<'_>,
+    files: Arc<Files>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Context<'_>) -> Result<T, Diagnostic> + Send + 'static,
+) -> PyResult<Told<T>> {
+    let lent = Arc::new(Lent::new(files));
+    let (answer, come) = mpsc::sync_channel(1);
+    let host = Arc::clone(&lent);
+    pool()?.spawn(move || {
+        let context = Context::new(&*host);
+        let made = catch_unwind(AssertUnwindSafe(|| work(&context)));
+        // Nobody listens any more after a second Ctrl-C.
+        let _ = answer.send((made, context.take_warnings()));
+    });
+    let (made, warnings, interrupted) = wait(py, &lent, &come, progress)?;
+    match made {
+        Ok(Ok(answer)) => Ok(Told { answer, warnings, interrupted }),
+        Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
+        Ok(Err(diagnostic)) => Err(raised(py, &diagnostic)),
+        Err(panic) => Err(broken(&*panic)),
+    }
+}
+
+type Made<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
+
+/// Waits for the answer, and says whether a Ctrl-C came meanwhile.
+fn wait<T: Send>(
+    py: Python<'_>,
+    lent: &Lent,
+    come: &Receiver<Made<T>>,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<(std::thread::Result<Result<T, Diagnostic>>, Vec<String>, bool)> {
+    let come = Mutex::new(come);
+    let mut error: Option<PyErr> = None;
+    loop {
+        let next =
+            py.detach(|| come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK));
+        match next {
+            Ok((made, warnings)) => {
+                // A Ctrl-C that nobody has looked at yet belongs to this work.
+                let heard = py.check_signals();
+                let interrupted = match error.or(heard.err()) {
+                    None => false,
+                    Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => true,
+                    Some(error) => return Err(error),
+                };
+                return Ok((made, warnings, interrupted));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(InternalError::new_err("a thread of debubble ended without an answer"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(raised) = tick(py, lent, progress) {
+            lent.stop.store(true, Ordering::Relaxed);
+            if error.is_some() {
+                return Err(raised);
+            }
+            error = Some(raised);
+        }
+    }
+}
+
+fn tick(py: Python<'_>, lent: &Lent, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    let (Some(progress), Some((what, done, of))) = (progress, lent.seen()) else { return Ok(()) };
+    progress.call1(py, (what, done, of)).map(drop)
+}
+
+/// The threads of this package, with the process that they belong to.
+static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// How often a lock that is taken is tried again before it is given up.
+const TRIES: usize = 1_000;
+
+/// The threads of this package. A process that was forked has none of its parent's threads, so it makes
+/// its own; if a thread that it does not have holds the lock, for each question anew.
+fn pool() -> PyResult<Arc<ThreadPool>> {
+    let process = std::process::id();
+    for _ in 0..TRIES {
+        let mut known = match POOL.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(known)) => known.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::yield_now();
+                continue;
+            }
+        };
+        match &*known {
+            Some((owner, pool)) if *owner == process => return Ok(Arc::clone(pool)),
+            _ => {
+                let pool = Arc::new(new_pool()?);
+                // The threads of another process cannot be told to end.
+                std::mem::forget(known.replace((process, Arc::clone(&pool))));
+                return Ok(pool);
+            }
+        }
+    }
+    new_pool().map(Arc::new)
+}
+
+fn new_pool() -> PyResult<ThreadPool> {
+    let name = |number| format!("debubble-{number}");
+    let pool = ThreadPoolBuilder::new().thread_name(name).build();
+    pool.map_err(|error| InternalError::new_err(format!("no thread can be started: {error}")))
+}
+
+/// What the package lends the library: files in memory and on the disk, a clock, and a view of the
+/// progress that the thread that asked looks at from time to time.
+struct Lent {
+    files: Arc<Files>,
+    stop: AtomicBool,
+    begun: Instant,
+    shown: Mutex<Option<Arc<Shown>>>,
+}
+
+impl Lent {
+    fn new(files: Arc<Files>) -> Self {
+        Self { files, stop: AtomicBool::new(false), begun: Instant::now(), shown: Mutex::default() }
+    }
+
+    /// The name, the count and the total of the work that goes on.
+    fn seen(&self) -> Option<(String, u64, Option<u64>)> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let what = shown.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of = shown.of.load(Ordering::Relaxed);
+        Some((what, shown.done.load(Ordering::Relaxed), (of > 0).then_some(of)))
+    }
+}
+
+impl Host for Lent {
+    fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
+        match self.files.contains_key(path) {
+            true => self.files.read(path, at_most),
+            false => native::read(path, at_most),
+        }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.files.contains_key(path) || path.exists()
+    }
+
+    fn begin(&self, of: u64, what: &str) -> Box<dyn Work + '_> {
+        let shown = Arc::new(Shown {
+            done: AtomicU64::new(0),
+            of: AtomicU64::new(of),
+            what: Mutex::new(what.to_owned()),
+        });
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shown));
+        Box::new(Watched(shown))
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn clock(&self) -> Option<Duration> {
+        Some(self.begun.elapsed())
+    }
+
+    fn spare_memory(&self) -> Option<u64> {
+        native::memory::free()
+    }
+}
+
+/// Some work and how far it is; of a total of 0 nobody knows how much there is.
+struct Shown {
+    done: AtomicU64,
+    of: AtomicU64,
+    what: Mutex<String>,
+}
+
+/// The same, as the library tells of it.
+struct Watched(Arc<Shown>);
+
+impl Work for Watched {
+    fn inc(&self, steps: u64) {
+        self.0.done.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    fn add(&self, steps: u64) {
+        self.0.of.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    fn set_length(&self, steps: u64) {
+        self.0.of.store(steps, Ordering::Relaxed);
+    }
+
+    fn set_position(&self, steps: u64) {
+        self.0.done.store(steps, Ordering::Relaxed);
+    }
+
+    fn set_message(&self, what: String) {
+        *self.0.what.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+}

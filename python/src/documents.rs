@@ -1,0 +1,77 @@
+//! Questions as the package hands them over: JSON of its keywords, which becomes the TOML that files have.
+//! So each key is read, and each mistake explained, by what reads files.
+
+use std::path::Path;
+
+use question::Diagnostic;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Keywords in their order, as JSON of pairs: dictionaries in JSON have none.
+pub(crate) type Pairs = Vec<(String, Value)>;
+
+/// A file that the package writes itself and that nobody sees.
+pub(crate) fn unseen() -> &'static Path {
+    Path::new("")
+}
+
+/// `json` as a value.
+pub(crate) fn value<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
+    serde_json::from_str(json).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+/// `json`, an object of keywords, as a TOML document.
+pub(crate) fn toml(json: &str) -> Result<String, Diagnostic> {
+    let object: serde_json::Map<String, Value> = value(json)?;
+    written(&object)
+}
+
+/// `value` as a TOML document.
+pub(crate) fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
+    ::toml::to_string(value).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+/// The keys in `json`, an object of keywords.
+///
+/// # Errors
+/// At an unknown key or a value that is none of its key.
+pub(crate) fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
+    let text = toml(json)?;
+    let wrong = |error: ::toml::de::Error| Diagnostic::toml(unseen(), &text, &error, &[]);
+    T::deserialize(::toml::Deserializer::parse(&text).map_err(wrong)?)
+        .map_err(wrong)
+        .map_err(nowhere)
+}
+
+/// `diagnostic` without a place in a text that nobody sees.
+pub(crate) fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
+    if diagnostic.place.as_ref().is_some_and(|place| place.file.is_empty()) {
+        diagnostic.place = None;
+    }
+    diagnostic
+}
+
+/// `pairs` as the lines of a TOML table.
+pub(crate) fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
+    let line = |(key, value): &(String, Value)| {
+        let value = ::toml::Value::try_from(value);
+        let value = value.map_err(|error| Diagnostic::new(error.to_string()).about(key))?;
+        Ok(format!("{} = {value}\n", ::toml::Value::String(key.clone())))
+    };
+    pairs.iter().map(line).collect()
+}
+
+/// The value that is called `name`, if one is named, of the key `key`.
+///
+/// # Errors
+/// If there is none of that name: with those that there are.
+pub(crate) fn named<T: DeserializeOwned>(
+    name: Option<&str>,
+    key: &str,
+) -> Result<Option<T>, Diagnostic> {
+    let read = |name: &str| serde_json::from_value(Value::from(name));
+    name.map(read)
+        .transpose()
+        .map_err(|error| Diagnostic::new(format!("{key}: {error}")).about(key))
+}

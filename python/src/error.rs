@@ -1,0 +1,46 @@
+//! Errors as exceptions.
+
+use pyo3::import_exception;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use question::Diagnostic;
+
+import_exception!(debubble._errors, InputError);
+import_exception!(debubble._errors, InternalError);
+
+/// `diagnostic` as a `debubble.InputError`. A place in a text that the package wrote itself says nothing to
+/// its user, so only places in files of the disk are told.
+pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
+    match arguments(py, diagnostic) {
+        Ok(all) => match py.get_type::<InputError>().call((&diagnostic.message,), Some(&all)) {
+            Ok(error) => PyErr::from_value(error),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    }
+}
+
+fn arguments<'py>(py: Python<'py>, diagnostic: &Diagnostic) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("help", &diagnostic.help)?;
+    all.set_item("key", &diagnostic.key)?;
+    if let Some(place) = &diagnostic.place {
+        all.set_item("file", &place.file)?;
+        all.set_item("line", place.line)?;
+        all.set_item("column", place.column)?;
+    }
+    Ok(all)
+}
+
+/// The error of a part of the library that broke down, with what it said.
+pub(crate) fn broken(panic: &(dyn std::any::Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "it did not say why".to_owned());
+    InternalError::new_err(format!("debubble broke down, which is a mistake of its own: {text}"))
+}
+
+/// The error of an answer that cannot be written down.
+pub(crate) fn unwritable(error: impl std::fmt::Display) -> PyErr {
+    InternalError::new_err(format!("the answer cannot be written: {error}"))
+}

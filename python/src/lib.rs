@@ -1,0 +1,44 @@
+//! The compiled part of the Python package `debubble`.
+//!
+//! It holds no rule of the domain: it turns texts of questions into typed ones, lends the library files of
+//! the disk, progress and Ctrl-C, and hands answers back as texts and arrays. The package in
+//! `python/debubble` makes keywords, frames and pictures in notebooks of that.
+
+mod answers;
+mod ask;
+mod columns;
+mod documents;
+mod error;
+mod others;
+mod plan;
+mod question;
+mod schedule;
+mod search;
+mod sweep;
+
+use pyo3::prelude::*;
+
+/// The compiled part of debubble. Use the package `debubble`, which documents what this does.
+#[pymodule]
+mod _debubble {
+    #[pymodule_export]
+    use crate::answers::{Answers, Outcome, Why, simulate};
+    #[pymodule_export]
+    use crate::others::{Document, compare, fsdp, replay, reproduce, schedules, schema, verify};
+    #[pymodule_export]
+    use crate::plan::{Planned, plan};
+    #[pymodule_export]
+    use crate::question::Question;
+    #[pymodule_export]
+    use crate::schedule::{Schedule, export};
+    #[pymodule_export]
+    use crate::search::{Searched, search};
+    #[pymodule_export]
+    use crate::sweep::{Grid, Rows, sweep};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

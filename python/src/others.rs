@@ -1,0 +1,253 @@
+//! The other questions: packing, traces, comparisons, certificates, published tables, and lists.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::answer::compare::{Comparison, report};
+use ::answer::timelines::{self, Recorded};
+use ::answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
+use ::question::sheet::Sheet;
+use ::question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
+use draw::pictures;
+use papers::reproduce::{self as published, Answer as Published};
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::ask::{Files, ask};
+use crate::documents;
+use crate::error::{raised, unwritable};
+
+/// An answer that is looked at as a whole: as JSON, as tables and as pictures.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Document {
+    content: Arc<Content>,
+    /// What the user should be warned of.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Whether a Ctrl-C came meanwhile.
+    #[pyo3(get)]
+    interrupted: bool,
+}
+
+/// The answers that are documents.
+enum Content {
+    Packed(packing::Answer),
+    Replayed(traced::Answer),
+    Compared(Box<[Recorded; 2]>),
+    Verified(checked::Answer),
+    Published(Published),
+    Listed(listed::Answer),
+}
+
+/// Names, and what belongs to each.
+type Named<T> = Vec<(String, T)>;
+
+impl Content {
+    fn json(&self) -> Result<serde_json::Result<String>, Diagnostic> {
+        Ok(match self {
+            Self::Packed(answer) => serde_json::to_string_pretty(answer),
+            Self::Replayed(answer) => serde_json::to_string_pretty(answer),
+            Self::Compared(both) => {
+                serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?)
+            }
+            Self::Verified(answer) => serde_json::to_string_pretty(answer),
+            Self::Published(answer) => serde_json::to_string_pretty(answer),
+            Self::Listed(answer) => serde_json::to_string_pretty(answer),
+        })
+    }
+
+    fn sheet(&self) -> Result<Sheet, Diagnostic> {
+        Ok(match self {
+            Self::Packed(answer) => answer.sheet(),
+            Self::Replayed(answer) => answer.sheet(),
+            Self::Compared(both) => report::sheet(&Comparison::of(&both[0], &both[1])?),
+            Self::Verified(answer) => answer.sheet(),
+            Self::Published(answer) => answer.sheet(),
+            Self::Listed(answer) => answer.sheet(),
+        })
+    }
+
+    fn csv(&self) -> Result<Named<Vec<u8>>, Diagnostic> {
+        match self {
+            Self::Packed(answer) => Ok(vec![("fsdp".to_owned(), answer.csv()?)]),
+            Self::Published(Published::Reproduced { tables, .. }) => {
+                tables.iter().map(|one| Ok((one.table.to_owned(), one.csv()?))).collect()
+            }
+            Self::Published(Published::Beyond { tables, .. }) => {
+                tables.iter().map(|one| Ok((one.table.to_owned(), one.csv()?))).collect()
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn svg(&self) -> Result<Named<String>, Diagnostic> {
+        let named = |name: &str, picture| Ok((name.to_owned(), picture));
+        match self {
+            Self::Packed(answer) => {
+                Ok(vec![("fsdp".to_owned(), pictures::fsdp::bubbles(&answer.results)?)])
+            }
+            Self::Compared(both) => {
+                let comparison = Comparison::of(&both[0], &both[1])?;
+                Ok(vec![("compare".to_owned(), pictures::compare::timelines(&comparison)?)])
+            }
+            Self::Published(Published::Reproduced { tables, .. }) => {
+                let drawn =
+                    tables.iter().filter_map(|one| Some((one.table, one.picture.as_ref()?)));
+                drawn.map(|(name, of)| named(name, pictures::reproduce::svg(of)?)).collect()
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Answers by `work` on threads of this package.
+fn document(
+    py: Python<'_>,
+    files: Option<Files>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Context<'_>) -> Result<Content, Diagnostic> + Send + 'static,
+) -> PyResult<Document> {
+    let told = ask(py, Arc::new(files.unwrap_or_default()), progress, work)?;
+    let (warnings, interrupted) = (told.warnings, told.interrupted);
+    Ok(Document { content: Arc::new(told.answer), warnings, interrupted })
+}
+
+impl Document {
+    fn looked_at<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&Content) -> Result<T, Diagnostic> + Send + 'static,
+    ) -> PyResult<T> {
+        let content = Arc::clone(&self.content);
+        Ok(ask(py, Arc::default(), None, move |_| look(&content))?.answer)
+    }
+}
+
+#[pymethods]
+impl Document {
+    /// All of it as JSON, as the command line prints it.
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        self.looked_at(py, Content::json)?.map_err(unwritable)
+    }
+
+    /// The tables that the command line prints.
+    fn table(&self, py: Python<'_>) -> PyResult<String> {
+        self.looked_at(py, |content| Ok(draw::text::sheet(&content.sheet()?)))
+    }
+
+    /// The same as HTML.
+    fn table_html(&self, py: Python<'_>) -> PyResult<String> {
+        self.looked_at(py, |content| Ok(draw::html::sheet(&content.sheet()?)))
+    }
+
+    /// The names of its parts with their rows as CSV, as the command line writes them.
+    fn csv(&self, py: Python<'_>) -> PyResult<Named<Vec<u8>>> {
+        self.looked_at(py, Content::csv)
+    }
+
+    /// The names of its parts with their pictures as SVG.
+    fn svg(&self, py: Python<'_>) -> PyResult<Named<String>> {
+        self.looked_at(py, Content::svg)
+    }
+
+    /// Whether all that was checked holds, where something is checked.
+    #[getter]
+    fn holds(&self) -> Option<bool> {
+        match &*self.content {
+            Content::Verified(answer) => Some(answer.holds()),
+            Content::Published(answer) => Some(answer.holds()),
+            _ => None,
+        }
+    }
+
+    /// How far the prediction lies from the measurement, as a share, where both are compared.
+    #[getter]
+    fn error(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.looked_at(py, |content| match content {
+            Content::Compared(both) => Ok(Some(Comparison::of(&both[0], &both[1])?.error())),
+            _ => Ok(None),
+        })
+    }
+}
+
+/// Packs samples for data-parallel training by `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (keys, files=None, progress=None))]
+pub fn fsdp(
+    py: Python<'_>,
+    keys: &str,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
+    let keys: packing_keys::Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    document(py, files, progress.as_ref(), move |context| {
+        packing::fsdp(context, &keys).map(Content::Packed)
+    })
+}
+
+/// Predicts the steps of the run in the trace at `path`, of `files` or of the disk, as it was and with the
+/// changes of `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (path, keys, launch_delays=false, files=None, progress=None))]
+pub fn replay(
+    py: Python<'_>,
+    path: PathBuf,
+    keys: &str,
+    launch_delays: bool,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
+    let keys: replay_keys::Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    document(py, files, progress.as_ref(), move |context| {
+        traced::replay(context, &path, launch_delays, &keys).map(Content::Replayed)
+    })
+}
+
+/// Compares the timelines in the files `predicted` and `measured`, of `files` or of the disk.
+#[pyfunction]
+#[pyo3(signature = (predicted, measured, files=None))]
+pub fn compare(
+    py: Python<'_>,
+    predicted: PathBuf,
+    measured: PathBuf,
+    files: Option<Files>,
+) -> PyResult<Document> {
+    document(py, files, None, move |context| {
+        let both = [timelines::read(context, &predicted)?, timelines::read(context, &measured)?];
+        Comparison::of(&both[0], &both[1]).map(drop)?;
+        Ok(Content::Compared(Box::new(both)))
+    })
+}
+
+/// Checks the certificate in the file at `path`, of `files` or of the disk.
+#[pyfunction]
+#[pyo3(signature = (path, files=None))]
+pub fn verify(py: Python<'_>, path: PathBuf, files: Option<Files>) -> PyResult<Document> {
+    document(py, files, None, move |context| checked::verify(context, &path).map(Content::Verified))
+}
+
+/// Reproduces published tables by `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (keys, progress=None))]
+pub fn reproduce(py: Python<'_>, keys: &str, progress: Option<Py<PyAny>>) -> PyResult<Document> {
+    let question: published::Question =
+        documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    document(py, None, progress.as_ref(), move |context| {
+        published::reproduce(context, &question).map(Content::Published)
+    })
+}
+
+/// All schedules that have a name.
+#[pyfunction]
+pub fn schedules(py: Python<'_>) -> PyResult<Document> {
+    document(py, None, None, |_| Ok(Content::Listed(listed::schedules())))
+}
+
+/// The schema of the questions called `name`, as JSON.
+#[pyfunction]
+pub fn schema(py: Python<'_>, name: &str) -> PyResult<String> {
+    let kind = documents::named::<published::QuestionKind>(Some(name), "question");
+    let kind = kind.map_err(|wrong| raised(py, &wrong))?;
+    let schema = kind.map_or(Value::Null, published::QuestionKind::schema);
+    serde_json::to_string(&schema).map_err(unwritable)
+}

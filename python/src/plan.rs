@@ -1,0 +1,94 @@
+//! Plans: a model on machines.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::answer::plan::{self, TorchOrder, export, tables};
+use ::question::Diagnostic;
+use draw::pictures;
+use papers::measured::memory_error;
+use pyo3::prelude::*;
+
+use crate::ask::{Files, ask};
+use crate::error::{raised, unwritable};
+
+/// The plans for a model on machines.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Planned {
+    planned: Arc<plan::Planned>,
+    /// What the user should be warned of.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Whether a Ctrl-C came meanwhile.
+    #[pyo3(get)]
+    interrupted: bool,
+}
+
+/// Plans the question in the file at `path`, of `files` or of the disk.
+#[pyfunction]
+#[pyo3(signature = (path, files=None, progress=None))]
+pub fn plan(
+    py: Python<'_>,
+    path: PathBuf,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Planned> {
+    let files = Arc::new(files.unwrap_or_default());
+    let told = ask(py, files, progress.as_ref(), move |context| {
+        let question = ::question::plan::read(context, &path, memory_error()?);
+        plan::plan(context, question.map_err(crate::documents::nowhere)?)
+    })?;
+    Ok(Planned {
+        planned: Arc::new(told.answer),
+        warnings: told.warnings,
+        interrupted: told.interrupted,
+    })
+}
+
+#[pymethods]
+impl Planned {
+    /// All of it as JSON, as the command line prints it.
+    fn json(&self) -> PyResult<String> {
+        serde_json::to_string_pretty(&*self.planned).map_err(unwritable)
+    }
+
+    /// The plans as CSV, as the command line writes them.
+    fn csv(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let plan::Planned { question, answer, .. } = &*self.planned;
+        tables::csv(question, answer).map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The tables that the command line prints, with `details` all of them.
+    #[pyo3(signature = (details=false))]
+    fn table(&self, details: bool) -> String {
+        draw::text::plan(&self.planned, details)
+    }
+
+    /// Days against dollars as SVG.
+    fn svg(&self, py: Python<'_>) -> PyResult<String> {
+        self.drawn(py, |planned| pictures::plan::svg(&planned.question, &planned.answer))
+    }
+
+    /// All of it as a page for a browser.
+    fn html(&self, py: Python<'_>) -> PyResult<String> {
+        self.drawn(py, pictures::plan::html)
+    }
+
+    /// The files that make the plan to take run in other programs, and their contents.
+    fn export(&self) -> Vec<(String, String)> {
+        self.planned
+            .winner()
+            .map_or_else(Vec::new, |winner| export::files(&self.planned.question, winner))
+    }
+}
+
+impl Planned {
+    fn drawn(
+        &self,
+        py: Python<'_>,
+        draw: impl FnOnce(&plan::Planned) -> Result<String, Diagnostic> + Send + 'static,
+    ) -> PyResult<String> {
+        let planned = Arc::clone(&self.planned);
+        Ok(ask(py, Arc::default(), None, move |_| draw(&planned))?.answer)
+    }
+}

@@ -1,0 +1,93 @@
+//! Questions about pipeline schedules.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::question::case;
+use ::question::keys::Keys;
+use ::question::scenario::{Scenario, Setting};
+use ::question::{Context, Diagnostic};
+use pyo3::prelude::*;
+
+use crate::ask::{Files, ask};
+use crate::documents;
+use crate::error::raised;
+
+/// One or several settings with their keys, read and checked.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Question {
+    pub(crate) scenario: Arc<Scenario>,
+}
+
+#[pymethods]
+impl Question {
+    /// The question of `json`, an object of keywords.
+    #[staticmethod]
+    fn of(py: Python<'_>, json: &str) -> PyResult<Self> {
+        let text = documents::toml(json).map_err(|wrong| raised(py, &wrong))?;
+        let told =
+            ask(py, Arc::default(), None, move |context| read(context, documents::unseen(), text))?;
+        Ok(Self { scenario: Arc::new(told.answer) })
+    }
+
+    /// The question in the file at `path`, which has the `content` if that is given.
+    #[staticmethod]
+    #[pyo3(signature = (path, content=None))]
+    fn read(py: Python<'_>, path: PathBuf, content: Option<Vec<u8>>) -> PyResult<Self> {
+        let files: Files = content.into_iter().map(|bytes| (path.clone(), bytes)).collect();
+        let told = ask(py, Arc::new(files), None, move |context| Scenario::read(context, &path))?;
+        Ok(Self { scenario: Arc::new(told.answer) })
+    }
+
+    /// This question with the keys of `json`, an object of keywords, over its own.
+    fn replace(&self, py: Python<'_>, json: &str) -> PyResult<Self> {
+        let keys: Keys = documents::keys(json).map_err(|wrong| raised(py, &wrong))?;
+        let mut scenario = (*self.scenario).clone();
+        scenario.settings.iter_mut().for_each(|setting| setting.overrule(keys.clone()));
+        Ok(Self { scenario: Arc::new(scenario) })
+    }
+
+    /// The question as JSON, with the keys of scenario files.
+    fn json(&self) -> PyResult<String> {
+        serde_json::to_string(&*self.scenario).map_err(crate::error::unwritable)
+    }
+
+    /// The question as a scenario file.
+    fn toml(&self, py: Python<'_>) -> PyResult<String> {
+        documents::written(&*self.scenario).map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The number of settings.
+    fn __len__(&self) -> usize {
+        self.scenario.settings.len()
+    }
+}
+
+/// Reads `text` as the scenario `file`, and forgets where in it the keys stand: nobody sees it.
+fn read(context: &Context<'_>, file: &Path, text: String) -> Result<Scenario, Diagnostic> {
+    let Scenario { title, convention, settings, .. } =
+        Scenario::parse(context, file, text).map_err(documents::nowhere)?;
+    let settings = settings.into_iter().map(|one| Setting::new(one.name, one.keys));
+    let settings: Vec<Setting> = settings.collect();
+    Ok(Scenario { title, convention, ..settings.into() })
+}
+
+/// `scenario` with `schedules`, if they are given, in place of its own, ready to be answered.
+///
+/// # Errors
+/// If B and W are given both together and apart.
+pub(crate) fn asked(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    schedules: Option<Vec<String>>,
+) -> Result<Scenario, Diagnostic> {
+    let mut scenario = scenario.clone();
+    let keys = Keys { schedule: schedules, ..Keys::default() };
+    let mut settings = std::mem::take(&mut scenario.settings);
+    for setting in &mut settings {
+        setting.overrule(keys.clone());
+        case::resolve_backward(context, &scenario, setting)?;
+    }
+    scenario.settings = settings;
+    Ok(scenario)
+}

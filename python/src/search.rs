@@ -1,0 +1,130 @@
+//! Searched orders, their bounds and certificates.
+
+use std::sync::Arc;
+
+use ::answer::search::{Answer, Row, certificate};
+use ::question::Diagnostic;
+use ::question::search::Keys;
+use draw::pictures;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use crate::ask::{Files, ask};
+use crate::documents;
+use crate::error::{raised, unwritable};
+use crate::question::{Question, asked};
+use crate::schedule::Schedule;
+
+/// The best orders that were found.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub struct Searched {
+    answer: Arc<Answer>,
+    title: Option<String>,
+    /// What the user should be warned of.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Whether a Ctrl-C came meanwhile.
+    #[pyo3(get)]
+    interrupted: bool,
+}
+
+/// Searches the best order for every setting of `question` under every limit of `keys`, an object of
+/// keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (question, keys, files=None, progress=None))]
+pub fn search(
+    py: Python<'_>,
+    question: &Question,
+    keys: &str,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Searched> {
+    let keys: Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let scenario = Arc::clone(&question.scenario);
+    let files = Arc::new(files.unwrap_or_default());
+    let told = ask(py, files, progress.as_ref(), move |context| {
+        let scenario = asked(context, &scenario, None)?;
+        ::answer::search::search(context, &scenario, &keys)
+    })?;
+    Ok(Searched {
+        answer: Arc::new(told.answer),
+        title: question.scenario.title.clone(),
+        warnings: told.warnings,
+        interrupted: told.interrupted,
+    })
+}
+
+impl Searched {
+    fn row(&self, at: usize) -> PyResult<&Row> {
+        self.answer.rows.get(at).ok_or_else(|| PyIndexError::new_err("there is no such search"))
+    }
+}
+
+#[pymethods]
+impl Searched {
+    /// All of it as JSON, as the command line prints it.
+    fn json(&self) -> PyResult<String> {
+        serde_json::to_string_pretty(&*self.answer).map_err(unwritable)
+    }
+
+    /// The rows as CSV, as the command line writes it.
+    fn csv(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        self.answer.csv().map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The number of searches.
+    fn __len__(&self) -> usize {
+        self.answer.rows.len()
+    }
+
+    /// The table that the command line prints.
+    fn table(&self) -> String {
+        draw::text::sheet(&self.answer.sheet())
+    }
+
+    /// The same as HTML.
+    fn table_html(&self) -> String {
+        draw::html::sheet(&self.answer.sheet())
+    }
+
+    /// The name of search number `at`: the schedule, the setting and the limit.
+    fn title(&self, at: usize) -> PyResult<String> {
+        self.row(at).map(Row::title)
+    }
+
+    /// The order that search number `at` has found.
+    fn schedule(&self, at: usize) -> PyResult<Schedule> {
+        let schedule = self.row(at)?.searched.found.schedule.clone();
+        Ok(Schedule { schedule: Arc::new(schedule) })
+    }
+
+    /// The certificate of search number `at`.
+    fn certificate(&self, py: Python<'_>, at: usize) -> PyResult<String> {
+        certificate(&self.row(at)?.searched).map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The timelines of the searches number `which` as SVG, on one time axis.
+    fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
+        self.drawn(py, move |answer| {
+            let chosen: Vec<_> = which.iter().filter_map(|&at| answer.rows.get(at)).collect();
+            pictures::search::timelines(&chosen)
+        })
+    }
+
+    /// Bubble rate against peak memory as SVG.
+    fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
+        let title = self.title.clone();
+        self.drawn(py, move |answer| pictures::search::svg(title.as_deref(), &answer.rows))
+    }
+}
+
+impl Searched {
+    fn drawn(
+        &self,
+        py: Python<'_>,
+        draw: impl FnOnce(&Answer) -> Result<String, Diagnostic> + Send + 'static,
+    ) -> PyResult<String> {
+        let answer = Arc::clone(&self.answer);
+        Ok(ask(py, Arc::default(), None, move |_| draw(&answer))?.answer)
+    }
+}
