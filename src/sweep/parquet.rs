@@ -187,16 +187,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_is_the_narrowest_of_what_its_values_are() {
-        let rows = "1,1.5,true,1us,nan,1,\n2,2,false,2us,1,,\n";
-        let found = kinds(&[None; 7], &mut reader(rows.as_bytes())).unwrap();
-        let (whole, text) = (Kind::Whole, Kind::Text);
-        assert_eq!(found, [whole, Kind::Decimal, Kind::Truth, text, text, whole, whole]);
-        let fixed = kinds(&[Some(text), None], &mut reader(&b"1,2\n"[..])).unwrap();
-        assert_eq!(fixed, [text, whole]);
-    }
-
-    #[test]
     fn numbers_that_do_not_fit_are_named() {
         let mut file = tempfile::tempfile().unwrap();
         let error = write(&mut file, b"span_ns\n", || Ok(&b"18446744073709551615\n"[..]));

@@ -48,6 +48,7 @@ mod removal;
 mod room;
 mod schema;
 mod search;
+mod shown;
 mod simulation;
 mod sweep;
 mod sweep_files;

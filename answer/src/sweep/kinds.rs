@@ -47,3 +47,22 @@ fn is(value: &[u8], kind: Kind) -> bool {
         Kind::Text => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use csv::ReaderBuilder;
+
+    use super::*;
+
+    #[test]
+    fn an_axis_is_the_narrowest_of_what_its_values_are() {
+        let of = |names: &[&str], rows: &str| {
+            of(names, &mut ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes()))
+        };
+        let rows = "1,1.5,true,1us,nan,1,\n2,2,false,2us,1,,\n";
+        let found = of(&["a", "b", "c", "d", "e", "f", "g"], rows).unwrap();
+        let (whole, text) = (Kind::Whole, Kind::Text);
+        assert_eq!(found, [whole, Kind::Decimal, Kind::Truth, text, text, whole, whole]);
+        assert_eq!(of(&["schedule", "a"], "1,2\n").unwrap(), [text, whole]);
+    }
+}
