@@ -5,8 +5,8 @@ is bubble.
 >>> q = db.Question(stages=8, microbatches=24, forward="29.718ms", backward_input="29.444ms",
 ...                 backward_weight="19.927ms", hop="527us", hidden=4096, heads=32, seq=1024)
 >>> answers = db.simulate(q, ["1f1b", "zb-h1", "zb-2p", "zb-v"])
->>> min(answers, key=lambda one: one.bubble_rate).schedule
-'zb-v'
+>>> [f"{one.schedule}: {one.bubble_rate:.2%}" for one in answers]
+['1f1b: 23.47%', 'zb-h1: 13.23%', 'zb-2p: 0.29%', 'zb-v: 4.03%']
 
 Everything that the command line `debubble` answers is a function here, but what runs on devices:
 `debubble execute` and `debubble calibrate` stay with the command line.

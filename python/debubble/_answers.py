@@ -377,6 +377,10 @@ class Outcome:
         return Outcome, (self._answers, self._at)
 
 
+#: What stands beside the causes in the row of a stage.
+_NO_CAUSES = ("stage", "busy_ns", "optimizer_ns", "idle_ns")
+
+
 class Why:
     """Why the stages of a schedule wait.
 
@@ -394,8 +398,8 @@ class Why:
         self._inner = inner
         figures = self.to_dict()
         self.cost_ns: int = figures["cost_ns"]
-        self.causes: list[str] = list(figures["cost_without_ns"])
         self.stages = _frames.Table(figures["stages"])
+        self.causes: list[str] = [key for key in self.stages[0] if key not in _NO_CAUSES]
         self.critical_path = _frames.Table(figures["critical_path"])
         self.levers = _frames.Table(figures["levers"])
         self.notes: list[str] = figures["notes"]

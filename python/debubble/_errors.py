@@ -23,7 +23,7 @@ class InputError(ValueError):
     ...     db.Question(stages=4, microbatchs=8)
     ... except db.InputError as error:
     ...     error.message
-    'there is no key `microbatchs`: did you mean `microbatches`?'
+    'there is no key `microbatchs`: did you mean `microbatches` or `microbatch-size`?'
     """
 
     def __init__(

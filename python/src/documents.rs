@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use question::Diagnostic;
+use question::scenario::Scenario;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,6 +30,24 @@ pub(crate) fn toml(json: &str) -> Result<String, Diagnostic> {
 /// `value` as a TOML document.
 pub(crate) fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
     ::toml::to_string(value).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+/// `scenario` as a TOML document without the keys that `axes` give.
+pub(crate) fn without(scenario: &Scenario, axes: &Pairs) -> Result<String, Diagnostic> {
+    let wrong = |error: serde_json::Error| Diagnostic::new(error.to_string());
+    let mut document = serde_json::to_value(scenario).map_err(wrong)?;
+    let settings = document.get_mut("setting").and_then(Value::as_array_mut);
+    for setting in settings.into_iter().flatten() {
+        remove(setting, axes);
+    }
+    remove(&mut document, axes);
+    written(&document)
+}
+
+fn remove(table: &mut Value, axes: &Pairs) {
+    if let Value::Object(keys) = table {
+        keys.retain(|key, _| axes.iter().all(|(axis, _)| axis != key));
+    }
 }
 
 /// The keys in `json`, an object of keywords.

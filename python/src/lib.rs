@@ -24,7 +24,9 @@ mod _debubble {
     #[pymodule_export]
     use crate::answers::{Answers, Outcome, Why, simulate};
     #[pymodule_export]
-    use crate::others::{Document, compare, fsdp, replay, reproduce, schedules, schema, verify};
+    use crate::others::{
+        Document, compare, fsdp, replay, reproduce, schedules, schema, toml, verify,
+    };
     #[pymodule_export]
     use crate::plan::{Planned, plan};
     #[pymodule_export]

@@ -129,7 +129,7 @@ pub(crate) fn export(
         if !traced {
             return Ok(case.schedule.to_string());
         }
-        let outcome = answer::export::trace(case)?;
+        let outcome = answer::export::run(case)?;
         let bytes = pictures::simulate::Traced::of(&outcome, &outcome.case.name)?.bytes()?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     })?;
