@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _ask, _debubble, _executors, _pictures, _values
+from . import _ask, _debubble, _executors, _frames, _pictures, _values
 from ._errors import InputError
 from ._question import Question, Schedules, named
 
@@ -151,6 +151,9 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"<debubble.Sweep of {len(self)} rows: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> Optional[str]:
+        return _frames.html(self.to_pandas)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)
