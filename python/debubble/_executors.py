@@ -22,6 +22,9 @@ _MOST_PARTS = 64
 #: The document, its files, the first question and the one after the last, and the process that asks.
 _Part = tuple[str, dict[str, bytes], int, int, int]
 
+#: Is told the name, the count and the total of the work.
+_Report = Callable[[str, int, Optional[int]], None]
+
 #: Waits for the rows of a part.
 _Wait = Callable[[], Any]
 _Waits = Generator[_Wait, None, None]
@@ -56,7 +59,7 @@ def answered(
     files: dict[str, bytes],
     questions: int,
     parts: Optional[int],
-    report: Optional[Callable[[str, int, Optional[int]], None]],
+    report: Optional[_Report],
 ) -> tuple[list[bytes], bool]:
     """The rows of all parts in their order, and whether a Ctrl-C came before the last."""
     count = max(1, min(questions, _MOST_PARTS if parts is None else parts))
@@ -69,7 +72,9 @@ def answered(
             for wait, end in zip(waits, ends[1:]):
                 rows = _waited(wait, losses)
                 if rows is None:
-                    rows, interrupted = _debubble.sweep(document, files, ends[len(pieces)], end)
+                    begin = ends[len(pieces)]
+                    shown = _beyond(begin, questions, report)
+                    rows, interrupted = _debubble.sweep(document, files, begin, end, shown)
                     if interrupted:
                         return [*pieces, rows], True
                 pieces.append(rows)
@@ -84,6 +89,14 @@ def answered(
     return pieces, False
 
 
+def _beyond(begin: int, questions: int, report: Optional[_Report]) -> Optional[_Report]:
+    """Shows the progress of a part that begins at question number `begin` as that of all `questions`."""
+    if report is None:
+        return None
+    whole = report
+    return lambda what, done, _: whole(what, begin + done, questions)
+
+
 def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
     """The rows that `wait` gives; `None`, and why among the `losses`, if their worker has lost them."""
     try:
@@ -91,7 +104,8 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
     except (InputError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # Whatever an executor raises where a worker dies.
-        losses.append(error)
+        cause = getattr(error, "cause", None)  # Ray wraps what a worker has raised.
+        losses.append(cause if isinstance(cause, BaseException) else error)
         return None
     if not isinstance(rows, bytes):
         if hasattr(rows, "close"):

@@ -44,8 +44,7 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     nbclient = pytest.importorskip("nbclient", reason="there is no nbclient here")
     pytest.importorskip("ipykernel", reason="there is no ipykernel here")
     pytest.importorskip("pandas", reason="there is no pandas here")
-    import nbformat
-
+    nbformat = pytest.importorskip("nbformat")
     monkeypatch.setenv("PYTHONPATH", str(Path(db.__file__).absolute().parents[1]))
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
