@@ -11,10 +11,13 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _debubble
 from ._errors import InputError, Note
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 #: The most parts into which a grid is cut unless told.
 _MOST_PARTS = 64
@@ -28,6 +31,14 @@ _Report = Callable[[str, int, Optional[int]], None]
 #: Waits for the rows of a part.
 _Wait = Callable[[], Any]
 _Waits = Generator[_Wait, None, None]
+
+
+#: Seconds between two looks at the processes of a pool.
+_BETWEEN_LOOKS = 0.2
+
+
+class WorkerKilled(RuntimeError):
+    """A process of a pool has died."""
 
 
 class WorkerInterrupted(RuntimeError):
@@ -124,7 +135,8 @@ def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
     if hasattr(executor, "submit"):
         return _each(work, lambda part: executor.submit(answer, part), _result, _cancel)
     if hasattr(executor, "apply_async"):
-        return _each(work, lambda part: executor.apply_async(answer, (part,)), _get, _leave)
+        guard = _Guard()
+        return _each(work, lambda part: executor.apply_async(answer, (part,)), guard.result, _leave)
     if hasattr(executor, "map"):
         return _mapped(executor, work)
     kind = type(executor).__name__
@@ -173,8 +185,28 @@ def _cancel(future: Any) -> None:
     future.cancel()
 
 
-def _get(handle: Any) -> Any:
-    return handle.get()
+class _Guard:
+    """Waits for pools of `multiprocessing`, which never say that a worker was killed: they start another
+    one, and the part that the first one had stays open for ever. Once a process that this one has started
+    has died, nothing is expected of the pool any more but what is there."""
+
+    def __init__(self) -> None:
+        self._children: set[BaseProcess] = set()
+
+    def result(self, handle: Any) -> Any:
+        """The result behind `handle`.
+
+        Raises:
+            WorkerKilled: If a process has died and there is no result.
+        """
+        import multiprocessing
+
+        while not handle.ready():
+            handle.wait(_BETWEEN_LOOKS)
+            self._children.update(multiprocessing.active_children())
+            if any(child.exitcode for child in self._children) and not handle.ready():
+                raise WorkerKilled("a process of the pool was killed")
+        return handle.get()
 
 
 def _leave(_: Any) -> None:

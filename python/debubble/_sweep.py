@@ -36,8 +36,7 @@ def sweep(
             them, such as its pools and `dask.distributed.Client`; the module `ray`; or a `Pool` of
             `multiprocessing` or `ray.util.multiprocessing`. Workers need this package, but none of the files
             that the question names. The rows are the same as here; what a worker that dies leaves is
-            answered here. Only a pool of `multiprocessing` waits for a killed worker for ever, as it always
-            does: prefer `concurrent.futures.ProcessPoolExecutor`.
+            answered here.
         parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
         progress: See `debubble.Progress`.
 

@@ -293,6 +293,28 @@ def test_a_killed_process_costs_no_row(died: Path, here: str) -> None:
     assert died.exists()
 
 
+class RenamedPool:
+    """The same for a pool of `multiprocessing`."""
+
+    def __init__(self, pool: Any, call: Callable[[Any], bytes]) -> None:
+        self.pool, self.call = pool, call
+
+    def apply_async(self, _: Callable[[Any], bytes], arguments: Any) -> Any:
+        return self.pool.apply_async(self.call, arguments)
+
+
+def test_a_killed_process_of_a_pool_of_multiprocessing_costs_no_row(died: Path, here: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        with pytest.warns(db.Note, match="workers lost .* the first by WorkerKilled: a process of the pool"):
+            assert swept(RenamedPool(pool, killed_once)) == here
+    assert died.exists()
+
+
+def test_a_pool_whose_processes_come_and_go_loses_nothing(here: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool, no_loss():
+        assert swept(pool, parts=4) == here
+
+
 # Files.
 
 
@@ -406,7 +428,9 @@ class Killing:
 
 
 def test_a_killed_worker_of_dask_costs_no_row(dask: Any, here: str) -> None:
-    pids = lambda: list(dask.run(os.getpid).values())  # noqa: E731
+    def pids() -> list[int]:
+        return list(dask.run(os.getpid).values())
+
     before = set(pids())
     killing = Killing(dask.submit, pids)
     assert swept(killing) == here

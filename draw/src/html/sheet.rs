@@ -8,7 +8,7 @@ use super::escape;
 /// the table has would not reach them.
 const CELL: &str = "padding:2px 8px;white-space:nowrap";
 /// The style of text whose columns are spaces.
-const PRE: &str = "white-space:pre-wrap;font-family:monospace";
+const PRE: &str = "white-space:pre-wrap;font-family:monospace;margin:6px 0";
 
 /// `sheet` as HTML: each table a `<table>` with its first column to the left and the others to the right,
 /// each text a `<pre>`. All style is inline; there is no script, and nothing has an id, so that any number
@@ -72,7 +72,7 @@ mod tests {
             &row("td", ["1f1b", "27 ms"]),
             &row("td", ["zb-h1", ""]),
             "</tbody>\n</table>\n",
-            "<pre style=\"white-space:pre-wrap;font-family:monospace\">  one\n  two</pre>\n",
+            "<pre style=\"white-space:pre-wrap;font-family:monospace;margin:6px 0\">  one\n  two</pre>\n",
             "</div>\n",
         ];
         assert_eq!(sheet(&whole), expected.concat());
