@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union, overload
 from . import _ask, _debubble, _frames, _pictures
 from ._question import Question, Schedules, named
 from ._schedule import Schedule
-from ._timeline import Timeline, timeline
+from ._timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -332,7 +332,7 @@ class Outcome:
     @functools.cached_property
     def timeline(self) -> Timeline:
         """When every pass runs; under noise, in replica 0."""
-        return timeline(self._inner.timeline())
+        return Timeline(self._inner.timeline())
 
     def why(self, *, progress: _ask.Progress = None) -> Why:
         """Why the stages wait: idle time by cause, the critical path, and what each change would save.
