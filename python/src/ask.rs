@@ -167,8 +167,9 @@ impl Lent {
     fn seen(&self) -> Option<(String, u64, Option<u64>)> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let what = shown.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let of = shown.of.load(Ordering::Relaxed);
-        Some((what, shown.done.load(Ordering::Relaxed), (of > 0).then_some(of)))
+        let (done, of) = (shown.done.load(Ordering::Relaxed), shown.of.load(Ordering::Relaxed));
+        // Less than is done is no total: nobody knows it.
+        Some((what, done, (of > 0 && of >= done).then_some(of)))
     }
 }
 

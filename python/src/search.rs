@@ -10,8 +10,8 @@ use question::Diagnostic;
 use question::search::Keys;
 
 use crate::ask::{Files, ask};
-use crate::documents;
 use crate::error::{raised, unwritable};
+use crate::keywords;
 use crate::question::{Question, asked};
 use crate::schedule::Schedule;
 
@@ -39,7 +39,7 @@ pub(crate) fn search(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Searched> {
-    let keys: Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
     let told = ask(py, files, progress.as_ref(), move |context| {
