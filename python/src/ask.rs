@@ -98,6 +98,7 @@ fn wait<T: Send>(
         if let Err(raised) = tick(py, lent, progress) {
             lent.stop.store(true, Ordering::Relaxed);
             if error.is_some() {
+                leave_to_itself();
                 return Err(raised);
             }
             error = Some(raised);
@@ -141,6 +142,14 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
         }
     }
     new_pool().map(Arc::new)
+}
+
+/// Leaves the threads to the work that nobody waits for any more: the next question gets others. They end
+/// with it.
+fn leave_to_itself() {
+    if let Ok(mut known) = POOL.try_lock() {
+        *known = None;
+    }
 }
 
 fn new_pool() -> PyResult<ThreadPool> {
