@@ -54,9 +54,7 @@ def answered(
     except KeyboardInterrupt:
         return pieces, True
     if lost:
-        warnings.warn(
-            f"workers lost {lost} of {count} parts, which were answered here", Note, stacklevel=4
-        )
+        warnings.warn(f"workers lost {lost} of {count} parts, which were answered here", Note, stacklevel=4)
     return pieces, False
 
 

@@ -229,5 +229,3 @@ _PASS = re.compile(r"([A-Z]+)(\d+)\.(\d+)")
 def _read(text: str) -> Union[Pass, Pair]:
     passes = [Pass(kind, int(microbatch), int(chunk)) for kind, chunk, microbatch in _PASS.findall(text)]
     return passes[0] if len(passes) == 1 else Pair(passes[0], passes[1])
-
-

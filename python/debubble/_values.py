@@ -19,7 +19,7 @@ _SIZES = ("#/definitions/Size", "#/definitions/MemoryLimit")
 _Node = Mapping[str, Any]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema of the questions called `name`."""
     loaded: dict[str, Any] = json.loads(_debubble.schema(name))
@@ -63,10 +63,10 @@ class _Reader:
     def resolved(self, node: _Node) -> _Node:
         """The definition that `node` stands for."""
         while "$ref" in node:
-            inner: Any = self.root
+            found: Any = self.root
             for part in node["$ref"].lstrip("#/").split("/"):
-                inner = inner[part]
-            node = inner
+                found = found[part]
+            node = found
         if "properties" not in node:
             for one in (*node.get("allOf", ()), *node.get("anyOf", ())):
                 inner = self.resolved(one)
@@ -96,7 +96,7 @@ class _Reader:
             return [self.value(one, item, key) for one in value]
         raise InputError(
             f"{key}: a {type(value).__name__} is no value of a key\n"
-            "  help: give text such as \"29.7ms\", a number, a timedelta, a path, or a list of those",
+            '  help: give text such as "29.7ms", a number, a timedelta, a path, or a list of those',
             message=f"{key}: a {type(value).__name__} is no value of a key",
             key=key,
         )
