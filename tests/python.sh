@@ -93,7 +93,7 @@ tests() {
   site "$built"
   export PYTHONPATH=$target/python/site PYTHONDONTWRITEBYTECODE=1 DEBUBBLE=$built/debubble
   run pytest --quiet python/tests
-  run pytest --quiet --doctest-modules --pyargs debubble
+  run pytest --quiet --doctest-modules --pyargs debubble -W ignore::UserWarning
   if [ "$require" = require ]; then
     run python python/tools/keys.py --check
     run python -m mypy.stubtest debubble._debubble
