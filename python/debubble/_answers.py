@@ -73,12 +73,12 @@ class _Options:
         front: bool,
         sort: Optional[str],
     ) -> None:
-        self.question = question
-        self.names = names
-        self.files = files
-        self.explain = explain
-        self.front = front
-        self.sort = sort
+        self.question: Question = question
+        self.names: Optional[list[str]] = names
+        self.files: dict[str, bytes] = files
+        self.explain: bool = explain
+        self.front: bool = front
+        self.sort: Optional[str] = sort
 
     def asked(self, progress: _ask.Progress) -> _debubble.Answers:
         with _ask.watching(progress) as report:
@@ -88,7 +88,12 @@ class _Options:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Options, (
-            self.question, self.names, self.files, self.explain, self.front, self.sort,
+            self.question,
+            self.names,
+            self.files,
+            self.explain,
+            self.front,
+            self.sort,
         )
 
 
@@ -140,9 +145,7 @@ class Answers(Sequence["Outcome"]):
     def __getitem__(self, which: Union[int, str, tuple[str, str]]) -> Outcome: ...
     @overload
     def __getitem__(self, which: slice) -> list[Outcome]: ...
-    def __getitem__(
-        self, which: Union[int, slice, str, tuple[str, str]]
-    ) -> Union[Outcome, list[Outcome]]:
+    def __getitem__(self, which: Union[int, slice, str, tuple[str, str]]) -> Union[Outcome, list[Outcome]]:
         if isinstance(which, (int, slice)):
             return self._outcomes[which]
         schedule, setting = which if isinstance(which, tuple) else (which, None)
@@ -361,8 +364,13 @@ class Outcome:
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the timeline as a picture (`.svg`), as trace events for Perfetto (`.json`), or the order in
-        the text form (`.txt`)."""
-        forms = {".svg": self.to_svg, ".json": self.to_trace, ".txt": self.order.to_text}
+        the text form (`.txt`).
+        """
+        forms: _pictures.Forms = {
+            ".svg": self.to_svg,
+            ".json": self.to_trace,
+            ".txt": self.order.to_text,
+        }
         _pictures.save(path, forms)
 
     def __repr__(self) -> str:
@@ -398,10 +406,10 @@ class Why:
         self._inner = inner
         figures = self.to_dict()
         self.cost_ns: int = figures["cost_ns"]
-        self.stages = _frames.Table(figures["stages"])
+        self.stages: _frames.Table = _frames.Table(figures["stages"])
         self.causes: list[str] = [key for key in self.stages[0] if key not in _NO_CAUSES]
-        self.critical_path = _frames.Table(figures["critical_path"])
-        self.levers = _frames.Table(figures["levers"])
+        self.critical_path: _frames.Table = _frames.Table(figures["critical_path"])
+        self.levers: _frames.Table = _frames.Table(figures["levers"])
         self.notes: list[str] = figures["notes"]
 
     def to_json(self) -> str:

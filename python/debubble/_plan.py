@@ -16,6 +16,9 @@ from ._frames import Figures
 if TYPE_CHECKING:
     import pandas
     import polars
+    from typing_extensions import Unpack
+
+    from ._keys import PlanKeys
 
 
 def plan(
@@ -23,7 +26,7 @@ def plan(
     /,
     *,
     progress: _ask.Progress = None,
-    **keys: Any,
+    **keys: Unpack[PlanKeys],
 ) -> Planned:
     """Ranks set-ups for a model, a token budget and machines with prices.
 
@@ -79,7 +82,8 @@ class Planned:
     @property
     def best(self) -> Optional[Figures]:
         """The plan to take: the cheapest that meets the deadline or, of those that its error bar does not
-        tell from it, the one with most room; `None` if there is none."""
+        tell from it, the one with most room; `None` if there is none.
+        """
         winner = self.to_dict()["winner"]
         return None if winner is None else self.plans[winner]
 
@@ -127,7 +131,8 @@ class Planned:
 
     def export(self, folder: Union[str, os.PathLike[str]]) -> list[str]:
         """Writes the plan to take for Megatron-LM, torchtitan and `debubble simulate` into `folder`, which is
-        made if its parent is there, and gives the names of the files."""
+        made if its parent is there, and gives the names of the files.
+        """
         into = Path(folder)
         into.mkdir(exist_ok=True)
         files = self._inner.export()

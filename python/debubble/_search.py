@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import polars
     from typing_extensions import Unpack
 
-    from ._keys import SearchKeys
+    from ._keys import MemoryLimit, OneOrMany, SearchKeys
 
 
 def search(
     question: Question,
     *,
-    memory_limit: Any = None,
+    memory_limit: OneOrMany[MemoryLimit] | None = None,
     progress: _ask.Progress = None,
     **keys: Unpack[SearchKeys],
 ) -> Found:
@@ -171,7 +171,8 @@ class Found(Sequence["FoundOrder"]):
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the results (`.json`, `.csv`) or their timelines (`.svg`); of a single one also the order in
-        the text form (`.txt`) and the certificate (`.toml`)."""
+        the text form (`.txt`) and the certificate (`.toml`).
+        """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
             ".csv": self.to_csv,
@@ -272,7 +273,9 @@ class FoundOrder:
     def __repr__(self) -> str:
         limit = "" if self.memory_limit is None else f" under {self.memory_limit}"
         span = self.cost_ns / 1e6
-        return f"<debubble.FoundOrder{limit}: {span:.3f} ms, bubble {self.bubble_rate:.3%}, gap {self.gap:.3%}>"
+        return (
+            f"<debubble.FoundOrder{limit}: {span:.3f} ms, bubble {self.bubble_rate:.3%}, gap {self.gap:.3%}>"
+        )
 
     def _repr_svg_(self) -> str:
         return self.to_svg()

@@ -73,9 +73,7 @@ def sweep(
             piece, interrupted = _debubble.sweep(document, shipped, 0, len(grid), report)
             pieces = [piece]
         else:
-            pieces, interrupted = _executors.answered(
-                executor, document, shipped, len(grid), parts, report
-            )
+            pieces, interrupted = _executors.answered(executor, document, shipped, len(grid), parts, report)
     return _ask.whole(Sweep(grid.rows(pieces, interrupted)), interrupted)
 
 
@@ -90,13 +88,14 @@ class Sweep:
         self._inner = inner
 
     @functools.cached_property
-    def _columns(self) -> dict[str, tuple[str, Any]]:
+    def _columns(self) -> Mapping[str, tuple[str, Any]]:
         return self._inner.columns()
 
     @property
     def columns(self) -> dict[str, Any]:
         """The columns by name: arrays of numpy of numbers and truths (a number that is missing is NaN), and
-        lists of texts, and of whole numbers and truths that are missing in some row, with `None` there."""
+        lists of texts, and of whole numbers and truths that are missing in some row, with `None` there.
+        """
         return {name: values for name, (_, values) in self._columns.items()}
 
     def to_csv(self) -> str:
@@ -111,7 +110,7 @@ class Sweep:
         """The rows as a frame of pandas; whole numbers and truths that may be missing are nullable."""
         import pandas
 
-        nullable = {"whole": "Int64", "truth": "boolean"}
+        nullable: dict[str, Any] = {"whole": "Int64", "truth": "boolean"}
         frame = {
             name: pandas.array(values, dtype=nullable[kind])
             if kind in nullable and isinstance(values, list)
@@ -124,10 +123,14 @@ class Sweep:
         """The rows as a frame of polars; what is missing is null."""
         import polars
 
-        types = {"whole": polars.Int64, "decimal": polars.Float64, "truth": polars.Boolean, "text": polars.String}
+        types = {
+            "whole": polars.Int64,
+            "decimal": polars.Float64,
+            "truth": polars.Boolean,
+            "text": polars.String,
+        }
         columns = [
-            polars.Series(name, values, dtype=types[kind])
-            for name, (kind, values) in self._columns.items()
+            polars.Series(name, values, dtype=types[kind]) for name, (kind, values) in self._columns.items()
         ]
         return polars.DataFrame(columns).with_columns(polars.selectors.float().fill_nan(None))
 

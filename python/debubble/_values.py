@@ -19,7 +19,7 @@ _SIZES = ("#/definitions/Size", "#/definitions/MemoryLimit")
 _Node = Mapping[str, Any]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema of the questions called `name`."""
     loaded: dict[str, Any] = json.loads(_debubble.schema(name))
@@ -63,10 +63,10 @@ class _Reader:
     def resolved(self, node: _Node) -> _Node:
         """The definition that `node` stands for."""
         while "$ref" in node:
-            inner: Any = self.root
+            found: Any = self.root
             for part in node["$ref"].lstrip("#/").split("/"):
-                inner = inner[part]
-            node = inner
+                found = found[part]
+            node = found
         if "properties" not in node:
             for one in (*node.get("allOf", ()), *node.get("anyOf", ())):
                 inner = self.resolved(one)
