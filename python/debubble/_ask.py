@@ -16,7 +16,7 @@ from ._errors import Interrupted, Note
 Progress = Union[bool, Callable[[int, Optional[int], str], object], None]
 
 #: What the compiled part calls: the name, the count and the total of the work.
-_Report = Callable[[str, int, Optional[int]], None]
+_Report = Callable[[str, int, Optional[int]], object]
 
 _Answer = TypeVar("_Answer")
 
@@ -44,7 +44,7 @@ def watching(progress: Progress) -> Iterator[Optional[_Report]]:
         yield None
     elif callable(progress):
         told = progress
-        yield lambda what, done, of: None if told(done, of, what) is None else None
+        yield lambda what, done, of: told(done, of, what)
     else:
         bar = _Bar(always=progress is True)
         try:

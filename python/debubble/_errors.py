@@ -38,12 +38,12 @@ class InputError(ValueError):
         column: Optional[int] = None,
     ) -> None:
         super().__init__(text)
-        self.message = text if message is None else message
-        self.help = help
-        self.key = key
-        self.file = file
-        self.line = line
-        self.column = column
+        self.message: str = text if message is None else message
+        self.help: Optional[str] = help
+        self.key: Optional[str] = key
+        self.file: Optional[str] = file
+        self.line: Optional[int] = line
+        self.column: Optional[int] = column
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (str(self), {name: getattr(self, name) for name in _FIELDS})
@@ -69,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, answer: Any) -> None:
         super().__init__("interrupted: what there was by then is in the attribute `answer`")
-        self.answer = answer
+        self.answer: Any = answer
 
 
 class Note(UserWarning):

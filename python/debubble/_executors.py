@@ -26,7 +26,7 @@ _MOST_PARTS = 64
 _Part = tuple[str, dict[str, bytes], int, int, int]
 
 #: Is told the name, the count and the total of the work.
-_Report = Callable[[str, int, Optional[int]], None]
+_Report = Callable[[str, int, Optional[int]], object]
 
 #: Waits for the rows of a part.
 _Wait = Callable[[], Any]
@@ -37,11 +37,11 @@ _Waits = Generator[_Wait, None, None]
 _BETWEEN_LOOKS = 0.2
 
 
-class WorkerKilled(RuntimeError):
+class WorkerKilledError(RuntimeError):
     """A process of a pool has died."""
 
 
-class WorkerInterrupted(RuntimeError):
+class WorkerInterruptedError(RuntimeError):
     """A worker was asked to end in the middle of a part."""
 
 
@@ -49,7 +49,7 @@ def answer(part: _Part) -> bytes:
     """The rows of a part, on a worker.
 
     Raises:
-        WorkerInterrupted: If somebody interrupts the worker: then rows are missing, and a
+        WorkerInterruptedError: If somebody interrupts the worker: then rows are missing, and a
             `KeyboardInterrupt` would be taken for a Ctrl-C of whoever waits for them.
     """
     document, files, begin, end, asking = part
@@ -60,7 +60,7 @@ def answer(part: _Part) -> bytes:
     except KeyboardInterrupt:
         if os.getpid() == asking:
             raise
-        raise WorkerInterrupted("a worker was interrupted") from None
+        raise WorkerInterruptedError("a worker was interrupted") from None
     return rows
 
 
@@ -128,7 +128,8 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
 
 def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
     """For each part a function that waits for its rows. Closing it gives up the parts that nobody has
-    waited for."""
+    waited for.
+    """
     if hasattr(executor, "remote") and hasattr(executor, "get"):
         remote = executor.remote(answer)
         return _each(work, remote.remote, executor.get, executor.cancel)
@@ -188,7 +189,8 @@ def _cancel(future: Any) -> None:
 class _Guard:
     """Waits for pools of `multiprocessing`, which never say that a worker was killed: they start another
     one, and the part that the first one had stays open for ever. Once a process that this one has started
-    has died, nothing is expected of the pool any more but what is there."""
+    has died, nothing is expected of the pool any more but what is there.
+    """
 
     def __init__(self) -> None:
         self._children: set[BaseProcess] = set()
@@ -197,7 +199,7 @@ class _Guard:
         """The result behind `handle`.
 
         Raises:
-            WorkerKilled: If a process has died and there is no result.
+            WorkerKilledError: If a process has died and there is no result.
         """
         import multiprocessing
 
@@ -205,7 +207,7 @@ class _Guard:
             handle.wait(_BETWEEN_LOOKS)
             self._children.update(multiprocessing.active_children())
             if any(child.exitcode for child in self._children) and not handle.ready():
-                raise WorkerKilled("a process of the pool was killed")
+                raise WorkerKilledError("a process of the pool was killed")
         return handle.get()
 
 

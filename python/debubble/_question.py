@@ -70,10 +70,10 @@ class Question:
 
     @classmethod
     def from_toml(cls, text: str) -> Question:
-        """The question in `text`, the content of a scenario file.
+        r"""The question in `text`, the content of a scenario file.
 
         >>> import debubble as db
-        >>> len(db.Question.from_toml('stages = 4\\n[[setting]]\\nname = "a"\\n[[setting]]\\nname = "b"\\n'))
+        >>> len(db.Question.from_toml('stages = 4\n[[setting]]\nname = "a"\n[[setting]]\nname = "b"\n'))
         2
         """
         return cls._of(_debubble.Question.read("scenario.toml", text.encode()), {})

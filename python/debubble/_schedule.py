@@ -60,13 +60,13 @@ def BW(microbatch: int, chunk: Optional[int] = None) -> Pass:
 
 
 class Schedule:
-    """An order of passes of each stage that is free of deadlock.
+    r"""An order of passes of each stage that is free of deadlock.
 
     Make one with `from_text`, `from_file` or `build`, or take it from an answer. It can be simulated
     beside published schedules, drawn, saved and pickled.
 
     >>> import debubble as db
-    >>> mine = db.Schedule.from_text("F0.0 F0.1 B0.0 W0.0 B0.1 W0.1\\nF1.0 B1.0 W1.0 F1.1 B1.1 W1.1")
+    >>> mine = db.Schedule.from_text("F0.0 F0.1 B0.0 W0.0 B0.1 W0.1\nF1.0 B1.0 W1.0 F1.1 B1.1 W1.1")
     >>> mine.stages, mine.microbatches, len(mine)
     (2, 2, 12)
     """
@@ -232,5 +232,3 @@ _PASS = re.compile(r"([A-Z]+)(\d+)\.(\d+)")
 def _read(text: str) -> Union[Pass, Pair]:
     passes = [Pass(kind, int(microbatch), int(chunk)) for kind, chunk, microbatch in _PASS.findall(text)]
     return passes[0] if len(passes) == 1 else Pair(passes[0], passes[1])
-
-

@@ -19,7 +19,7 @@ _SIZES = ("#/definitions/Size", "#/definitions/MemoryLimit")
 _Node = Mapping[str, Any]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema of the questions called `name`."""
     loaded: dict[str, Any] = json.loads(_debubble.schema(name))
@@ -63,10 +63,10 @@ class _Reader:
     def resolved(self, node: _Node) -> _Node:
         """The definition that `node` stands for."""
         while "$ref" in node:
-            inner: Any = self.root
+            found: Any = self.root
             for part in node["$ref"].lstrip("#/").split("/"):
-                inner = inner[part]
-            node = inner
+                found = found[part]
+            node = found
         if "properties" not in node:
             for one in (*node.get("allOf", ()), *node.get("anyOf", ())):
                 inner = self.resolved(one)
@@ -94,10 +94,12 @@ class _Reader:
         if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
             item = self.item(node)
             return [self.value(one, item, key) for one in value]
+        message = f"{key}: no key takes a value of the type `{type(value).__name__}`"
+        cure = 'give text such as "29.7ms", a number, a timedelta, a path, or a list of those'
         raise InputError(
-            f"{key}: a {type(value).__name__} is no value of a key\n"
-            "  help: give text such as \"29.7ms\", a number, a timedelta, a path, or a list of those",
-            message=f"{key}: a {type(value).__name__} is no value of a key",
+            f"{message}\n  help: {cure}",
+            message=message,
+            help=cure,
             key=key,
         )
 
@@ -140,9 +142,9 @@ class _Reader:
 
 def _seconds(value: float) -> str:
     """Seconds as text, to the nanosecond."""
-    if isinstance(value, int) or value != value or abs(value) == float("inf"):
-        return f"{value}s"
-    return f"{round(value * 1e9)}ns"
+    text = f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    # Less than half a nanosecond is refused, not made nothing.
+    return f"{value}s" if value and text in ("0", "-0") else f"{text}s"
 
 
 def _of_numpy(value: Any) -> Any:

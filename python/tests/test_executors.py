@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Optional
 from unittest import mock
 
-import pytest
-
 import debubble as db
+import pytest
 from debubble import _debubble, _executors
 
 AXES: dict[str, Any] = {"memory_limit": db.steps("1p", "3p", "0.5p"), "microbatches": [8, 12, 16]}
@@ -91,7 +90,9 @@ def test_map_is_enough(here: str) -> None:
 
 
 def test_what_a_map_leaves_is_answered_here(here: str) -> None:
-    with pytest.warns(db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"):
+    with pytest.warns(
+        db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"
+    ):
         assert swept(OnlyMap(2), parts=6) == here
 
 
@@ -195,7 +196,12 @@ def test_a_wrong_question_is_refused_before_a_worker_is_asked() -> None:
 def test_progress_counts_the_questions_of_the_parts_that_are_done() -> None:
     told: list[tuple[int, Optional[int], str]] = []
     swept(OnlyMap(), parts=4, progress=lambda *seen: told.append(seen))
-    assert told == [(11, 45, "questions"), (22, 45, "questions"), (33, 45, "questions"), (45, 45, "questions")]
+    assert told == [
+        (11, 45, "questions"),
+        (22, 45, "questions"),
+        (33, 45, "questions"),
+        (45, 45, "questions"),
+    ]
 
 
 # Ctrl-C.
@@ -232,21 +238,25 @@ def test_a_ctrl_c_in_a_part_that_is_answered_here_keeps_its_rows() -> None:
     questions = 64 * 200 * 2
 
     def progress(done: int, of: Optional[int], _: str) -> None:
-        assert of == questions and done <= questions
+        assert of == questions
+        assert done <= questions
         os.kill(os.getpid(), signal.SIGINT)
 
     lost = Inline(lambda part: OSError("lost"))
     with pytest.raises(db.Interrupted) as stopped:
-        db.sweep(question().replace(stages=8), axes, ["1f1b", "zb-h1"], executor=lost, parts=1, progress=progress)
+        db.sweep(
+            question().replace(stages=8), axes, ["1f1b", "zb-h1"], executor=lost, parts=1, progress=progress
+        )
     rows = stopped.value.answer.columns["index"].tolist()
-    assert rows == list(range(len(rows))) and len(rows) < questions
+    assert rows == list(range(len(rows)))
+    assert len(rows) < questions
 
 
 def interrupted_worker(part: Any) -> bytes:
     """Ends in the middle, as a worker that a Ctrl-C reaches."""
     half = (part[0], part[1], part[2], (part[2] + part[3]) // 2)
     rows, _ = _debubble.sweep(*half)
-    with mock.patch.object(_debubble, "sweep", lambda *_: (rows, True)):
+    with mock.patch.object(_debubble, "sweep", return_value=(rows, True)):
         return _executors.answer(part)
 
 
@@ -261,9 +271,11 @@ class Renamed:
 
 
 def test_a_worker_that_is_interrupted_costs_no_row(here: str) -> None:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        with pytest.warns(db.Note, match="workers lost 3 of 3 parts.* WorkerInterrupted: a worker was interr"):
-            assert swept(Renamed(pool, interrupted_worker), parts=3) == here
+    told = pytest.warns(
+        db.Note, match="workers lost 3 of 3 parts.* WorkerInterruptedError: a worker was interr"
+    )
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told:
+        assert swept(Renamed(pool, interrupted_worker), parts=3) == here
 
 
 # Workers that die.
@@ -287,9 +299,9 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_killed_process_costs_no_row(died: Path, here: str) -> None:
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        with pytest.warns(db.Note, match="workers lost .* the first by BrokenProcessPool"):
-            assert swept(Renamed(pool, killed_once)) == here
+    told = pytest.warns(db.Note, match="workers lost .* the first by BrokenProcessPool")
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool, told:
+        assert swept(Renamed(pool, killed_once)) == here
     assert died.exists()
 
 
@@ -304,9 +316,11 @@ class RenamedPool:
 
 
 def test_a_killed_process_of_a_pool_of_multiprocessing_costs_no_row(died: Path, here: str) -> None:
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        with pytest.warns(db.Note, match="workers lost .* the first by WorkerKilled: a process of the pool"):
-            assert swept(RenamedPool(pool, killed_once)) == here
+    told = pytest.warns(
+        db.Note, match="workers lost .* the first by WorkerKilledError: a process of the pool"
+    )
+    with multiprocessing.get_context("spawn").Pool(2) as pool, told:
+        assert swept(RenamedPool(pool, killed_once)) == here
     assert died.exists()
 
 
@@ -386,7 +400,10 @@ def dask() -> Iterator[Any]:
     """A client of two worker processes, which are started anew if they die."""
     distributed = pytest.importorskip("distributed", reason="there is no Dask here")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(processes=True, **options) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(processes=True, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -417,7 +434,9 @@ def test_workers_of_dask_need_none_of_the_files(dask: Any, files: Path, tmp_path
 class Killing:
     """An executor that kills a worker process of `pids` once it has handed over some parts."""
 
-    def __init__(self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]) -> None:
+    def __init__(
+        self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]
+    ) -> None:
         self.inner, self.pids, self.handed = submit, pids, 0
 
     def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
@@ -437,7 +456,8 @@ def test_a_killed_worker_of_dask_costs_no_row(dask: Any, here: str) -> None:
     deadline = time.monotonic() + 60
     while len(set(pids()) - before) < 1 and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert killing.handed == 45 and set(pids()) != before
+    assert killing.handed == 45
+    assert set(pids()) != before
     with no_loss():
         assert swept(dask) == here
 
@@ -447,9 +467,9 @@ def test_a_part_that_kills_every_worker_of_dask_is_answered_here(dask: Any, here
         def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
             return dask.submit(deadly, part) if part[2] == 0 else dask.submit(call, part)
 
-    with pytest.importorskip("dask").config.set({"distributed.scheduler.allowed-failures": 1}):
-        with pytest.warns(db.Note, match="workers lost 1 of 3 parts.* KilledWorker"):
-            assert swept(Deadly(), parts=3) == here
+    told = pytest.warns(db.Note, match="workers lost 1 of 3 parts.* KilledWorker")
+    with pytest.importorskip("dask").config.set({"distributed.scheduler.allowed-failures": 1}), told:
+        assert swept(Deadly(), parts=3) == here
 
 
 def deadly(_: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""The notebooks under `examples/`: they run, their assertions hold, and no output of a run is kept in them."""
+"""The notebooks under `examples/`: they run, their assertions hold, and they keep no output of a run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import debubble as db
+import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = ["figure-9", "schedule-for-a-profile", "price-a-cluster"]
@@ -51,7 +50,9 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert not [output for output in outputs if output.get("name") == "stderr"], "notes or warnings"
-    shown = [output["data"] for output in outputs if output["output_type"] in ("execute_result", "display_data")]
+    shown = [
+        output["data"] for output in outputs if output["output_type"] in ("execute_result", "display_data")
+    ]
     pages = [data["text/html"] for data in shown if "text/html" in data]
     assert sum("<table" in page or "<pre" in page for page in pages) >= 3
     assert any("<svg " in page and page.count("<rect") + page.count("<circle") > 5 for page in pages)

@@ -1,0 +1,662 @@
+"""The keys of questions as types: `python/tools/keys.py` writes this file from the schemas.
+
+Every key may be `None`, which is as good as not to give it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
+
+import numpy
+
+if TYPE_CHECKING:
+    from ._question import Schedules
+
+_T = TypeVar("_T")
+
+#: A value, or a list or an array of values.
+OneOrMany = Union[_T, Iterable[_T]]
+
+#: A whole number.
+Whole = Union[int, "numpy.integer[Any]"]
+
+#: A number.
+Number = Union[float, "numpy.integer[Any]", "numpy.floating[Any]"]
+
+#: A time: text with a unit as in `"29.7ms"`, a number of seconds, or a difference of times.
+Time = Union[str, Number, datetime.timedelta, numpy.timedelta64]
+
+#: A size: text with a unit as in `"38GiB"`, or a number of bytes.
+Size = Union[str, Whole]
+
+#: A memory limit: times the activations of p microbatches as in `"1.5p"`, or a size.
+MemoryLimit = Union[str, Whole]
+
+#: A number, or its text.
+Share = Union[str, Number]
+
+#: A text, or the path of a file.
+Name = Union[str, "os.PathLike[str]"]
+
+
+class _SharedKeys(TypedDict, total=False):
+    """Keys of a question, and of each of its settings."""
+
+    activation: OneOrMany[Size] | None
+    """Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one per stage, or
+    one per chunk.
+    """
+
+    activation_until_weight: OneOrMany[Size] | None
+    """Bytes still held from B to W [default: as from F to B]."""
+
+    backward: OneOrMany[Time] | None
+    """Backward time as profilers measure it, B and W together, in place of both; likewise. Split by FLOPs
+    where `hidden` and `seq` are given, else into halves.
+    """
+
+    backward_input: OneOrMany[Time] | None
+    """B: backward time for the input gradient; likewise."""
+
+    backward_weight: OneOrMany[Time] | None
+    """W: backward time for the weight gradient; likewise."""
+
+    boundary: str | None
+    """How stages wait for each other between steps: barrier, asynchronous, or post-validation:PROBABILITY
+    that it fails [default: barrier].
+    """
+
+    bytes_per_parameter: Whole | None
+    """Bytes per parameter of weights, gradients and optimizer state [default: 18 = 2 + 4 + 12, bf16 with fp32
+    gradients, master weights and Adam moments].
+    """
+
+    chunks: Whole | None
+    """Chunks per stage, v, for interleaved schedules."""
+
+    cluster: Name | None
+    """What the pipeline runs on: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of that form,
+    in a scenario first looked for in its folder [default: links that are never shared, with `hop`].
+    """
+
+    communication: Literal["overlapped", "blocking"] | None
+    """Whether communication is overlapped, or blocking: on the compute stream [default: overlapped]."""
+
+    device_memory: OneOrMany[Size] | None
+    """Memory of every device; or one per device [default: the cluster's]."""
+
+    devices_per_host_link: Whole | None
+    """Neighbouring stages on one link to the host, 1 or 2: a copy of a stage that has its link alone takes
+    0.7 of the time given [default: 2].
+    """
+
+    exchange: Time | None
+    """Time of the all-reduce at the barrier, or of one hop of post-validation [default: 0ns]."""
+
+    forward: OneOrMany[Time] | None
+    """F: forward time of a stage and microbatch; or one per stage, or one per chunk."""
+
+    gradient_reduction: str | None
+    """Time to reduce the gradients of one chunk over data-parallel replicas: TIME, exposed after the stage's
+    last pass, or TIME:overlapped, from the chunk's last W on [default: 0ns].
+    """
+
+    group: Whole | None
+    """Microbatches that go through a chunk one after the other, g, for gis [default: p]."""
+
+    heads: Whole | None
+    """Attention heads a."""
+
+    hidden: Whole | None
+    """Hidden size h; with `heads` and `seq`: 34h+5as bytes held between F and B, 32h between B and W, per
+    layer and token.
+    """
+
+    hop: Time | None
+    """Latency of one transfer between two stages [default: 0ns]."""
+
+    host_bandwidth: str | None
+    """The same as what a device has of its link to the host, with the bytes of activations."""
+
+    jitter: OneOrMany[str] | None
+    """Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor of mean 1:
+    normal:SPREAD or lognormal:SPREAD (standard deviation), pareto:TAIL (tail index), or samples:FILE (one per
+    line: factors as they are, or durations over their mean).
+    """
+
+    layers: Whole | None
+    """Layers of the whole model, for `profile` and for `debubble execute`: cut into chunks as evenly as can
+    be.
+    """
+
+    layers_per_stage: Whole | None
+    """Layers on one stage; with `microbatch_size`, memory counts whole stages and microbatches instead of one
+    layer and token.
+    """
+
+    memory_limit: OneOrMany[MemoryLimit] | None
+    """Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or one per
+    stage.
+    """
+
+    message: Size | None
+    """Size of one output or gradient [default: 2 bytes x hidden x seq x microbatch-size]."""
+
+    microbatch_size: Whole | None
+    """Samples in one microbatch, b."""
+
+    microbatches: Whole | None
+    """Microbatches per step, m."""
+
+    offload: Share | None
+    """Part of each activation that is on the host between F and B, from 0 to 1; the cluster, or
+    `offload_time` and its like, say how long it takes [default: 0; for po-h and po-f 1].
+    """
+
+    offload_chunks: Whole | None
+    """Chunks of a stage that go to the host, those that live longest, for po-h and po-f [default: half of
+    them, all].
+    """
+
+    offload_ratio: Share | None
+    """The same as k: there and back, over F+B+W of the same chunk."""
+
+    offload_time: OneOrMany[Time] | None
+    """Time of copying a stage's activations of one microbatch to the host, and of copying them back, while
+    the neighbour on the link copies too; or one per stage, or one per chunk.
+    """
+
+    optimizer: Time | None
+    """Time of the optimizer on a stage [default: 0ns]."""
+
+    profile: Name | None
+    """Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives them; in a
+    scenario, relative to its folder.
+    """
+
+    protocol: str | None
+    """When a transfer begins: eager, or rendezvous:AHEAD, when the receiver is AHEAD slots before the one
+    that needs it, one by one between two stages [default: eager].
+    """
+
+    reload_ahead: Whole | None
+    """How many slots before its backward an activation is called back from the host [default: 2]."""
+
+    replicas: Whole | None
+    """Simulate that many replicas and say how step time and bubble are distributed; without it, only replica
+    0.
+    """
+
+    resident: OneOrMany[Size] | None
+    """Bytes a stage holds all the time (weights, gradients, optimizer state); or one per stage."""
+
+    rollback: Time | None
+    """Time to take an optimizer step back [default: 0ns]."""
+
+    schedule: Schedules | None
+    """Schedules to compare: names (see `debubble schedules`), files in the text form, or `all` for every one
+    (simulate, sweep).
+    """
+
+    seating: str | None
+    """Which device each stage sits on: contiguous, across-nodes, or a list such as 0,0,1,1 [default:
+    contiguous].
+    """
+
+    seed: Whole | None
+    """Seed of all chance [default: 0]."""
+
+    segments: Whole | None
+    """Segments of the sequence into which each microbatch is cut, k, for seq1f1b [default: 2]."""
+
+    seq: Whole | None
+    """Sequence length s."""
+
+    sharing: Literal["fair", "queue"] | None
+    """How transfers share a wire: fair (at once, max-min) or queue (one by one) [default: fair]."""
+
+    slowdown: OneOrMany[str] | None
+    """Slow stages, devices and links: how many times as long their work takes, as in stage:3=1.5,link:2-3=2
+    (device k is stage k's unless stages share devices).
+    """
+
+    slowdown_profile: Name | None
+    """Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all stages; each
+    factor holds from its time (as in 12.5s, from the start of the first step) on; in a scenario, relative to
+    its folder.
+    """
+
+    stages: Whole | None
+    """Stages of the pipeline, p."""
+
+    stall: str | None
+    """Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms."""
+
+    steps: Whole | None
+    """Steps run in sequence [default: 1]."""
+
+    vocab_activation: OneOrMany[Size] | None
+    """Bytes a shard holds for one microbatch from S to T [default: 0B]; or one per stage."""
+
+    vocab_barrier: str | None
+    """Time of every barrier behind S or T, from the end of the last stage's; or one behind S and one behind
+    T, as in 90us,400us [default: 0ns].
+    """
+
+    vocab_broadcast: Time | None
+    """Time of the broadcast of the last chunk's output to all stages, before S [default: 0ns]."""
+
+    vocab_input_backward: OneOrMany[Time] | None
+    """Time of the input layer's backward on a shard, which runs with T [default: 0ns]; likewise."""
+
+    vocab_input_forward: OneOrMany[Time] | None
+    """Time of the input layer's forward on a shard, which runs with S [default: 0ns]; likewise."""
+
+    vocab_s: OneOrMany[Time] | None
+    """S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and microbatch;
+    or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2.
+    """
+
+    vocab_t: OneOrMany[Time] | None
+    """T: time of the output layer on a shard behind the barrier; likewise."""
+
+    vocab_tflops: Number | None
+    """TFLOP/s that a device reaches in the output layer, in place of `vocab_s` and `vocab_t`: 6bshV FLOPs
+    over p stages, V up to a multiple of 2p; with `vocabulary`, `hidden`, `seq` and `microbatch_size`.
+    """
+
+    vocabulary: Whole | None
+    """Vocabulary V: with `hidden` and `layers_per_stage`, what stages hold all the time follows from the
+    parameters, the embedding on the first chunk's stage, the LM head on the last's.
+    """
+
+    when_full: Literal["report", "wait"] | None
+    """What happens where a device is full: report it, or let passes wait [default: report]."""
+
+
+class SettingKeys(_SharedKeys, total=False):
+    """A question of its own within a question."""
+
+    name: Name | None
+    """The name of the setting."""
+
+    published: Mapping[str, Name] | None
+    """By schedule, the published figure, as it is printed."""
+
+    regenerated: Mapping[str, Name] | None
+    """By schedule, the same figure with more digits, from the published code."""
+
+
+class QuestionKeys(_SharedKeys, total=False):
+    """A question, for `debubble.Question`."""
+
+    convention: Mapping[str, Literal["span", "makespan", "makespan-first-wrap"]] | None
+    """By schedule, which times of the timeline the published figures were computed from."""
+
+    setting: Iterable[SettingKeys | Mapping[str, Any]] | None
+    """Questions that share the keys at the top, each with keys of its own."""
+
+    source: Name | None
+    """Where the figures come from."""
+
+    sweep: Mapping[str, Any] | None
+    """Keys with all their values: every combination is a question."""
+
+    title: Name | None
+    """The title of the answer."""
+
+
+class SearchKeys(TypedDict, total=False):
+    """How to search, for `debubble.search`."""
+
+    effort: Whole | None
+    """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
+    without `exact` as long as that lasts].
+    """
+
+    exact: bool | None
+    """Then ask a constraint solver, for `time_limit` at most [default: 30s], for a better order, and for a
+    proof that there is none.
+    """
+
+    memory_limits: OneOrMany[MemoryLimit] | None
+    """Memory limits to search one after the other: bubble against memory. What fits one fits the larger ones.
+    """
+
+    objective: Literal["span", "makespan"] | None
+    """What is to be small.
+
+    `span`: The longest time from the first to the last pass of a stage.
+
+    `makespan`: The end of the last pass.
+    """
+
+    placement: Literal["looped", "v"] | None
+    """Where the chunks lie [default: looped; v for two chunks per stage].
+
+    `looped`: Chunk c on stage c mod p.
+
+    `v`: Down the stages and up again.
+    """
+
+    time_limit: Time | None
+    """Stop each search after that time, with the best so far."""
+
+
+class ReplayKeys(TypedDict, total=False):
+    """Changes of a run, for `debubble.replay`."""
+
+    backward_split: Number | None
+    """Share of B in a backward pass, the rest being W [default: from `hidden` and `seq`, or 0.5]."""
+
+    chunks: Whole | None
+    """Chunks per stage, for schedules that take any number."""
+
+    hidden: Whole | None
+    """Hidden size h, for the share of B: (24h+8s) / (48h+8s)."""
+
+    memory_limit: OneOrMany[MemoryLimit] | None
+    """Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage."""
+
+    schedule: Schedules | None
+    """Order the passes by these schedules, with the run's median times: compare them with no-stragglers, and
+    with the run's own schedule.
+    """
+
+    seq: Whole | None
+    """Sequence length s."""
+
+    what_if: OneOrMany[Literal["no-stragglers", "balanced", "free-links"]] | None
+    """Change the run in these ways, one at a time.
+
+    `no-stragglers`: Every pass takes the median of its kind and chunk over ranks, microbatches and steps.
+
+    `balanced`: Every pass takes the mean of those medians over the stages.
+
+    `free-links`: Transfers between stages take no time.
+    """
+
+
+class FsdpKeys(TypedDict, total=False):
+    """Samples and how to pack them, for `debubble.fsdp`."""
+
+    bandwidth: str | None
+    """Of every device, in and out, as in 50GB/s or 400Gbit/s."""
+
+    communication: OneOrMany[Literal["collectives", "on-demand"]] | None
+    """collectives or on-demand [default: both; only on-demand for lb-mini].
+
+    `collectives`: Devices meet at every layer.
+
+    `on-demand`: Devices meet at the end of the minibatch.
+    """
+
+    cost: str | None
+    """Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per token, or
+    quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds.
+    """
+
+    devices: OneOrMany[Whole] | None
+    """Data-parallel devices, N."""
+
+    jitter: str | None
+    """Random durations of layers, as in pass=lognormal:0.05; the laws are those of `debubble simulate`."""
+
+    latency: Time | None
+    """Of one message [default: 0ns]."""
+
+    layers: Whole | None
+    """Layers of the model: how often devices meet in a microbatch, forward and backward."""
+
+    lengths: str | None
+    """How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
+    MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE.
+    """
+
+    max_tokens: OneOrMany[Whole] | None
+    """The most tokens of a microbatch."""
+
+    method: OneOrMany[Literal["local-sort", "lb-micro", "lb-mini"]] | None
+    """Packing methods: local-sort, lb-micro, lb-mini [default: all].
+
+    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
+
+    `lb-micro`: Balanced over devices, with equally many microbatches.
+
+    `lb-mini`: Balanced over devices, each with its own number of microbatches.
+    """
+
+    minibatch_size: OneOrMany[Whole] | None
+    """Samples of a minibatch per device."""
+
+    minibatches: Whole | None
+    """How many minibatches to draw."""
+
+    no_overlap: bool | None
+    """Transfers do not hide behind computing."""
+
+    owners: Whole | None
+    """Devices that own parameters in on-demand communication [default: all]."""
+
+    packing_ratio: OneOrMany[Share] | None
+    """The most tokens of a microbatch over those of the longest sample [default: 1]."""
+
+    parameters: Size | None
+    """Size of all parameters as they travel [default: none, transfers take no time]."""
+
+    seed: Whole | None
+    """Seed of all chance."""
+
+    slowdown: OneOrMany[str] | None
+    """Slow devices: how many times as long their work takes, as in device:3=1.5."""
+
+    stall: str | None
+    """Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms."""
+
+
+class PlanClusterKeys(TypedDict, total=False):
+    """A cluster: a machine and its devices, or parts of several machines."""
+
+    devices: OneOrMany[Whole] | None
+    """The number of devices; several numbers are several clusters."""
+
+    machine: Name | None
+    """The machine: the name of one that is built in, or a file."""
+
+    parts: Iterable[PlanPartKeys | Mapping[str, Any]] | None
+    """The parts of a cluster of several kinds of machines."""
+
+    profile: Name | None
+    """A profile of the model on the machine, as `debubble calibrate` writes it."""
+
+
+class PlanPartKeys(TypedDict, total=False):
+    """Machines of one kind within a cluster."""
+
+    devices: Whole | None
+    """The number of its devices."""
+
+    machine: Name | None
+    """The machine: the name of one that is built in, or a file."""
+
+
+class PlanSizesKeys(TypedDict, total=False):
+    """The sizes of a transformer."""
+
+    biases: bool | None
+    """Whether linear layers have biases; plain MLPs do, gated ones do not unless given."""
+
+    experts: Whole | None
+    """The experts of a layer."""
+
+    ffn: Whole | None
+    """The width of the MLP, or of one expert; 4 h for plain MLPs unless given."""
+
+    gated: bool | None
+    """Whether the MLP has a gate, as SwiGLU."""
+
+    head_size: Whole | None
+    """The size of a head; the hidden size over the heads unless given."""
+
+    heads: Whole | None
+    """The attention heads a."""
+
+    hidden: Whole | None
+    """The hidden size h."""
+
+    kv_heads: Whole | None
+    """The heads of keys and values, for grouped-query attention; as many as `heads` unless given."""
+
+    layers: Whole | None
+    """Transformer layers."""
+
+    positions: Whole | None
+    """The learned positions; none unless given."""
+
+    qk_norm: bool | None
+    """Whether queries and keys are normalised."""
+
+    tied: bool | None
+    """Whether the embedding and the output layer share their weights."""
+
+    top_k: Whole | None
+    """The experts that a token is sent to."""
+
+    vocabulary: Whole | None
+    """The size V of the vocabulary."""
+
+
+class PlanNoiseKeys(TypedDict, total=False):
+    """How durations differ, and slow devices."""
+
+    jitter: Number | None
+    """The coefficient of variation of the durations of passes."""
+
+    replicas: Whole | None
+    """The number of replicas over which steps are averaged."""
+
+    seed: Whole | None
+    """The seed of all chance."""
+
+    slowdown: OneOrMany[str] | None
+    """Devices that are always slow, as in `device:3=1.5`."""
+
+    stall: str | None
+    """Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`."""
+
+    straggler: str | None
+    """Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`."""
+
+
+class PlanSearchKeys(TypedDict, total=False):
+    """The set-ups that are tried. Keys that are left out follow from the model and each cluster."""
+
+    chunks: OneOrMany[Whole] | None
+    """Chunks per stage, for schedules that take several."""
+
+    context: OneOrMany[Whole] | None
+    """Context-parallel degrees."""
+
+    expert: OneOrMany[Whole] | None
+    """Expert-parallel degrees."""
+
+    memory_cap: Size | None
+    """The most memory that a plan may hold of a device."""
+
+    microbatch: OneOrMany[Whole] | None
+    """Samples of a microbatch."""
+
+    pipeline: OneOrMany[Whole] | None
+    """Pipeline-parallel degrees."""
+
+    recompute: OneOrMany[Name] | None
+    """Recomputation of activations: `none`, `selective` or `full`."""
+
+    schedule: OneOrMany[Name] | None
+    """Schedules, by name."""
+
+    split: OneOrMany[Name] | None
+    """How layers are split over stages: `even` or `balanced`."""
+
+    tensor: OneOrMany[Whole] | None
+    """Tensor-parallel degrees."""
+
+    vocabulary_parallel: OneOrMany[bool] | None
+    """Whether all stages share the embedding and the output layer."""
+
+    zero: OneOrMany[Whole] | None
+    """Stages of ZeRO, 0 to 3."""
+
+
+class PlanTrainingKeys(TypedDict, total=False):
+    """The recipe of training."""
+
+    boundary: Literal["barrier", "post-validation"] | None
+    """How stages wait for each other between steps: `barrier` or `post-validation`."""
+
+    gradient_bytes: Whole | None
+    """Bytes of gradients per parameter."""
+
+    loss: Literal["separate", "fused"] | None
+    """How the loss is computed: `separate` or `fused`."""
+
+    optimizer_bytes: Whole | None
+    """Bytes of optimizer state per parameter."""
+
+    overlap_gradients: bool | None
+    """Whether the reduction of gradients is overlapped with backward passes."""
+
+    reserved: Size | None
+    """Memory that the framework and its libraries take of a device."""
+
+    sequence_parallel: bool | None
+    """Whether tensor-parallel groups share the sequence between their layers."""
+
+
+class PlanKeys(TypedDict, total=False):
+    """A model and machines, for `debubble.plan`."""
+
+    attention: Literal["flash", "core"] | None
+    """How attention is computed: `flash`, in tiles, or `core`, with scores in memory."""
+
+    batch: Whole | None
+    """The samples of a global batch."""
+
+    cluster: Iterable[PlanClusterKeys | Mapping[str, Any]] | None
+    """The clusters to choose from."""
+
+    deadline_days: Number | None
+    """The days after which training must be done."""
+
+    framework: Literal["megatron", "torchtitan", "any"] | None
+    """The training framework that must run the plan: `megatron`, `torchtitan` or `any`."""
+
+    model: Name | PlanSizesKeys | Mapping[str, Any] | None
+    """The model: a `config.json` of Hugging Face, relative to the question, or its sizes."""
+
+    noise: PlanNoiseKeys | Mapping[str, Any] | None
+    """How durations differ, and slow devices."""
+
+    plans: Whole | None
+    """The number of plans that are told for each cluster."""
+
+    price: Literal["on-demand", "reserved", "spot"] | None
+    """The price that is paid for machines: `on-demand`, `reserved` or `spot`."""
+
+    search: PlanSearchKeys | Mapping[str, Any] | None
+    """The set-ups that are tried."""
+
+    sequence: Whole | None
+    """The tokens of a sample."""
+
+    title: Name | None
+    """The title of the answer."""
+
+    tokens: Number | None
+    """The tokens to train on."""
+
+    training: PlanTrainingKeys | Mapping[str, Any] | None
+    """The recipe of training."""
