@@ -14,17 +14,22 @@ tools=$target/python/venv-$version-wheel
 environment "$tools" python/tests/requirements-wheel.txt
 export PATH=$tools/bin:$PATH CARGO_TARGET_DIR=$target
 
-sdist() {
-  maturin sdist --quiet --out "$wheels"
+logged() {
+  echo "$*"
+  "$@" >"$target/python/maturin.log" 2>&1 || { cat "$target/python/maturin.log"; exit 1; }
 }
 
-# In the folder with the sources. Zig links for an old glibc, where its wheel is to be had.
+sdist() {
+  logged maturin sdist --out "$wheels"
+}
+
+# Of the sources in this folder. Zig links for an old glibc, where its wheel is to be had.
 wheel() {
   rm -f "$wheels"/*.whl
   if python -m ziglang version >/dev/null 2>&1; then
-    maturin build --quiet --locked --zig --compatibility manylinux2014 --out "$wheels"
+    logged maturin build "$@" --zig --compatibility manylinux2014 --out "$wheels"
   else
-    maturin build --quiet --locked --out "$wheels"
+    logged maturin build "$@" --out "$wheels"
   fi
 }
 
@@ -72,18 +77,19 @@ tests() {
   sdist
   mkdir -p "$sources"
   tar -C "$sources" --strip-components 1 -xzf "$wheels"/debubble-*.tar.gz
+  # Its lock file names what only other parts of debubble need: cargo would take that out.
   (cd "$sources" && wheel)
   check "$wheels"/debubble-*.whl
   all=$(pythons)
   head -n 1 <<<"$all" | grep -q '^3\.9 ' || echo "skipped: there is no Python 3.9 here"
-  for number in $({ head -n 1; tail -n 1; } <<<"$all" | cut -d ' ' -f 1 | uniq); do
+  for number in $(sed -n '1p;$p' <<<"$all" | cut -d ' ' -f 1 | uniq); do
     clean "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")"
   done
 }
 
 case ${1:-} in
   sdist) sdist ;;
-  wheel) wheel; check "$wheels"/debubble-*.whl ;;
+  wheel) wheel --locked; check "$wheels"/debubble-*.whl ;;
   test) tests ;;
   *) echo "sdist, wheel or test?" >&2; exit 2 ;;
 esac

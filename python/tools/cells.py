@@ -43,8 +43,10 @@ def main() -> None:
         (folder / module).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     # What is read, not kept: looser than the package, and expressions that show themselves.
     settings = {
+        "include": [".", str(ROOT / "python" / "tests")],
         "typeCheckingMode": "basic",
         "reportUnusedExpression": False,
+        "reportMissingModuleSource": False,
         "extraPaths": [str(ROOT / "python")],
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
