@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures
+from ._kept import Kept
 from ._question import Question, Schedules, named
 from ._schedule import Schedule
-from ._timeline import Timeline, timeline
+from ._timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -97,7 +98,7 @@ class _Options:
         )
 
 
-class Answers(Sequence["Outcome"]):
+class Answers(_frames.Tabular, Sequence["Outcome"]):
     """The outcomes of schedules side by side.
 
     They are found by number, by the name of the schedule (of several settings the first), or by the names
@@ -163,23 +164,6 @@ class Answers(Sequence["Outcome"]):
         if self._text is None:
             self._text = self._inner.json()
         return self._text
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        return self._dict
-
-    @functools.cached_property
-    def _dict(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas with a row for each outcome and the keys of the JSON as columns."""
-        return _frames.to_pandas(self.to_dict()["results"])
-
-    def to_polars(self) -> polars.DataFrame:
-        """A frame of polars with a row for each outcome and the keys of the JSON as columns."""
-        return _frames.to_polars(self.to_dict()["results"])
 
     def front_svg(self) -> str:
         """A picture of bubble rate against peak memory, as SVG; ask with `front=True` to mark the front."""
@@ -335,7 +319,7 @@ class Outcome:
     @functools.cached_property
     def timeline(self) -> Timeline:
         """When every pass runs; under noise, in replica 0."""
-        return timeline(self._inner.timeline())
+        return Timeline(self._inner.timeline())
 
     def why(self, *, progress: _ask.Progress = None) -> Why:
         """Why the stages wait: idle time by cause, the critical path, and what each change would save.
@@ -389,8 +373,8 @@ class Outcome:
 _NO_CAUSES = ("stage", "busy_ns", "optimizer_ns", "idle_ns")
 
 
-class Why:
-    """Why the stages of a schedule wait.
+class Why(_frames.Tabular):
+    """Why the stages of a schedule wait; its frames have the levers.
 
     Attributes:
         cost_ns: The step, in nanoseconds.
@@ -402,35 +386,28 @@ class Why:
         notes: What the levers leave out.
     """
 
-    def __init__(self, inner: _debubble.Why) -> None:
+    _list = "levers"
+
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
         figures = self.to_dict()
         self.cost_ns: int = figures["cost_ns"]
         self.stages: _frames.Table = _frames.Table(figures["stages"])
         self.causes: list[str] = [key for key in self.stages[0] if key not in _NO_CAUSES]
         self.critical_path: _frames.Table = _frames.Table(figures["critical_path"])
-        self.levers: _frames.Table = _frames.Table(figures["levers"])
+        self.levers: _frames.Table = self.rows
         self.notes: list[str] = figures["notes"]
 
     def to_json(self) -> str:
         """All of it as JSON: what stands under `explain` in `debubble simulate --explain --json`."""
-        return self._inner.json()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The levers as a frame of pandas."""
-        return self.levers.to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """The levers as a frame of polars."""
-        return self.levers.to_polars()
+        return str(self._inner.json())
 
     def __repr__(self) -> str:
-        return self._inner.table().rstrip("\n")
+        return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return self._inner.table_html()
+        return str(self._inner.table_html())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        calls = (("json",), ("table",), ("table_html",))
+        return Why, (Kept.of(self._inner, ("interrupted",), calls),)

@@ -6,8 +6,11 @@ that it names. A part that a worker loses is answered here.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Optional
 
 from . import _debubble
@@ -16,13 +19,34 @@ from ._errors import InputError, Note
 #: The most parts into which a grid is cut unless told.
 _MOST_PARTS = 64
 
-_Part = tuple[str, dict[str, bytes], int, int]
+#: The document, its files, the first question and the one after the last, and the process that asks.
+_Part = tuple[str, dict[str, bytes], int, int, int]
+
+#: Waits for the rows of a part.
+_Wait = Callable[[], Any]
+_Waits = Generator[_Wait, None, None]
+
+
+class WorkerInterrupted(RuntimeError):
+    """A worker was asked to end in the middle of a part."""
 
 
 def answer(part: _Part) -> bytes:
-    """The rows of a part, on a worker."""
-    document, files, begin, end = part
-    rows, _ = _debubble.sweep(document, files, begin, end)
+    """The rows of a part, on a worker.
+
+    Raises:
+        WorkerInterrupted: If somebody interrupts the worker: then rows are missing, and a
+            `KeyboardInterrupt` would be taken for a Ctrl-C of whoever waits for them.
+    """
+    document, files, begin, end, asking = part
+    try:
+        rows, interrupted = _debubble.sweep(document, files, begin, end)
+        if interrupted:
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        if os.getpid() == asking:
+            raise
+        raise WorkerInterrupted("a worker was interrupted") from None
     return rows
 
 
@@ -37,77 +61,121 @@ def answered(
     """The rows of all parts in their order, and whether a Ctrl-C came before the last."""
     count = max(1, min(questions, _MOST_PARTS if parts is None else parts))
     ends = [questions * number // count for number in range(count + 1)]
-    work = [(document, files, begin, end) for begin, end in zip(ends, ends[1:])]
+    work = [(document, files, begin, end, os.getpid()) for begin, end in zip(ends, ends[1:])]
     pieces: list[bytes] = []
-    lost = 0
+    losses: list[BaseException] = []
     try:
-        for number, result in enumerate(_results(executor, work)):
-            try:
-                pieces.append(result())
-            except InputError:
-                raise
-            except Exception:  # Whatever an executor raises where a worker dies.
-                lost += 1
-                pieces.append(answer(work[number]))
-            if report is not None:
-                report("questions", ends[number + 1], questions)
+        with contextlib.closing(_waits(executor, work)) as waits:
+            for wait, end in zip(waits, ends[1:]):
+                rows = _waited(wait, losses)
+                if rows is None:
+                    rows, interrupted = _debubble.sweep(document, files, ends[len(pieces)], end)
+                    if interrupted:
+                        return [*pieces, rows], True
+                pieces.append(rows)
+                if report is not None:
+                    report("questions", end, questions)
     except KeyboardInterrupt:
         return pieces, True
-    if lost:
-        warnings.warn(f"workers lost {lost} of {count} parts, which were answered here", Note, stacklevel=4)
+    if losses:
+        first = f"{type(losses[0]).__name__}: {losses[0]}".splitlines()[0]
+        text = f"workers lost {len(losses)} of {count} parts, which were answered here; the first by {first}"
+        warnings.warn(text, Note, stacklevel=3)
     return pieces, False
 
 
-def _results(executor: Any, work: list[_Part]) -> Iterable[Callable[[], bytes]]:
-    """For each part a function that waits for its rows."""
+def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
+    """The rows that `wait` gives; `None`, and why among the `losses`, if their worker has lost them."""
+    try:
+        rows = wait()
+    except (InputError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # Whatever an executor raises where a worker dies.
+        losses.append(error)
+        return None
+    if not isinstance(rows, bytes):
+        if hasattr(rows, "close"):
+            rows.close()  # A coroutine that nobody will await.
+        kind = type(rows).__name__
+        raise TypeError(f"executor: its results are of type {kind}: one that is not asynchronous is needed")
+    return rows
+
+
+def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
+    """For each part a function that waits for its rows. Closing it gives up the parts that nobody has
+    waited for."""
     if hasattr(executor, "remote") and hasattr(executor, "get"):
         remote = executor.remote(answer)
-        return [_fetched(executor, remote.remote(part)) for part in work]
+        return _each(work, remote.remote, executor.get, executor.cancel)
     if hasattr(executor, "submit"):
-        return _submitted(executor, work)
+        return _each(work, lambda part: executor.submit(answer, part), _result, _cancel)
+    if hasattr(executor, "apply_async"):
+        return _each(work, lambda part: executor.apply_async(answer, (part,)), _get, _leave)
     if hasattr(executor, "map"):
         return _mapped(executor, work)
     kind = type(executor).__name__
     raise TypeError(f"executor: a {kind} has neither `submit` nor `map`, and is not the module `ray`")
 
 
-def _fetched(ray: Any, reference: Any) -> Callable[[], bytes]:
-    """A function that waits for what `reference` of Ray stands for."""
-    return lambda: bytes(ray.get(reference))
-
-
-def _submitted(executor: Any, work: list[_Part]) -> Iterable[Callable[[], bytes]]:
-    futures: list[Any] = []
-    for part in work:
-        try:
-            futures.append(executor.submit(answer, part))
-        except Exception as error:  # A pool that is broken takes no more work.
-            futures.append(_Failed(error))
+def _each(
+    work: Sequence[_Part],
+    submit: Callable[[_Part], Any],
+    result: Callable[[Any], Any],
+    cancel: Callable[[Any], object],
+) -> _Waits:
+    """Hands over all parts at once, and waits for one after the other."""
+    handed: list[Any] = []
+    waited = 0
     try:
-        for future in futures:
-            yield future.result
+        for part in work:
+            try:
+                handed.append(submit(part))
+            except Exception as error:  # A pool that is broken takes no more work.
+                handed.append(_Refused(error))
+        for future in handed:
+            yield future.raised if isinstance(future, _Refused) else functools.partial(result, future)
+            waited += 1
     finally:
-        for future in futures:
-            future.cancel()
+        for future in handed[waited:]:
+            if not isinstance(future, _Refused):
+                cancel(future)
 
 
-class _Failed:
-    """Work that could not be handed over."""
+class _Refused:
+    """A part that an executor did not take."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def result(self) -> bytes:
+    def raised(self) -> bytes:
         raise self._error
 
-    def cancel(self) -> None:
-        """There is nothing to cancel."""
+
+def _result(future: Any) -> Any:
+    return future.result()
 
 
-def _mapped(executor: Any, work: list[_Part]) -> Iterable[Callable[[], bytes]]:
-    results = iter(executor.map(answer, work))
+def _cancel(future: Any) -> None:
+    future.cancel()
 
-    def following() -> bytes:
-        return bytes(next(results))
 
-    return [following] * len(work)
+def _get(handle: Any) -> Any:
+    return handle.get()
+
+
+def _leave(_: Any) -> None:
+    """Pools of `multiprocessing` finish what they have taken."""
+
+
+def _mapped(executor: Any, work: Sequence[_Part]) -> _Waits:
+    """Of an executor that has `map` alone."""
+    results: Optional[Iterator[Any]] = None
+
+    def following() -> Any:
+        nonlocal results
+        if results is None:
+            results = iter(executor.map(answer, work))
+        return next(results)
+
+    for _ in work:
+        yield following

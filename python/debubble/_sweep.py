@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _executors, _pictures, _values
+from ._errors import InputError
 from ._question import Question, Schedules, named
 
 if TYPE_CHECKING:
@@ -31,9 +33,12 @@ def sweep(
         axes: Keys with their values: a list, `debubble.steps` or `debubble.factors`; the slowest first.
         schedules: The schedules to compare, in place of those that the question names.
         executor: Where to answer, if not here: anything with `submit` or `map` as `concurrent.futures` has
-            them (process pools, `dask.distributed.Client`, `ray.util.multiprocessing.Pool`), or the module
-            `ray`. The rows are the same; what a worker that dies leaves is answered here.
-        parts: Into how many parts to cut the grid for the executor; unless told, 64 at most.
+            them, such as its pools and `dask.distributed.Client`; the module `ray`; or a `Pool` of
+            `multiprocessing` or `ray.util.multiprocessing`. Workers need this package, but none of the files
+            that the question names. The rows are the same as here; what a worker that dies leaves is
+            answered here. Only a pool of `multiprocessing` waits for a killed worker for ever, as it always
+            does: prefer `concurrent.futures.ProcessPoolExecutor`.
+        parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
         progress: See `debubble.Progress`.
 
     Returns:
@@ -50,6 +55,8 @@ def sweep(
     >>> len(rows), rows.columns["schedule"][:2]
     (6, ['1f1b', 'zb-h1'])
     """
+    if parts is not None and operator.index(parts) < 1:
+        raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
     asked = question if names is None else question.replace(schedule=names)
     values = {key: named(value)[0] if key == "schedule" else value for key, value in axes.items()}

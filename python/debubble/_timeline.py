@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy
     import pandas
     import polars
+    from numpy.typing import NDArray
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
     """When every pass of a step runs, as columns of equal length: one entry per pass.
 
@@ -39,6 +36,8 @@ class Timeline:
     2000000
     """
 
+    __slots__ = ("chunk", "end_ns", "kind", "microbatch", "slot", "stage", "start_ns")
+
     stage: NDArray[numpy.int64]
     slot: NDArray[numpy.int64]
     kind: NDArray[numpy.str_]
@@ -47,10 +46,14 @@ class Timeline:
     start_ns: NDArray[numpy.int64]
     end_ns: NDArray[numpy.int64]
 
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        for name in self.__slots__:
+            setattr(self, name, columns[name])
+
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """All columns by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in _NAMES}
 
     def to_pandas(self) -> pandas.DataFrame:
         """The columns as a frame of pandas."""
@@ -71,7 +74,9 @@ class Timeline:
     def __repr__(self) -> str:
         return f"<debubble.Timeline of {len(self)} passes>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Timeline, (self.columns,)
 
-def timeline(columns: Mapping[str, NDArray[Any]]) -> Timeline:
-    """The timeline of `columns`."""
-    return Timeline(**columns)
+
+#: The names of the columns, in the order in which frames show them.
+_NAMES = ("stage", "slot", "kind", "chunk", "microbatch", "start_ns", "end_ns")

@@ -94,10 +94,12 @@ class _Reader:
         if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
             item = self.item(node)
             return [self.value(one, item, key) for one in value]
+        message = f"{key}: no key takes a value of the type `{type(value).__name__}`"
+        cure = 'give text such as "29.7ms", a number, a timedelta, a path, or a list of those'
         raise InputError(
-            f"{key}: a {type(value).__name__} is no value of a key\n"
-            '  help: give text such as "29.7ms", a number, a timedelta, a path, or a list of those',
-            message=f"{key}: a {type(value).__name__} is no value of a key",
+            f"{message}\n  help: {cure}",
+            message=message,
+            help=cure,
             key=key,
         )
 
@@ -140,9 +142,9 @@ class _Reader:
 
 def _seconds(value: float) -> str:
     """Seconds as text, to the nanosecond."""
-    if isinstance(value, int) or value != value or abs(value) == float("inf"):
-        return f"{value}s"
-    return f"{round(value * 1e9)}ns"
+    text = f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    # Less than half a nanosecond is refused, not made nothing.
+    return f"{value}s" if value and text in ("0", "-0") else f"{text}s"
 
 
 def _of_numpy(value: Any) -> Any:

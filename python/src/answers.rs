@@ -14,8 +14,8 @@ use question::{Diagnostic, Work};
 
 use crate::ask::{Files, ask};
 use crate::columns;
-use crate::documents;
 use crate::error::{raised, unwritable};
+use crate::keywords;
 use crate::question::{Question, asked};
 use crate::schedule::Schedule;
 
@@ -46,7 +46,7 @@ pub(crate) fn simulate(
     sort: Option<&str>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Answers> {
-    let sort: Option<Sort> = documents::named(sort, "sort").map_err(|wrong| raised(py, &wrong))?;
+    let sort: Option<Sort> = keywords::named(sort, "sort").map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let wants = Wants { explanation: explain, front, sort, ..Wants::default() };
     let files = Arc::new(files.unwrap_or_default());

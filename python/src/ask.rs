@@ -98,6 +98,7 @@ fn wait<T: Send>(
         if let Err(raised) = tick(py, lent, progress) {
             lent.stop.store(true, Ordering::Relaxed);
             if error.is_some() {
+                leave_to_itself();
                 return Err(raised);
             }
             error = Some(raised);
@@ -143,6 +144,14 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     new_pool().map(Arc::new)
 }
 
+/// Leaves the threads to the work that nobody waits for any more: the next question gets others. They end
+/// with it.
+fn leave_to_itself() {
+    if let Ok(mut known) = POOL.try_lock() {
+        *known = None;
+    }
+}
+
 fn new_pool() -> PyResult<ThreadPool> {
     let name = |number| format!("debubble-{number}");
     let pool = ThreadPoolBuilder::new().thread_name(name).build();
@@ -167,8 +176,9 @@ impl Lent {
     fn seen(&self) -> Option<(String, u64, Option<u64>)> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let what = shown.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let of = shown.of.load(Ordering::Relaxed);
-        Some((what, shown.done.load(Ordering::Relaxed), (of > 0).then_some(of)))
+        let (done, of) = (shown.done.load(Ordering::Relaxed), shown.of.load(Ordering::Relaxed));
+        // Less than is done is no total: nobody knows it.
+        Some((what, done, (of > 0 && of >= done).then_some(of)))
     }
 }
 

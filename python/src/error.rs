@@ -19,9 +19,16 @@ pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
     }
 }
 
-/// What the command line prints, without the word `error`.
+/// What the command line prints, without the word `error`. Where it would show the line of a file, and there
+/// is none, the key to blame stands in front.
 fn text(diagnostic: &Diagnostic) -> String {
-    let text = draw::text::diagnostic(diagnostic);
+    let mut shown = diagnostic.clone();
+    if let (None, Some(key)) = (&shown.place, &shown.key)
+        && !shown.message.contains(key.as_str())
+    {
+        shown.message = format!("{key}: {}", shown.message);
+    }
+    let text = draw::text::diagnostic(&shown);
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 

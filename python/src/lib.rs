@@ -7,9 +7,9 @@
 mod answers;
 mod ask;
 mod columns;
-mod documents;
+mod document;
 mod error;
-mod others;
+mod keywords;
 mod plan;
 mod question;
 mod schedule;
@@ -24,7 +24,7 @@ mod _debubble {
     #[pymodule_export]
     use crate::answers::{Answers, Outcome, Why, simulate};
     #[pymodule_export]
-    use crate::others::{
+    use crate::document::{
         Document, compare, fsdp, replay, reproduce, schedules, schema, toml, verify,
     };
     #[pymodule_export]

@@ -10,8 +10,8 @@ use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 
 use crate::ask::{Files, ask};
-use crate::documents;
 use crate::error::raised;
+use crate::keywords;
 
 /// One or several settings with their keys, read and checked.
 #[pyclass(frozen, module = "debubble._debubble")]
@@ -24,10 +24,10 @@ impl Question {
     /// The question of `json`, an object of keywords.
     #[staticmethod]
     fn of(py: Python<'_>, json: &str) -> PyResult<Self> {
-        let text = documents::toml(json).map_err(|wrong| raised(py, &wrong))?;
+        let text = keywords::toml(json).map_err(|wrong| raised(py, &wrong))?;
         let told = ask(py, Arc::default(), None, move |context| {
-            let scenario = Scenario::parse(context, documents::unseen(), text);
-            scenario.map(Scenario::detached).map_err(documents::nowhere)
+            let scenario = Scenario::parse(context, keywords::unseen(), text);
+            scenario.map(Scenario::detached).map_err(keywords::nowhere)
         })?;
         Ok(Self { scenario: Arc::new(told.answer) })
     }
@@ -43,7 +43,7 @@ impl Question {
 
     /// This question with the keys of `json`, an object of keywords, over its own.
     fn replace(&self, py: Python<'_>, json: &str) -> PyResult<Self> {
-        let keys: Keys = documents::keys(json).map_err(|wrong| raised(py, &wrong))?;
+        let keys: Keys = keywords::keys(json).map_err(|wrong| raised(py, &wrong))?;
         let mut scenario = (*self.scenario).clone();
         scenario.settings.iter_mut().for_each(|setting| setting.overrule(keys.clone()));
         Ok(Self { scenario: Arc::new(scenario) })
@@ -56,7 +56,7 @@ impl Question {
 
     /// The question as a scenario file.
     fn toml(&self, py: Python<'_>) -> PyResult<String> {
-        documents::written(&*self.scenario).map_err(|wrong| raised(py, &wrong))
+        keywords::written(&*self.scenario).map_err(|wrong| raised(py, &wrong))
     }
 
     /// The number of settings.

@@ -10,10 +10,9 @@ use question::Diagnostic;
 use question::search::Keys;
 
 use crate::ask::{Files, ask};
-use crate::documents;
 use crate::error::{raised, unwritable};
+use crate::keywords;
 use crate::question::{Question, asked};
-use crate::schedule::Schedule;
 
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]
@@ -39,7 +38,7 @@ pub(crate) fn search(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Searched> {
-    let keys: Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
     let told = ask(py, files, progress.as_ref(), move |context| {
@@ -92,10 +91,9 @@ impl Searched {
         self.row(at).map(Row::title)
     }
 
-    /// The order that search number `at` has found.
-    fn schedule(&self, at: usize) -> PyResult<Schedule> {
-        let schedule = self.row(at)?.searched.found.schedule.clone();
-        Ok(Schedule { schedule: Arc::new(schedule) })
+    /// The order that search number `at` has found, in the text form.
+    fn order(&self, at: usize) -> PyResult<String> {
+        Ok(self.row(at)?.searched.found.schedule.to_string())
     }
 
     /// The certificate of search number `at`.

@@ -15,8 +15,8 @@ use question::sweep::grid;
 use question::{Context, Diagnostic, Host, ReadError};
 
 use crate::ask::{Files, ask};
-use crate::documents::{self, Pairs};
 use crate::error::{raised, unwritable};
+use crate::keywords::{self, Pairs};
 use crate::question::Question;
 
 /// A grid of questions, as a document with the files that it names: what another machine needs to answer a
@@ -39,9 +39,9 @@ impl Grid {
     #[staticmethod]
     #[pyo3(signature = (question, axes, files=None))]
     fn of(py: Python<'_>, question: &Question, axes: &str, files: Option<Files>) -> PyResult<Self> {
-        let axes: Pairs = documents::value(axes).map_err(|wrong| raised(py, &wrong))?;
-        let document = documents::without(&*question.scenario, &axes)
-            .and_then(|text| Ok(format!("{text}\n[sweep]\n{}", documents::lines(&axes)?)));
+        let axes: Pairs = keywords::value(axes).map_err(|wrong| raised(py, &wrong))?;
+        let document = keywords::without(&*question.scenario, &axes)
+            .and_then(|text| Ok(format!("{text}\n[sweep]\n{}", keywords::lines(&axes)?)));
         let document = document.map_err(|wrong| raised(py, &wrong))?;
         let files = with_document(files.unwrap_or_default(), &document);
         let told = ask(py, Arc::new(files), None, move |context| {
@@ -49,7 +49,7 @@ impl Grid {
             let inner = Context::new(&recorder);
             let grid = read(&inner)?;
             sweeps::warn(&inner, &grid)?;
-            sweeps::check_answers(&inner, &grid).map_err(documents::nowhere)?;
+            sweeps::check_answers(&inner, &grid).map_err(keywords::nowhere)?;
             inner.take_warnings().into_iter().for_each(|text| context.warn(text));
             let header = String::from_utf8_lossy(&Columns::of(&grid).header()).into_owned();
             Ok((grid.questions, header, recorder.into_files()))
@@ -100,12 +100,12 @@ pub(crate) fn sweep<'py>(
 }
 
 fn read(context: &Context<'_>) -> Result<grid::Grid, Diagnostic> {
-    let grid = grid::Grid::read(context, documents::unseen(), &Keys::default());
-    grid.map_err(documents::nowhere)
+    let grid = grid::Grid::read(context, keywords::unseen(), &Keys::default());
+    grid.map_err(keywords::nowhere)
 }
 
 fn with_document(mut files: Files, document: &str) -> Files {
-    files.insert(documents::unseen().to_owned(), document.as_bytes().to_vec());
+    files.insert(keywords::unseen().to_owned(), document.as_bytes().to_vec());
     files
 }
 
@@ -123,7 +123,7 @@ impl<'h> Recorder<'h> {
     /// All that was read but the document itself.
     fn into_files(self) -> Files {
         let mut files = self.read.into_inner().unwrap_or_else(PoisonError::into_inner);
-        files.remove(documents::unseen());
+        files.remove(keywords::unseen());
         files
     }
 }

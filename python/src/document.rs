@@ -14,8 +14,8 @@ use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 
 use crate::ask::{Files, ask};
-use crate::documents;
 use crate::error::{raised, unwritable};
+use crate::keywords;
 
 /// An answer that is looked at as a whole: as JSON, as tables and as pictures.
 #[pyclass(frozen, module = "debubble._debubble")]
@@ -170,7 +170,7 @@ pub(crate) fn fsdp(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let keys: packing_keys::Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: packing_keys::Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         packing::fsdp(context, &keys).map(Content::Packed)
     })
@@ -188,7 +188,7 @@ pub(crate) fn replay(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let keys: replay_keys::Keys = documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: replay_keys::Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         traced::replay(context, &path, launch_delays, &keys).map(Content::Replayed)
     })
@@ -225,8 +225,7 @@ pub(crate) fn reproduce(
     keys: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let question: published::Question =
-        documents::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let question: published::Question = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, None, progress.as_ref(), move |context| {
         published::reproduce(context, &question).map(Content::Published)
     })
@@ -248,5 +247,5 @@ pub(crate) fn schema(py: Python<'_>, name: &str) -> PyResult<String> {
 /// The keywords in `json` as a TOML document.
 #[pyfunction]
 pub(crate) fn toml(py: Python<'_>, json: &str) -> PyResult<String> {
-    documents::toml(json).map_err(|wrong| raised(py, &wrong))
+    keywords::toml(json).map_err(|wrong| raised(py, &wrong))
 }
