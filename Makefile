@@ -43,6 +43,9 @@ cargo:
 	  echo "Install it from https://rustup.rs or with your package manager (Rust 1.89 or newer), then run make again."; \
 	  exit 1; }
 
+TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
+  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+
 build: cargo
 	cargo build --release --locked
 
@@ -59,14 +62,12 @@ measure: build
 	  --csv results/measured-timed.csv --fail-above 1
 
 agree: build
-	bash tests/agree.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble" 5 20s 5 results/agreement-cpu.csv
+	bash tests/agree.sh "$(TARGET)/release/debubble" 5 20s 5 results/agreement-cpu.csv
 
 STAGES ?=
 
 gpu: gpu-bundle
-	OUT="$${OUT:-results}" bash "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
+	OUT="$${OUT:-results}" bash "$(TARGET)/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
 
 # NCCL comes with it: the wheels have it. No kernels run on a processor here: those tests need the
 # sources and a compiler.
@@ -86,11 +87,7 @@ test: cargo
 # With the program that the tests have built.
 slurm: cargo
 	cargo test --quiet --no-run $(TESTED)
-	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
-
-TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+	bash tests/slurm.sh "$(TARGET)/debug/debubble"
 
 # With what the tests have built.
 python: cargo

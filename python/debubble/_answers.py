@@ -15,8 +15,7 @@ from ._schedule import Schedule
 from ._timeline import Timeline
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
+    pass
 
 #: The most outcomes, and the most passes of each, that are drawn where a notebook shows answers.
 _MOST_DRAWN = 6

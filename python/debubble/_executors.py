@@ -103,7 +103,8 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
 
 def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
     """For each part a function that waits for its rows. Closing it gives up the parts that nobody has
-    waited for."""
+    waited for.
+    """
     if hasattr(executor, "remote") and hasattr(executor, "get"):
         remote = executor.remote(answer)
         return _each(work, remote.remote, executor.get, executor.cancel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 #: Families for any shape, those for chunks, and those that a question of this kind may be refused by.
@@ -114,7 +115,8 @@ _PARTS = [
 ]  # fmt: skip
 
 _TIME_KEYS = (
-    "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange", "offload-time",
+    "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange",
+    "offload-time",
 )  # fmt: skip
 _UNITS = {"us": 1_000, "ms": 1_000_000}
 
@@ -132,11 +134,12 @@ def keywords(keys: Keys, draw: random.Random) -> Keys:
 def _form(key: str, value: Any, draw: random.Random) -> Any:
     if isinstance(value, list):
         values = [_form(key, one, draw) for one in value]
-        return draw.choice([list, tuple])(values)
+        return values if draw.random() < 0.5 else tuple(values)
     if key in _TIME_KEYS:
-        return draw.choice([str, _seconds, _timedelta])(value)
+        forms: list[Callable[[str], Any]] = [str, _seconds, _timedelta]
+        return draw.choice(forms)(value)
     if key in ("activation", "activation-until-weight", "message"):
-        return draw.choice([str, _bytes])(value)
+        return draw.choice([str(value), _bytes(value)])
     return value
 
 

@@ -26,9 +26,7 @@ KEYS = {
     "backward-weight": "7ms",
     "hop": "500us",
 }
-FLAGS = [
-    f"--{key}={','.join(value) if isinstance(value, list) else value}" for key, value in KEYS.items()
-]
+FLAGS = [f"--{key}={','.join(value) if isinstance(value, list) else value}" for key, value in KEYS.items()]
 SIZES = {"hidden": 1024, "heads": 16, "seq": 1024, "layers_per_stage": 2, "microbatch_size": 1}
 SIZE_FLAGS = [f"--{key.replace('_', '-')}={value}" for key, value in SIZES.items()]
 
@@ -123,7 +121,7 @@ def test_rows_of_a_sweep(command: doors.Command, tmp_path: Path) -> None:
 
 def test_rows_of_a_sweep_under_noise_over_settings(command: doors.Command, tmp_path: Path) -> None:
     noise = {"jitter": ["pass=lognormal:0.1"], "seed": 7, "replicas": 30}
-    settings = [{"name": "near", "hop": "1us"}, {"name": "far, \"away\"", "hop": "9ms"}]
+    settings = [{"name": "near", "hop": "1us"}, {"name": 'far, "away"', "hop": "9ms"}]
     axes = {"stages": {"from": 2, "to": 6, "step": 2}, "microbatches": {"from": 4, "to": 16, "factor": 2}}
     times = {"forward": "2ms", "backward": "4ms", "schedule": ["1f1b", "zb-h2"]}
     rows = db.sweep(
@@ -229,8 +227,9 @@ def test_a_replayed_trace(command: doors.Command, tmp_path: Path) -> None:
 
 
 def test_packing(command: doors.Command, tmp_path: Path) -> None:
-    packed = db.fsdp(devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=6, parameters="1GB",
-                     bandwidth="50GB/s")
+    packed = db.fsdp(
+        devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=6, parameters="1GB", bandwidth="50GB/s"
+    )
     words = ["fsdp", "--devices=4", "--minibatch-size=1,4", "--packing-ratio=1", "--minibatches=6"]
     words += ["--parameters=1GB", "--bandwidth=50GB/s", "--json"]
     assert printed(packed) == command.stdout(*words)

@@ -7,7 +7,6 @@ import importlib.util
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -19,7 +18,7 @@ from typing import Any, Optional
 import pytest
 
 import debubble as db
-from debubble import _debubble, _executors
+from debubble import _executors
 
 AXES: dict[str, Any] = {"memory_limit": db.steps("1p", "3p", "0.5p"), "microbatches": [8, 12, 16]}
 SCHEDULES = ["1f1b", "zb-h1", "zb-heuristic"]
@@ -96,7 +95,9 @@ def test_map_is_enough(here: str) -> None:
 
 
 def test_what_a_map_leaves_is_answered_here(here: str) -> None:
-    with pytest.warns(db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"):
+    with pytest.warns(
+        db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"
+    ):
         assert swept(OnlyMap(2), parts=6) == here
 
 
@@ -200,7 +201,12 @@ def test_a_wrong_question_is_refused_before_a_worker_is_asked() -> None:
 def test_progress_counts_the_questions_of_the_parts_that_are_done() -> None:
     told: list[tuple[int, Optional[int], str]] = []
     swept(OnlyMap(), parts=4, progress=lambda *seen: told.append(seen))
-    assert told == [(11, 45, "questions"), (22, 45, "questions"), (33, 45, "questions"), (45, 45, "questions")]
+    assert told == [
+        (11, 45, "questions"),
+        (22, 45, "questions"),
+        (33, 45, "questions"),
+        (45, 45, "questions"),
+    ]
 
 
 # Ctrl-C.
@@ -362,7 +368,10 @@ def dask() -> Iterator[Any]:
     """A client of two worker processes, which are started anew if they die."""
     distributed = pytest.importorskip("distributed", reason="there is no Dask here")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(processes=True, **options) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(processes=True, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -393,7 +402,9 @@ def test_workers_of_dask_need_none_of_the_files(dask: Any, files: Path, tmp_path
 class Killing:
     """An executor that kills a worker process of `pids` once it has handed over some parts."""
 
-    def __init__(self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]) -> None:
+    def __init__(
+        self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]
+    ) -> None:
         self.inner, self.pids, self.handed = submit, pids, 0
 
     def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:

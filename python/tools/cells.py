@@ -43,7 +43,6 @@ def main() -> None:
         (folder / module).write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     # What is read, not kept: looser than the package, and expressions that show themselves.
     settings = {
-        "include": [".", str(ROOT / "python" / "tests")],
         "typeCheckingMode": "basic",
         "reportUnusedExpression": False,
         "reportMissingModuleSource": False,
