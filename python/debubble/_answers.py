@@ -105,6 +105,12 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
 
     Pictures, timelines and explanations of answers that come from a pickle are worked out again when they
     are asked for.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> answers = db.simulate(q, ["1f1b", "zb-h1"])
+    >>> len(answers), answers["zb-h1"].span_ns, answers[0].schedule
+    (2, 27000000, '1f1b')
     """
 
     def __init__(
@@ -213,6 +219,14 @@ class Outcome:
     """One schedule in one setting, simulated.
 
     `to_dict()` has everything that the command line prints of it; attributes have what is asked for most.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
+    >>> one = db.simulate(q, "1f1b")["1f1b"]
+    >>> one
+    <debubble.Outcome 1f1b: 15.000 ms, bubble 20.000%>
+    >>> one.peak_in_flight, one.order.slots(1)[:2]
+    ([2, 1], [Pass(kind='F', microbatch=0, chunk=1), Pass(kind='BW', microbatch=0, chunk=1)])
     """
 
     def __init__(self, answers: Answers, at: int) -> None:

@@ -74,7 +74,10 @@ _CALLS = (
 
 
 class Planned(_frames.Tabular):
-    """Plans for a model on machines, by cluster, the fastest first."""
+    """Plans for a model on machines, by cluster, the fastest first.
+
+    `best` is the plan to take, `plans` are all; `export` writes what runs it in Megatron-LM and torchtitan.
+    """
 
     _list = "plans"
 

@@ -66,6 +66,12 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
 
     What belongs to a single result can be read here if there is only one: `found.schedule`, `found.gap`,
     `found.certificate` and so on.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> found = db.search(q, memory_limits=["0.5p", "1p"])
+    >>> [(one.memory_limit, one.cost_ns) for one in found]
+    [('0.5p', 20000000), ('1p', 13000000)]
     """
 
     def __init__(self, question: Question, inner: Any) -> None:
