@@ -12,7 +12,7 @@ source tests/python-environment.sh
 wheels=$target/wheels
 tools=$target/python/venv-$version-wheel
 environment "$tools" python/tests/requirements-wheel.txt
-export PATH=$tools/bin:$PATH CARGO_TARGET_DIR=$target
+export PATH=$tools/bin:$PATH CARGO_TARGET_DIR=$target DEBUBBLE=$target/debug/debubble
 
 logged() {
   echo "$*"
