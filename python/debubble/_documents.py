@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Optional, Union
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
 from ._errors import InputError
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     import pandas
@@ -383,6 +383,7 @@ def export(question: Question, schedule: Optional[Schedules] = None, format: str
     F1.0 BW1.0 F1.1 BW1.1
     """
     names, files = named(schedule)
+    check(question)
     if format not in ("text", "chrome"):
         raise InputError(f"format: there is no {format!r}: take text or chrome", key="format")
     text, warnings = _debubble.export(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Answers, Outcome, simulate
-from ._errors import Note
-from ._question import Question
+from ._errors import InputError, Note
+from ._question import Question, check
 from ._schedule import Schedule
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
+    check(question)
+    if memory_limit is not None and keys.get("memory_limits") is not None:
+        message = "memory-limit and memory-limits exclude each other"
+        raise InputError(message, key="memory-limits")
     asked = question if memory_limit is None else question.replace(memory_limit=memory_limit)
     document = _values.document("search", keys)
     with _ask.watching(progress) as report:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _executors, _pictures, _values
 from ._errors import InputError
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     import pandas
@@ -58,6 +58,9 @@ def sweep(
     if parts is not None and operator.index(parts) < 1:
         raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
+    check(question)
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"axes are a dictionary of keys and their values, not a {type(axes).__name__}")
     asked = question if names is None else question.replace(schedule=names)
     values = {key: named(value)[0] if key == "schedule" else value for key, value in axes.items()}
     own = {} if "schedule" not in axes else named(axes["schedule"])[1]
