@@ -335,6 +335,9 @@ fn run_replicas(context: &Context<'_>, outcomes: &mut [Outcome]) -> Result<(), D
 
 /// Says before replicas are run if they take minutes.
 fn announce(context: &Context<'_>, outcomes: &[Outcome], total: u64) {
+    if total == 0 {
+        return;
+    }
     let passes = |outcome: &Outcome| {
         let slow = PASSES_PER_SECOND / ENGINE_PASSES_PER_SECOND;
         let weight = outcome.case.hardware.as_ref().map_or(1, |one| slow * u64::from(one.steps));

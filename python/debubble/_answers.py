@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures
+from ._kept import Kept
 from ._question import Question, Schedules, check, named
 from ._schedule import Schedule
 from ._timeline import Timeline
@@ -98,7 +99,7 @@ class _Options:
         )
 
 
-class Answers(Sequence["Outcome"]):
+class Answers(_frames.Tabular, Sequence["Outcome"]):
     """The outcomes of schedules side by side.
 
     They are found by number, by the name of the schedule (of several settings the first), or by the names
@@ -106,6 +107,12 @@ class Answers(Sequence["Outcome"]):
 
     Pictures, timelines and explanations of answers that come from a pickle are worked out again when they
     are asked for.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> answers = db.simulate(q, ["1f1b", "zb-h1"])
+    >>> len(answers), answers["zb-h1"].span_ns, answers[0].schedule
+    (2, 27000000, '1f1b')
     """
 
     def __init__(
@@ -165,23 +172,6 @@ class Answers(Sequence["Outcome"]):
             self._text = self._inner.json()
         return self._text
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        return self._dict
-
-    @functools.cached_property
-    def _dict(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas with a row for each outcome and the keys of the JSON as columns."""
-        return _frames.to_pandas(self.to_dict()["results"])
-
-    def to_polars(self) -> polars.DataFrame:
-        """A frame of polars with a row for each outcome and the keys of the JSON as columns."""
-        return _frames.to_polars(self.to_dict()["results"])
-
     def front_svg(self) -> str:
         """A picture of bubble rate against peak memory, as SVG; ask with `front=True` to mark the front."""
         return self._inner.front_svg()
@@ -231,6 +221,14 @@ class Outcome:
     """One schedule in one setting, simulated.
 
     `to_dict()` has everything that the command line prints of it; attributes have what is asked for most.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
+    >>> one = db.simulate(q, "1f1b")["1f1b"]
+    >>> one
+    <debubble.Outcome 1f1b: 15.000 ms, bubble 20.000%>
+    >>> one.peak_in_flight, one.order.slots(1)[:2]
+    ([2, 1], [Pass(kind='F', microbatch=0, chunk=1), Pass(kind='BW', microbatch=0, chunk=1)])
     """
 
     def __init__(self, answers: Answers, at: int) -> None:
@@ -390,8 +388,8 @@ class Outcome:
 _NO_CAUSES = ("stage", "busy_ns", "optimizer_ns", "idle_ns")
 
 
-class Why:
-    """Why the stages of a schedule wait.
+class Why(_frames.Tabular):
+    """Why the stages of a schedule wait; its frames have the levers.
 
     Attributes:
         cost_ns: The step, in nanoseconds.
@@ -403,35 +401,28 @@ class Why:
         notes: What the levers leave out.
     """
 
-    def __init__(self, inner: _debubble.Why) -> None:
+    _list = "levers"
+
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
         figures = self.to_dict()
         self.cost_ns: int = figures["cost_ns"]
         self.stages: _frames.Table = _frames.Table(figures["stages"])
         self.causes: list[str] = [key for key in self.stages[0] if key not in _NO_CAUSES]
         self.critical_path: _frames.Table = _frames.Table(figures["critical_path"])
-        self.levers: _frames.Table = _frames.Table(figures["levers"])
+        self.levers: _frames.Table = self.rows
         self.notes: list[str] = figures["notes"]
 
     def to_json(self) -> str:
         """All of it as JSON: what stands under `explain` in `debubble simulate --explain --json`."""
-        return self._inner.json()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The levers as a frame of pandas."""
-        return self.levers.to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """The levers as a frame of polars."""
-        return self.levers.to_polars()
+        return str(self._inner.json())
 
     def __repr__(self) -> str:
-        return self._inner.table().rstrip("\n")
+        return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return self._inner.table_html()
+        return str(self._inner.table_html())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        calls = (("json",), ("table",), ("table_html",))
+        return Why, (Kept.of(self._inner, ("interrupted",), calls),)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
 from ._errors import InputError
+from ._kept import Kept
 from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from typing_extensions import Unpack
 
     from ._keys import FsdpKeys, ReplayKeys
@@ -23,11 +20,13 @@ if TYPE_CHECKING:
 Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
 
 
-class Document:
-    """An answer as JSON, as tables, and as pictures."""
+#: What a pickle holds of a document.
+_FIELDS = ("warnings", "interrupted", "holds")
+_CALLS = (("json",), ("table",), ("table_html",), ("csv",), ("svg",))
 
-    #: The list of the JSON whose rows make frames.
-    _list = "results"
+
+class Document(_frames.Tabular):
+    """An answer as JSON, as tables, and as pictures."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -37,31 +36,9 @@ class Document:
         """What was warned of."""
         return list(self._inner.warnings)
 
-    @property
-    def rows(self) -> _frames.Table:
-        """The rows of the answer."""
-        return _frames.Table(self.to_dict()[self._list])
-
     def to_json(self) -> str:
         """All of it as JSON, as the command line prints it with `--json`."""
         return str(self._inner.json())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        return self._dict
-
-    @functools.cached_property
-    def _dict(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a frame of pandas."""
-        return self.rows.to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """The rows as a frame of polars."""
-        return self.rows.to_polars()
 
     def to_csv(self) -> str:
         """The rows as CSV, where the command line writes them; of several tables one after the other."""
@@ -94,46 +71,7 @@ class Document:
         return str(self._inner.table_html()) + "".join(picture for _, picture in self._inner.svg())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (_Kept.of(self._inner),)
-
-
-class _Kept:
-    """An answer as texts: what a pickle holds."""
-
-    def __init__(self, texts: dict[str, Any]) -> None:
-        self._texts = texts
-        self.warnings: list[str] = texts["warnings"]
-        self.interrupted: bool = texts["interrupted"]
-        self.holds: Optional[bool] = texts["holds"]
-
-    @classmethod
-    def of(cls, inner: Any) -> _Kept:
-        """The texts of `inner`."""
-        if isinstance(inner, cls):
-            return inner
-        methods = ("json", "table", "table_html", "csv", "svg")
-        texts = {method: getattr(inner, method)() for method in methods}
-        for name in ("warnings", "interrupted", "holds"):
-            texts[name] = getattr(inner, name)
-        return cls(texts)
-
-    def json(self) -> str:
-        return str(self._texts["json"])
-
-    def table(self) -> str:
-        return str(self._texts["table"])
-
-    def table_html(self) -> str:
-        return str(self._texts["table_html"])
-
-    def csv(self) -> list[tuple[str, bytes]]:
-        return list(self._texts["csv"])
-
-    def svg(self) -> list[tuple[str, str]]:
-        return list(self._texts["svg"])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Kept, (self._texts,)
+        return type(self), (Kept.of(self._inner, _FIELDS, _CALLS),)
 
 
 class Packed(Document):

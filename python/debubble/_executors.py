@@ -56,7 +56,7 @@ def answered(
     files: dict[str, bytes],
     questions: int,
     parts: Optional[int],
-    report: Optional[Callable[[str, int, Optional[int]], None]],
+    report: Optional[Callable[[str, int, Optional[int]], object]],
 ) -> tuple[list[bytes], bool]:
     """The rows of all parts in their order, and whether a Ctrl-C came before the last."""
     count = max(1, min(questions, _MOST_PARTS if parts is None else parts))

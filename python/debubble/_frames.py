@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union, overload
@@ -104,6 +105,39 @@ class Table(Sequence[Figures]):
     def to_polars(self) -> polars.DataFrame:
         """The rows as a frame of polars; figures within figures get names with a dot."""
         return to_polars(self.to_dicts())
+
+
+class Tabular:
+    """An answer with JSON, one list of which makes frames."""
+
+    #: The list of the JSON whose rows make frames.
+    _list = "results"
+
+    def to_json(self) -> str:
+        """All of it as JSON, as the command line prints it with `--json`."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries."""
+        return self._dict
+
+    @functools.cached_property
+    def _dict(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.to_json())
+        return loaded
+
+    @property
+    def rows(self) -> Table:
+        """The rows of the answer."""
+        return Table(self.to_dict()[self._list])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a frame of pandas; figures within figures get names with a dot."""
+        return self.rows.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a frame of polars; figures within figures get names with a dot."""
+        return self.rows.to_polars()
 
 
 def flat(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._documents import Source
 from ._frames import Figures
+from ._kept import Kept
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from typing_extensions import Unpack
 
     from ._keys import PlanKeys
@@ -63,8 +60,26 @@ def plan(
     return _ask.whole(Planned(inner), inner.interrupted)
 
 
-class Planned:
-    """Plans for a model on machines, by cluster, the fastest first."""
+#: What a pickle holds of plans.
+_FIELDS = ("warnings", "interrupted")
+_CALLS = (
+    ("json",),
+    ("csv",),
+    ("svg",),
+    ("html",),
+    ("export",),
+    ("table", False),
+    ("table", True),
+)
+
+
+class Planned(_frames.Tabular):
+    """Plans for a model on machines, by cluster, the fastest first.
+
+    `best` is the plan to take, `plans` are all; `export` writes what runs it in Megatron-LM and torchtitan.
+    """
+
+    _list = "plans"
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -77,7 +92,7 @@ class Planned:
     @property
     def plans(self) -> _frames.Table:
         """All plans."""
-        return _frames.Table(self.to_dict()["plans"])
+        return self.rows
 
     @property
     def best(self) -> Optional[Figures]:
@@ -96,26 +111,9 @@ class Planned:
         """All of it as JSON, as `debubble plan --json` prints it."""
         return str(self._inner.json())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        return self._dict
-
-    @functools.cached_property
-    def _dict(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
     def to_csv(self) -> str:
         """The plans as CSV, as `debubble plan --csv` writes them."""
         return bytes(self._inner.csv()).decode()
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The plans as a frame of pandas."""
-        return self.plans.to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """The plans as a frame of polars."""
-        return self.plans.to_polars()
 
     def to_svg(self) -> str:
         """Days against dollars as SVG, with the Pareto front."""
@@ -159,43 +157,4 @@ class Planned:
         return f"<pre>{html.escape(str(self._inner.table(False)))}</pre>{self.to_svg()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Planned, (_Kept.of(self._inner),)
-
-
-class _Kept:
-    """Plans as texts: what a pickle holds."""
-
-    def __init__(self, texts: dict[str, Any]) -> None:
-        self._texts = texts
-        self.warnings: list[str] = texts["warnings"]
-        self.interrupted: bool = texts["interrupted"]
-
-    @classmethod
-    def of(cls, inner: Any) -> _Kept:
-        """The texts of `inner`."""
-        if isinstance(inner, cls):
-            return inner
-        texts = {name: getattr(inner, name)() for name in ("json", "csv", "svg", "html", "export")}
-        texts["tables"] = [inner.table(False), inner.table(True)]
-        return cls({**texts, "warnings": inner.warnings, "interrupted": inner.interrupted})
-
-    def json(self) -> str:
-        return str(self._texts["json"])
-
-    def csv(self) -> bytes:
-        return bytes(self._texts["csv"])
-
-    def svg(self) -> str:
-        return str(self._texts["svg"])
-
-    def html(self) -> str:
-        return str(self._texts["html"])
-
-    def table(self, details: bool) -> str:
-        return str(self._texts["tables"][details])
-
-    def export(self) -> list[tuple[str, str]]:
-        return list(self._texts["export"])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Kept, (self._texts,)
+        return Planned, (Kept.of(self._inner, _FIELDS, _CALLS),)

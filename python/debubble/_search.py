@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import warnings
 from collections.abc import Sequence
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Optional, Union, overload
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Answers, Outcome, simulate
 from ._errors import InputError, Note
+from ._kept import Kept
 from ._question import Question, check
 from ._schedule import Schedule
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from typing_extensions import Unpack
 
     from ._keys import MemoryLimit, OneOrMany, SearchKeys
@@ -67,11 +65,17 @@ def search(
     return Found(asked, inner)
 
 
-class Found(Sequence["FoundOrder"]):
+class Found(_frames.Tabular, Sequence["FoundOrder"]):
     """The results of a search: one for each setting under each limit.
 
     What belongs to a single result can be read here if there is only one: `found.schedule`, `found.gap`,
     `found.certificate` and so on.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> found = db.search(q, memory_limits=["0.5p", "1p"])
+    >>> [(one.memory_limit, one.cost_ns) for one in found]
+    [('0.5p', 20000000), ('1p', 13000000)]
     """
 
     def __init__(self, question: Question, inner: Any) -> None:
@@ -79,7 +83,7 @@ class Found(Sequence["FoundOrder"]):
         self._inner = inner
 
     @functools.cached_property
-    def _rows(self) -> list[FoundOrder]:
+    def _orders(self) -> list[FoundOrder]:
         results = self.to_dict()["results"]
         return [FoundOrder(self._question, self._inner, at, row) for at, row in enumerate(results)]
 
@@ -98,10 +102,10 @@ class Found(Sequence["FoundOrder"]):
     @overload
     def __getitem__(self, at: slice) -> list[FoundOrder]: ...
     def __getitem__(self, at: Union[int, slice]) -> Union[FoundOrder, list[FoundOrder]]:
-        return self._rows[at]
+        return self._orders[at]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._orders)
 
     @property
     def _only(self) -> FoundOrder:
@@ -148,22 +152,9 @@ class Found(Sequence["FoundOrder"]):
         """All of it as JSON, as `debubble search --json` prints it."""
         return str(self._inner.json())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as dictionaries."""
-        loaded: dict[str, Any] = json.loads(self.to_json())
-        return loaded
-
     def to_csv(self) -> str:
         """The results as CSV, as `debubble search --csv` writes them."""
         return bytes(self._inner.csv()).decode()
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas with a row for each result."""
-        return _frames.to_pandas(self.to_dict()["results"])
-
-    def to_polars(self) -> polars.DataFrame:
-        """A frame of polars with a row for each result."""
-        return _frames.to_polars(self.to_dict()["results"])
 
     def to_svg(self) -> str:
         """The timelines of all results as SVG, on one time axis."""
@@ -196,7 +187,11 @@ class Found(Sequence["FoundOrder"]):
         return self.to_svg()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = _Kept.of(self._inner)
+        every = list(range(len(self)))
+        calls = [("json",), ("csv",), ("table",), ("table_html",), ("front_svg",), ("svg", every)]
+        of_each = [(name, at) for at in every for name in ("order", "certificate")]
+        pictures = [("svg", [at]) for at in every]
+        kept = Kept.of(self._inner, ("warnings", "interrupted"), [*calls, *of_each, *pictures])
         return Found, (self._question, kept)
 
 
@@ -216,7 +211,7 @@ class FoundOrder:
     @functools.cached_property
     def schedule(self) -> Schedule:
         """The order."""
-        return Schedule.from_text(self._inner.schedule(self._at).text(), "zb-auto")
+        return Schedule.from_text(str(self._inner.order(self._at)), "zb-auto")
 
     @property
     def certificate(self) -> str:
@@ -283,64 +278,3 @@ class FoundOrder:
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
-
-
-class _Kept:
-    """The results of a search as texts: what a pickle holds."""
-
-    def __init__(self, texts: dict[str, Any]) -> None:
-        self._texts = texts
-        self.interrupted: bool = texts["interrupted"]
-        self.warnings: list[str] = texts["warnings"]
-
-    @classmethod
-    def of(cls, inner: Any) -> _Kept:
-        """The texts of `inner`."""
-        if isinstance(inner, cls):
-            return inner
-        every = range(len(inner))
-        return cls(
-            {
-                "json": inner.json(),
-                "csv": inner.csv(),
-                "table": inner.table(),
-                "table_html": inner.table_html(),
-                "schedules": [inner.schedule(at).text() for at in every],
-                "certificates": [inner.certificate(at) for at in every],
-                "pictures": [inner.svg([at]) for at in every],
-                "picture": inner.svg(list(every)),
-                "front": inner.front_svg(),
-                "interrupted": inner.interrupted,
-                "warnings": inner.warnings,
-            }
-        )
-
-    def json(self) -> str:
-        return str(self._texts["json"])
-
-    def csv(self) -> bytes:
-        return bytes(self._texts["csv"])
-
-    def table(self) -> str:
-        return str(self._texts["table"])
-
-    def table_html(self) -> str:
-        return str(self._texts["table_html"])
-
-    def schedule(self, at: int) -> _debubble.Schedule:
-        return _debubble.Schedule.of(self._texts["schedules"][at])
-
-    def certificate(self, at: int) -> str:
-        return str(self._texts["certificates"][at])
-
-    def svg(self, which: list[int]) -> str:
-        return str(self._texts["pictures"][which[0]] if len(which) == 1 else self._texts["picture"])
-
-    def front_svg(self) -> str:
-        return str(self._texts["front"])
-
-    def __len__(self) -> int:
-        return len(self._texts["schedules"])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Kept, (self._texts,)

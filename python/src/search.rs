@@ -13,7 +13,6 @@ use crate::ask::{Files, ask};
 use crate::error::{raised, unwritable};
 use crate::keywords;
 use crate::question::{Question, asked};
-use crate::schedule::Schedule;
 
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]
@@ -92,10 +91,9 @@ impl Searched {
         self.row(at).map(Row::title)
     }
 
-    /// The order that search number `at` has found.
-    fn schedule(&self, at: usize) -> PyResult<Schedule> {
-        let schedule = self.row(at)?.searched.found.schedule.clone();
-        Ok(Schedule { schedule: Arc::new(schedule) })
+    /// The order that search number `at` has found, in the text form.
+    fn order(&self, at: usize) -> PyResult<String> {
+        Ok(self.row(at)?.searched.found.schedule.to_string())
     }
 
     /// The certificate of search number `at`.

@@ -424,7 +424,7 @@ def test_keys_that_need_or_exclude_each_other() -> None:
         "memory-limits": lambda: db.search(question, memory_limit="1p", memory_limits=["1p", "2p"]),
         "hidden": lambda: db.replay(trace, schedule="zb-h1", hidden=1024),
         "backward-split": lambda: db.replay(trace, schedule="zb-h1", hidden=1, seq=1, backward_split=0.5),
-        "backward": lambda: db.Question(backward="1ms", backward_input="1ms"),
+        "backward": lambda: simulated(backward_input="1ms"),
     }
     for words, ask in asks.items():
         assert words in refused(ask).message
