@@ -252,13 +252,12 @@ class FoundOrder:
     @functools.cached_property
     def _answers(self) -> Answers:
         keys = self._question.keys
-        settings = keys.pop("setting", None)
-        if settings is not None:
-            name = self._figures["setting"]
-            keys = next({**keys, **one} for one in settings if one.get("name") == name)
+        name = self._figures["setting"]
+        keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
+        asked = Question(**keys)
         if self.memory_limit is not None:
-            keys["memory-limit"] = self.memory_limit.split(",")
-        return simulate(Question(**keys), self.schedule)
+            asked = asked.replace(memory_limit=self.memory_limit.split(","))
+        return simulate(asked, self.schedule)
 
     @property
     def predicted(self) -> Outcome:
@@ -278,3 +277,10 @@ class FoundOrder:
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _order, (Found(self._question, self._inner), self._at)
+
+
+def _order(found: Found, at: int) -> FoundOrder:
+    return found[at]

@@ -147,10 +147,7 @@ class Sweep:
         _pictures.save(path, {".csv": self._inner.csv})
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = {
-            name: values if isinstance(values, list) else values.tolist()
-            for name, values in self.columns.items()
-        }
+        columns = {name: _plain(values) for name, values in self.columns.items()}
         rows = zip(*columns.values())
         return (dict(zip(columns, row)) for row in rows)
 
@@ -165,6 +162,12 @@ class Sweep:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)
+
+
+def _plain(values: Any) -> list[Any]:
+    """The values of a column as those of Python; what is missing is `None`."""
+    plain: list[Any] = values if isinstance(values, list) else values.tolist()
+    return [None if value != value else value for value in plain]
 
 
 def _again(csv: bytes) -> Sweep:
