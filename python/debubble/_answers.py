@@ -6,17 +6,13 @@ import functools
 import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import Any, Optional, SupportsIndex, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures
 from ._kept import Kept
 from ._question import Question, Schedules, check, named
 from ._schedule import Schedule
 from ._timeline import Timeline
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
 
 #: The most outcomes, and the most passes of each, that are drawn where a notebook shows answers.
 _MOST_DRAWN = 6
@@ -150,11 +146,13 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         return bool(self.to_dict().get("interrupted", False))
 
     @overload
-    def __getitem__(self, which: Union[int, str, tuple[str, str]]) -> Outcome: ...
+    def __getitem__(self, which: Union[SupportsIndex, str, tuple[str, str]]) -> Outcome: ...
     @overload
     def __getitem__(self, which: slice) -> list[Outcome]: ...
-    def __getitem__(self, which: Union[int, slice, str, tuple[str, str]]) -> Union[Outcome, list[Outcome]]:
-        if isinstance(which, slice) or hasattr(which, "__index__"):
+    def __getitem__(
+        self, which: Union[SupportsIndex, slice, str, tuple[str, str]]
+    ) -> Union[Outcome, list[Outcome]]:
+        if isinstance(which, (slice, SupportsIndex)):
             return self._outcomes[which]
         wanted = which if isinstance(which, tuple) else (which,)
         for at, (setting, schedule) in enumerate(self._names):

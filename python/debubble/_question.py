@@ -147,7 +147,9 @@ def named(schedules: Optional[Schedules]) -> tuple[Optional[list[str]], dict[str
     if isinstance(schedules, (str, os.PathLike, Schedule)):
         schedules = [schedules]
     if not isinstance(schedules, Iterable) or isinstance(schedules, (bytes, bytearray, Set)):
-        raise TypeError(f"schedules are a name, a file, a Schedule or a list, not a {type(schedules).__name__}")
+        raise TypeError(
+            f"schedules are a name, a file, a Schedule or a list, not a {type(schedules).__name__}"
+        )
     names, files = [], {}
     for one in schedules:
         if isinstance(one, Schedule):

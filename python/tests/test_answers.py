@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import debubble as db
 import doors
 import numpy
 import pytest
-
-import debubble as db
 from debubble import BW, B, F
 
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
@@ -54,7 +53,7 @@ def test_outcomes_are_found_by_number_and_name(answers: db.Answers) -> None:
     assert answers[1:4] == [answers[1], answers[2], answers[3]]
     assert answers[::-1][0] is answers[5]
     assert answers[numpy.int64(2)] is answers[2]
-    assert list(reversed(answers))[0] is answers[5]
+    assert next(reversed(answers)) is answers[5]
     assert answers[3] in answers
 
 
@@ -63,8 +62,8 @@ def test_attributes_are_the_figures_of_the_json(answers: db.Answers) -> None:
         assert one.to_dict() == figures
         assert json.loads(one.to_json()) == figures
         for name in (
-            "stages", "microbatches", "chunks", "bubble_rate", "bubble_rate_makespan", "span_ns", "makespan_ns",
-            "work_ns", "peak_activation_bytes", "peak_in_flight", "fits",
+            "stages", "microbatches", "chunks", "bubble_rate", "bubble_rate_makespan", "span_ns",
+            "makespan_ns", "work_ns", "peak_activation_bytes", "peak_in_flight", "fits",
         ):  # fmt: skip
             assert getattr(one, name) == figures[name], name
         assert one.bubble_rate == (one.span_ns - one.work_ns) / one.span_ns
@@ -96,7 +95,7 @@ def test_columns_of_a_timeline_are_those_of_the_file(command: doors.Command, tmp
 
 
 def test_passes_that_run_together_share_a_slot() -> None:
-    orders = [[F(0), F(1) & BW(0), BW(1)]]
+    orders: list[list[Any]] = [[F(0), F(1) & BW(0), BW(1)]]
     schedule = db.Schedule.build(1, 2, orders)
     timeline = db.simulate(question(stages=1, microbatches=2), schedule)[0].timeline
     assert timeline.slot.tolist() == [0, 1, 1, 2]
@@ -108,11 +107,11 @@ def test_passes_that_run_together_share_a_slot() -> None:
 def test_columns_outlive_their_answer() -> None:
     answers = db.simulate(question(microbatches=400), "zb-h1")
     timeline = answers[0].timeline
-    columns = {name: column for name, column in timeline.columns.items()}
+    columns = dict(timeline.columns)
     kept = {name: column.copy() for name, column in columns.items()}
     del answers, timeline
     gc.collect()
-    db.simulate(question(microbatches=400, forward="1ms"), "1f1b")[0].timeline
+    assert len(db.simulate(question(microbatches=400, forward="1ms"), "1f1b")[0].timeline) > 0
     for name, column in columns.items():
         assert (column == kept[name]).all()
     rows = db.sweep(question(), {"microbatches": list(range(4, 100))}, "1f1b")
@@ -282,7 +281,11 @@ def test_a_found_order_is_what_it_says() -> None:
         well_formed(one.to_svg())
     single = db.search(question(), memory_limit="1p", effort=0)
     assert single.schedule == every[0].schedule
-    assert (single.cost_ns, single.bound_ns, single.gap) == (every[0].cost_ns, every[0].bound_ns, every[0].gap)
+    assert (single.cost_ns, single.bound_ns, single.gap) == (
+        every[0].cost_ns,
+        every[0].bound_ns,
+        every[0].gap,
+    )
 
 
 def test_a_found_order_of_several_settings_is_simulated_in_its_own() -> None:
@@ -406,14 +409,8 @@ def test_a_notebook_shows_big_answers_in_few_bytes() -> None:
     assert len(repr(big[0].order)) < 200
 
 
-COPIES: dict[str, Callable[[Any], Any]] = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    **{
-        f"pickle {protocol}": lambda one, protocol=protocol: pickle.loads(pickle.dumps(one, protocol))
-        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
-    },
-}
+def pickled(protocol: int) -> Callable[[Any], Any]:
+    return lambda one: pickle.loads(pickle.dumps(one, protocol))
 
 
 def cloudpickled(one: Any) -> Any:
@@ -421,7 +418,13 @@ def cloudpickled(one: Any) -> Any:
     return pickle.loads(cloudpickle.dumps(one))
 
 
-COPIES["cloudpickle"] = cloudpickled
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle 2": pickled(2),
+    "pickle": pickled(pickle.HIGHEST_PROTOCOL),
+    "cloudpickle": cloudpickled,
+}
 
 
 @pytest.mark.parametrize("way", COPIES)
@@ -477,7 +480,11 @@ def test_searches_are_copied(way: str) -> None:
     every = found()
     again = COPIES[way](COPIES[way](every))
     assert again.to_json() == every.to_json()
-    assert (again.to_csv(), again.to_svg(), again.front_svg()) == (every.to_csv(), every.to_svg(), every.front_svg())
+    assert (again.to_csv(), again.to_svg(), again.front_svg()) == (
+        every.to_csv(),
+        every.to_svg(),
+        every.front_svg(),
+    )
     assert [one.schedule for one in again] == [one.schedule for one in every]
     assert [one.certificate for one in again] == [one.certificate for one in every]
     one = COPIES[way](every[1])
