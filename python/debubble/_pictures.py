@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,8 +28,11 @@ def save(path: Union[str, os.PathLike[str]], forms: Forms) -> None:
     try:
         partial.write_bytes(data)
         partial.replace(file)
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None:
+            error.filename = str(file)
         raise
 
 

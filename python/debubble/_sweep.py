@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _executors, _frames, _pictures, _values
 from ._errors import InputError
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     import pandas
@@ -57,6 +57,9 @@ def sweep(
     if parts is not None and operator.index(parts) < 1:
         raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
+    check(question)
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"axes are a dictionary of keys and their values, not a {type(axes).__name__}")
     asked = question if names is None else question.replace(schedule=names)
     values = {key: named(value)[0] if key == "schedule" else value for key, value in axes.items()}
     own = {} if "schedule" not in axes else named(axes["schedule"])[1]
@@ -143,10 +146,7 @@ class Sweep:
         _pictures.save(path, {".csv": self._inner.csv})
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = {
-            name: values if isinstance(values, list) else values.tolist()
-            for name, values in self.columns.items()
-        }
+        columns = {name: _plain(values) for name, values in self.columns.items()}
         rows = zip(*columns.values())
         return (dict(zip(columns, row)) for row in rows)
 
@@ -164,6 +164,12 @@ class Sweep:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)
+
+
+def _plain(values: Any) -> list[Any]:
+    """The values of a column as those of Python; what is missing is `None`."""
+    plain: list[Any] = values if isinstance(values, list) else values.tolist()
+    return [None if value != value else value for value in plain]
 
 
 def _again(csv: bytes) -> Sweep:
