@@ -4,7 +4,8 @@
 #   tests/wheel.sh wheel    built, for glibc 2.17 and Python 3.9 on, or what the tools here can
 #   tests/wheel.sh test     both, the wheel made of the sources; then installed in clean environments of
 #                           the oldest and the newest Python there is, with numpy alone, and tested there
-# The first two in target/wheels, the last in target/python/dist. Says "skipped" and succeeds as tests/python.sh does.
+# The first two in target/wheels, the last in target/python/dist. Says "skipped" and succeeds as
+# tests/python.sh does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tests/python-environment.sh

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Union
 
-import debubble as db
 import doors
 import pytest
 import questions
+
+import debubble as db
 
 QUESTIONS = 200
 
