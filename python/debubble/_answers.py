@@ -202,7 +202,7 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         drawn = range(min(len(self), _MOST_DRAWN))
         if any(_passes(self._outcomes[at]) > _MOST_PASSES for at in drawn):
             return self._inner.table_html()
-        return self._inner.table_html() + self._inner.svg(list(drawn))
+        return self._inner.table_html() + _pictures.fitted(self._inner.svg(list(drawn)))
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -374,6 +374,9 @@ class Outcome:
         where = "" if self.setting is None else f", {self.setting}"
         span = self.span_ns / 1e6
         return f"<debubble.Outcome {self.schedule}{where}: {span:.3f} ms, bubble {self.bubble_rate:.3%}>"
+
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self.to_svg())
 
     def _repr_svg_(self) -> str:
         return self.to_svg()

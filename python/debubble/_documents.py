@@ -68,7 +68,9 @@ class Document(_frames.Tabular):
         return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + "".join(picture for _, picture in self._inner.svg())
+        return str(self._inner.table_html()) + "".join(
+            _pictures.fitted(picture) for _, picture in self._inner.svg()
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Kept.of(self._inner, _FIELDS, _CALLS),)

@@ -39,3 +39,8 @@ def save(path: Union[str, os.PathLike[str]], forms: Forms) -> None:
 def lines(text: str) -> str:
     """`text` as a file of lines has it."""
     return text if text.endswith("\n") else text + "\n"
+
+
+def fitted(svg: str) -> str:
+    """A picture as part of a page, no wider than there is room."""
+    return svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)

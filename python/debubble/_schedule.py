@@ -215,6 +215,9 @@ class Schedule:
         shape = f"p={self.stages}, m={self.microbatches}, v={self.chunks}"
         return f"<debubble.Schedule {self.name!r}: {shape}, {len(self)} passes>"
 
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self._repr_svg_())
+
     def _repr_svg_(self) -> str:
         return self._inner.svg()
 

@@ -181,7 +181,7 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + self.to_svg()
+        return str(self._inner.table_html()) + _pictures.fitted(self.to_svg())
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -274,6 +274,9 @@ class FoundOrder:
         return (
             f"<debubble.FoundOrder{limit}: {span:.3f} ms, bubble {self.bubble_rate:.3%}, gap {self.gap:.3%}>"
         )
+
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self.to_svg())
 
     def _repr_svg_(self) -> str:
         return self.to_svg()

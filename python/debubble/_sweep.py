@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _ask, _debubble, _executors, _pictures, _values
+from . import _ask, _debubble, _executors, _frames, _pictures, _values
 from ._errors import InputError
 from ._question import Question, Schedules, check, named
 
@@ -36,8 +36,7 @@ def sweep(
             them, such as its pools and `dask.distributed.Client`; the module `ray`; or a `Pool` of
             `multiprocessing` or `ray.util.multiprocessing`. Workers need this package, but none of the files
             that the question names. The rows are the same as here; what a worker that dies leaves is
-            answered here. Only a pool of `multiprocessing` waits for a killed worker for ever, as it always
-            does: prefer `concurrent.futures.ProcessPoolExecutor`.
+            answered here.
         parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
         progress: See `debubble.Progress`.
 
@@ -159,6 +158,9 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"<debubble.Sweep of {len(self)} rows: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> Optional[str]:
+        return _frames.html(self.to_pandas)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)

@@ -135,7 +135,7 @@ def _form(key: str, value: Any, draw: random.Random) -> Any:
     forms: list[Callable[[Any], Any]] = [str]
     if isinstance(value, list):
         values = [_form(key, one, draw) for one in value]
-        return draw.choice([list, tuple])(values)
+        return values if draw.random() < 0.5 else tuple(values)
     if key in _TIME_KEYS:
         forms += [_seconds, _timedelta]
     if key in ("activation", "activation-until-weight", "message"):
