@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Union
 
-import debubble as db
 import doors
 import pytest
 import questions
+
+import debubble as db
 
 QUESTIONS = 200
 
@@ -91,3 +92,61 @@ def check_refusals(one: Asked, python: db.InputError, others: list[dict[str, Any
     if "file" in others[0]:
         assert beside.value.message == others[0]["message"]
         assert (beside.value.line, beside.value.column) == (others[0]["line"], others[0]["column"])
+
+
+#: Values of every kind of key, and some that no key takes.
+STRANGE: list[Any] = [
+    0, 1, 2, 3, 7, 64, 0.5, 1e-9, -1.0, True, "", "x", "0ms", "1ns", "1ms", "1000000s", "0p", "0.5p", "2p", "1B",
+    "1GiB", "10GB/s", "fair", "queue", "eager", "rendezvous:0", "rendezvous:99", "blocking", "barrier",
+    "asynchronous", "post-validation:0.5", "wait", "report", "contiguous", "across-nodes", "0,0,1,1",
+    "1ms:overlapped", "dgx-a100", "a100-pcie", "stage:3=1.5", "link:0-1=2", "device:0=1e9", "stage:0=0",
+    "pass=lognormal:10", "hop=pareto:1.0001", "0.5:1s", "90us,400us", ["1ms", "2ms", "1ms", "0ms"],
+]  # fmt: skip
+
+
+def is_value(key: str, value: Any) -> bool:
+    """Whether `key` takes `value`, as far as the key alone can say."""
+    try:
+        db.Question(**{key: value})
+    except db.InputError as error:
+        assert error.message
+        return False
+    return True
+
+
+def test_strange_values_are_answered_or_refused() -> None:
+    keys = [key for key in db.schema()["properties"] if key not in ("schedule", "setting", "title", "source")]
+    values = {key: [value for value in STRANGE if is_value(key, value)] for key in keys}
+    names = [one.name for one in db.schedules().rows if one.name != "zb-auto"]
+    base = {"forward": "1ms", "backward": "2ms"}
+    answered = 0
+    for number in range(1500):
+        draw = random.Random(number)
+        given: dict[str, Any] = {
+            **base,
+            "stages": draw.choice([1, 3, 4]),
+            "microbatches": draw.choice([2, 8, 9]),
+        }
+        for key in draw.sample(keys, draw.choice([1, 2, 3])):
+            given[key] = draw.choice(values[key] or STRANGE)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", db.Note)
+                answers = db.simulate(db.Question(**given), draw.sample(names, 2), explain=number % 5 == 0)
+        except db.InputError as error:
+            assert error.message, given
+            continue
+        answered += 1
+        assert len(answers) == 2, given
+        assert all(0 <= one.bubble_rate <= 1 and one.work_ns <= one.makespan_ns for one in answers), given
+    assert answered > 100
+
+
+def test_activations_without_a_size_go_to_the_host_without_one() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", db.Note)
+        keys: dict[str, Any] = {"stages": 3, "microbatches": 2, "forward": "1ms", "backward": "2ms"}
+        question = db.Question(**keys, offload_time="1us", exchange="1ms")
+        for one in db.simulate(question, ["po-h", "po-f"]):
+            assert one.peak_activation_bytes is None
+            assert max(one.peak_in_flight) >= 1

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-import debubble as db
 import pytest
+
+import debubble as db
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::debubble.Note"),
@@ -347,6 +348,30 @@ def test_calls_are_answered_when_the_interpreter_ends() -> None:
     assert len(lines) >= 2
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does")
+def test_what_the_package_cannot_do_is_an_internal_error_and_not_the_end() -> None:
+    told = output(
+        """
+        import resource
+        import debubble as db
+        from pathlib import Path
+
+        db.schema("scenario")
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        # Too little for the stack of a thread.
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), limits[1]))
+        try:
+            db.Question(stages=4)
+        except db.InternalError as error:
+            print(isinstance(error, RuntimeError), "no thread can be started" in str(error))
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        print(db.Question(stages=4).keys)
+        """
+    )
+    assert told == "True True\n{'stages': 4}\n"
+
+
 def test_a_bar_is_shown_and_taken_away() -> None:
     done = program(
         f"""{head()}
@@ -359,7 +384,7 @@ db.simulate(noisy, "zb-h1", progress=False)
 """
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "" or done.stderr.endswith("\r\x1b[K")
+    assert done.stderr == "" or done.stderr.endswith("\x1b[K")
 
 
 def test_progress_is_told_with_how_much_there_is() -> None:

@@ -328,3 +328,19 @@ fn hardware_keys_stand_in_scenarios_too() {
     fs::write(&file, whole.replace("0,1,0,1", "0,1,0,9")).unwrap();
     refused(&debubble(line.split_whitespace()), &["q.toml:9:11", "stage 3 sits on device 9"]);
 }
+
+#[test]
+fn activations_without_a_size_weigh_nothing_on_their_way_to_the_host() {
+    for copied in ["po-h --chunks 2", "po-f --chunks 2", "gis-h --chunks 2 --offload 1"] {
+        let rest = format!("--schedule {copied} --offload-time 1us --exchange 1ms --resident 1GiB");
+        for one in results(&rest) {
+            let devices = one["hardware"]["memory"].as_array().unwrap();
+            let held =
+                |device: &Value| (device["peak_bytes"].as_u64(), &device["on_host_bytes"] == 0);
+            assert!(
+                devices.iter().all(|one| held(one) == (Some(1 << 30), true)),
+                "{copied}: {one}"
+            );
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The study of a simulation: one run without noise, one of replica 0, and all that is read from
 //! them.
 
+use std::borrow::Cow;
+
 use pipeline::{Bytes, Fault, Footprint, Footprints, Memory, Metrics, Timeline, peak_in_flight};
 
 use super::{Simulation, SimulationError};
@@ -124,9 +126,16 @@ impl Simulation<'_> {
     pub fn occupancy(&self, run: &Run) -> Result<Option<Occupancy>, SimulationError> {
         let (Some(hardware), Some(job)) = (self.hardware, self.job()) else { return Ok(None) };
         let nothing = Footprints::uniform(self.schedule.shape(), Footprint::default());
-        let footprints = if hardware.measures_activations { self.footprints } else { &nothing };
-        let capacities = hardware.capacities.as_deref();
-        Ok(Some(Occupancy::of(run, &job, footprints, &hardware.resident, capacities)?))
+        let (resident, capacities) = (&hardware.resident, hardware.capacities.as_deref());
+        if hardware.measures_activations {
+            return Ok(Some(Occupancy::of(run, &job, self.footprints, resident, capacities)?));
+        }
+        // Activations without a size have none on their way to the host either.
+        let mut run = Cow::Borrowed(run);
+        if !run.copies.is_empty() {
+            run.to_mut().copies.iter_mut().for_each(|copy| copy.bytes = Bytes(0));
+        }
+        Ok(Some(Occupancy::of(&run, &job, &nothing, resident, capacities)?))
     }
 
     /// The metrics of `replica`, and the run if `details` are wanted or a run is what it takes.
