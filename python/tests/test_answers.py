@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import debubble as db
 import doors
 import numpy
 import pytest
+
+import debubble as db
 from debubble import BW, B, F
 
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")

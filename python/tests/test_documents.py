@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import debubble as db
 import doors
 import pytest
+
+import debubble as db
 
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
 

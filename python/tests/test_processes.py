@@ -14,8 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-import debubble as db
 import pytest
+
+import debubble as db
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::debubble.Note"),

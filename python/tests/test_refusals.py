@@ -9,9 +9,10 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import debubble
 import numpy
 import pytest
+
+import debubble
 
 #: The package as those call it who check no types.
 db: Any = debubble
