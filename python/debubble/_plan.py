@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._documents import Source
@@ -95,12 +95,17 @@ class Planned(_frames.Tabular):
         return self.rows
 
     @property
-    def best(self) -> Optional[Figures]:
+    def best(self) -> Figures:
         """The plan to take: the cheapest that meets the deadline or, of those that its error bar does not
-        tell from it, the one with most room; `None` if there is none.
+        tell from it, the one with most room.
+
+        Raises:
+            ValueError: If a Ctrl-C came before any was found.
         """
         winner = self.to_dict()["winner"]
-        return None if winner is None else self.plans[winner]
+        if winner is None:
+            raise ValueError("there is no plan to take: the search ended before one was found")
+        return self.plans[int(winner)]
 
     @property
     def levers(self) -> _frames.Table:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Optional
 from unittest import mock
 
-import debubble as db
 import pytest
+
+import debubble as db
 from debubble import _debubble, _executors
 
 AXES: dict[str, Any] = {"memory_limit": db.steps("1p", "3p", "0.5p"), "microbatches": [8, 12, 16]}

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import debubble as db
 import pytest
+
+import debubble as db
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = ["figure-9", "schedule-for-a-profile", "price-a-cluster"]

@@ -25,8 +25,10 @@ def cells(notebook: Path) -> Iterator[str]:
 
 
 def blocks(readme: Path) -> Iterator[str]:
-    """The Python of a page, block by block."""
-    yield from _BLOCK.findall(readme.read_text(encoding="utf-8"))
+    """The Python of a page, block by block, but that which shows what is refused."""
+    for block in _BLOCK.findall(readme.read_text(encoding="utf-8")):
+        if "except db.InputError" not in block:
+            yield block
 
 
 def main() -> None:
@@ -44,6 +46,8 @@ def main() -> None:
     # What is read, not kept: looser than the package, and expressions that show themselves.
     settings = {
         "typeCheckingMode": "basic",
+        "reportOperatorIssue": False,
+        "reportOptionalMemberAccess": False,
         "reportUnusedExpression": False,
         "reportMissingModuleSource": False,
         "extraPaths": [str(ROOT / "python")],
