@@ -57,7 +57,7 @@ pub(crate) fn ask<T: Send + 'static>(
         // Nobody listens any more after a second Ctrl-C.
         let _ = answer.send((made, context.take_warnings()));
     });
-    let (made, warnings, interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
+    let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
     match made {
         Ok(Ok(answer)) => Ok(Told { answer, warnings, interrupted }),
         Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
@@ -66,6 +66,7 @@ pub(crate) fn ask<T: Send + 'static>(
     }
 }
 
+/// What the work gave, unless it broke down, and what to warn of.
 type Made<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
 
 /// Waits for the answer, and says whether a Ctrl-C came meanwhile.
@@ -74,13 +75,13 @@ fn wait<T: Send>(
     lent: &Lent,
     come: &Mutex<Receiver<Made<T>>>,
     progress: Option<&Py<PyAny>>,
-) -> PyResult<(std::thread::Result<Result<T, Diagnostic>>, Vec<String>, bool)> {
+) -> PyResult<(Made<T>, bool)> {
     let mut error: Option<PyErr> = None;
     loop {
         let next =
             py.detach(|| come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK));
         match next {
-            Ok((made, warnings)) => {
+            Ok(made) => {
                 // A Ctrl-C that nobody has looked at yet belongs to this work.
                 let heard = py.check_signals();
                 let interrupted = match error.or(heard.err()) {
@@ -88,7 +89,7 @@ fn wait<T: Send>(
                     Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => true,
                     Some(error) => return Err(error),
                 };
-                return Ok((made, warnings, interrupted));
+                return Ok((made, interrupted));
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(InternalError::new_err("a thread of debubble ended without an answer"));

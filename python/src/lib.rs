@@ -4,6 +4,9 @@
 //! the disk, progress and Ctrl-C, and hands answers back as texts and arrays. The package in
 //! `python/debubble` makes keywords, frames and pictures in notebooks of that.
 
+// Functions that Python calls own their arguments.
+#![allow(clippy::needless_pass_by_value)]
+
 mod answers;
 mod ask;
 mod columns;

@@ -40,7 +40,7 @@ impl Grid {
     #[pyo3(signature = (question, axes, files=None))]
     fn of(py: Python<'_>, question: &Question, axes: &str, files: Option<Files>) -> PyResult<Self> {
         let axes: Pairs = keywords::value(axes).map_err(|wrong| raised(py, &wrong))?;
-        let document = keywords::without(&*question.scenario, &axes)
+        let document = keywords::without(&question.scenario, &axes)
             .and_then(|text| Ok(format!("{text}\n[sweep]\n{}", keywords::lines(&axes)?)));
         let document = document.map_err(|wrong| raised(py, &wrong))?;
         let files = with_document(files.unwrap_or_default(), &document);

@@ -96,8 +96,8 @@ def check_refusals(one: Asked, python: db.InputError, others: list[dict[str, Any
 
 #: Values of every kind of key, and some that no key takes.
 STRANGE: list[Any] = [
-    0, 1, 2, 3, 7, 64, 0.5, 1e-9, -1.0, True, "", "x", "0ms", "1ns", "1ms", "1000000s", "0p", "0.5p", "2p", "1B",
-    "1GiB", "10GB/s", "fair", "queue", "eager", "rendezvous:0", "rendezvous:99", "blocking", "barrier",
+    0, 1, 2, 3, 7, 64, 0.5, 1e-9, -1.0, True, "", "x", "0ms", "1ns", "1ms", "1000000s", "0p", "0.5p", "2p",
+    "1B", "1GiB", "10GB/s", "fair", "queue", "eager", "rendezvous:0", "rendezvous:99", "blocking", "barrier",
     "asynchronous", "post-validation:0.5", "wait", "report", "contiguous", "across-nodes", "0,0,1,1",
     "1ms:overlapped", "dgx-a100", "a100-pcie", "stage:3=1.5", "link:0-1=2", "device:0=1e9", "stage:0=0",
     "pass=lognormal:10", "hop=pareto:1.0001", "0.5:1s", "90us,400us", ["1ms", "2ms", "1ms", "0ms"],
@@ -108,8 +108,7 @@ def is_value(key: str, value: Any) -> bool:
     """Whether `key` takes `value`, as far as the key alone can say."""
     try:
         db.Question(**{key: value})
-    except db.InputError as error:
-        assert error.message
+    except db.InputError:
         return False
     return True
 
@@ -133,8 +132,7 @@ def test_strange_values_are_answered_or_refused() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", db.Note)
                 answers = db.simulate(db.Question(**given), draw.sample(names, 2), explain=number % 5 == 0)
-        except db.InputError as error:
-            assert error.message, given
+        except db.InputError:
             continue
         answered += 1
         assert len(answers) == 2, given
