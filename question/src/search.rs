@@ -22,7 +22,7 @@ const SOLVER_TIME: Duration = Duration::from_secs(30);
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Keys {
-    /// Where the chunks lie [default: looped; v for two chunks per stage]
+    /// Where the chunks lie [default: looped; v for two chunks per stage, which a v has unless told]
     #[cfg_attr(feature = "clap", arg(long, value_enum, help_heading = SEARCH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementArg>,

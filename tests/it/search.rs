@@ -287,7 +287,7 @@ fn chunks_lie_in_a_v_or_in_loops() {
         ("--chunks 2", "v", 2),
         ("--chunks 2 --placement looped", "looped", 2),
         ("--chunks 3", "looped", 3),
-        ("--placement v", "v", 1),
+        ("--placement v", "v", 2),
     ] {
         let answer = json(&format!("search {QUESTION} --memory-limit 1p --effort 0 {rest}"));
         assert_eq!(answer[0]["placement"], placement);

@@ -52,7 +52,10 @@ pub(super) fn shape(
             Ok((shape, about.placement))
         }
         ScheduleSource::Searched(placement) => {
-            let (chunks, microbatches) = (keys.chunks.unwrap_or(1), keys.microbatches.unwrap_or(0));
+            // A V of one chunk would be none.
+            let least = if *placement == Some(Placement::Vee) { 2 } else { 1 };
+            let (chunks, microbatches) =
+                (keys.chunks.unwrap_or(least), keys.microbatches.unwrap_or(0));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
             // Two chunks lie in a V unless told, as those of the published schedules do.
             let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };

@@ -100,6 +100,9 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     if !copying.is_empty() {
         notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
     }
+    if placement == Some(Placement::Vee) && keys.chunks.is_none() {
+        notes.push("2 chunks per stage, since chunks are not given".to_owned());
+    }
     // A scenario file may name schedules for other commands.
     if keys.schedule.is_some() && !setting.says("schedule") {
         notes.push("makes an order of its own, schedule is ignored".to_owned());
