@@ -335,7 +335,7 @@ class SearchKeys(TypedDict, total=False):
     """
 
     placement: Literal["looped", "v"] | None
-    """Where the chunks lie [default: looped; v for two chunks per stage].
+    """Where the chunks lie [default: looped; v for two chunks per stage, which a v has unless told].
 
     `looped`: Chunk c on stage c mod p.
 
