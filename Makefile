@@ -11,10 +11,16 @@
 #             One of its stages: make gpu STAGES=smoke (correct, bubbles, speed, again)
 # make gpu-bundle  the same as a folder and a .tar.gz of some 7 MB in target/gpu-bundle, for a machine
 #             with a driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
-# make test   the tests, those of SLURM too where it runs or can be started, and those of the solver
-#             where Rust is new enough for it. Properties are tried on a few hundred random cases each;
-#             `DEBUBBLE_CASES=20 make test` tries 20 times as many
+# make test   the tests, those of SLURM too where it runs or can be started, those of the solver where
+#             Rust is new enough for it, and those of the Python package where there is Python 3.9 or
+#             newer. Properties are tried on a few hundred random cases each; `DEBUBBLE_CASES=20 make test`
+#             tries 20 times as many
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
+# make python the tests of the Python package alone, in an environment under target/python. With
+#             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
+# make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
+#             target/wheels. Three minutes of two cores
+# make sdist  its sources, from which `pip install` builds it with Rust
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
@@ -26,7 +32,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python wheel sdist
 
 all: reproduce
 
@@ -36,6 +42,9 @@ cargo:
 	  echo "debubble is built with Rust, and there is no cargo on the PATH."; \
 	  echo "Install it from https://rustup.rs or with your package manager (Rust 1.89 or newer), then run make again."; \
 	  exit 1; }
+
+TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
+  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
 build: cargo
 	cargo build --release --locked
@@ -53,14 +62,12 @@ measure: build
 	  --csv results/measured-timed.csv --fail-above 1
 
 agree: build
-	bash tests/agree.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/debubble" 5 20s 5 results/agreement-cpu.csv
+	bash tests/agree.sh "$(TARGET)/release/debubble" 5 20s 5 results/agreement-cpu.csv
 
 STAGES ?=
 
 gpu: gpu-bundle
-	OUT="$${OUT:-results}" bash "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
+	OUT="$${OUT:-results}" bash "$(TARGET)/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
 
 # NCCL comes with it: the wheels have it. No kernels run on a processor here: those tests need the
 # sources and a compiler.
@@ -71,15 +78,24 @@ gpu-bundle: cargo
 # new enough for it. Whatever selects packages or features otherwise builds most of them once more.
 TESTED = --workspace --exclude debubble-benches $(shell bash tests/exact.sh exclude) --features nccl --locked
 
+# `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
+	cargo build --profile test $(TESTED) --lib --bins --examples --tests
 	cargo test $(TESTED)
-	$(MAKE) --no-print-directory slurm
+	$(MAKE) --no-print-directory slurm python
 
 # With the program that the tests have built.
 slurm: cargo
 	cargo test --quiet --no-run $(TESTED)
-	bash tests/slurm.sh "$$(cargo metadata --locked --no-deps --format-version 1 \
-	  | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/debubble"
+	bash tests/slurm.sh "$(TARGET)/debug/debubble"
+
+# With what the tests have built.
+python: cargo
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
+	bash tests/python.sh test "$(TARGET)/debug"
+
+wheel sdist: cargo
+	bash tests/wheel.sh $@
 
 # The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
@@ -94,6 +110,7 @@ lint: cargo
 	  echo cargo check --package debubble-draw --target $(WASM); \
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
 	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
+	bash tests/python.sh lint
 
 exact: cargo
 	bash tests/exact.sh

@@ -6,17 +6,13 @@ import functools
 import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import Any, Optional, SupportsIndex, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures
 from ._kept import Kept
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 from ._schedule import Schedule
 from ._timeline import Timeline
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
 
 #: The most outcomes, and the most passes of each, that are drawn where a notebook shows answers.
 _MOST_DRAWN = 6
@@ -54,6 +50,7 @@ def simulate(
     ['1f1b 0.273', 'zb-h1 0.111', 'zb-h2 0.000']
     """
     names, files = named(schedules)
+    check(question)
     options = _Options(question, names, {**question._files, **files}, explain, front, sort)
     inner = options.asked(progress)
     _ask.note(inner.warnings)
@@ -149,15 +146,17 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         return bool(self.to_dict().get("interrupted", False))
 
     @overload
-    def __getitem__(self, which: Union[int, str, tuple[str, str]]) -> Outcome: ...
+    def __getitem__(self, which: Union[SupportsIndex, str, tuple[str, str]]) -> Outcome: ...
     @overload
     def __getitem__(self, which: slice) -> list[Outcome]: ...
-    def __getitem__(self, which: Union[int, slice, str, tuple[str, str]]) -> Union[Outcome, list[Outcome]]:
-        if isinstance(which, (int, slice)):
+    def __getitem__(
+        self, which: Union[SupportsIndex, slice, str, tuple[str, str]]
+    ) -> Union[Outcome, list[Outcome]]:
+        if isinstance(which, (slice, SupportsIndex)):
             return self._outcomes[which]
-        schedule, setting = which if isinstance(which, tuple) else (which, None)
-        for at, (own_setting, own_schedule) in enumerate(self._names):
-            if own_schedule == schedule and setting in (None, own_setting):
+        wanted = which if isinstance(which, tuple) else (which,)
+        for at, (setting, schedule) in enumerate(self._names):
+            if wanted in ((schedule,), (schedule, setting)):
                 return self._outcomes[at]
         known = ", ".join(dict.fromkeys(name for _, name in self._names))
         raise KeyError(f"there is no outcome {which!r}: the schedules are {known}")
@@ -203,7 +202,7 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         drawn = range(min(len(self), _MOST_DRAWN))
         if any(_passes(self._outcomes[at]) > _MOST_PASSES for at in drawn):
             return self._inner.table_html()
-        return self._inner.table_html() + self._inner.svg(list(drawn))
+        return self._inner.table_html() + _pictures.fitted(self._inner.svg(list(drawn)))
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -375,6 +374,9 @@ class Outcome:
         where = "" if self.setting is None else f", {self.setting}"
         span = self.span_ns / 1e6
         return f"<debubble.Outcome {self.schedule}{where}: {span:.3f} ms, bubble {self.bubble_rate:.3%}>"
+
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self.to_svg())
 
     def _repr_svg_(self) -> str:
         return self.to_svg()

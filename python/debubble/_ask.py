@@ -45,6 +45,8 @@ def watching(progress: Progress) -> Iterator[Optional[_Report]]:
     elif callable(progress):
         told = progress
         yield lambda what, done, of: told(done, of, what)
+    elif progress is not True and progress is not None:
+        raise TypeError(f"progress is True, False or a function, not a {type(progress).__name__}")
     else:
         bar = _Bar(always=progress is True)
         try:

@@ -9,7 +9,7 @@ from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
 from ._errors import InputError
 from ._kept import Kept
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -68,7 +68,9 @@ class Document(_frames.Tabular):
         return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + "".join(picture for _, picture in self._inner.svg())
+        return str(self._inner.table_html()) + "".join(
+            _pictures.fitted(picture) for _, picture in self._inner.svg()
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Kept.of(self._inner, _FIELDS, _CALLS),)
@@ -321,6 +323,7 @@ def export(question: Question, schedule: Optional[Schedules] = None, format: str
     F1.0 BW1.0 F1.1 BW1.1
     """
     names, files = named(schedule)
+    check(question)
     if format not in ("text", "chrome"):
         raise InputError(f"format: there is no {format!r}: take text or chrome", key="format")
     text, warnings = _debubble.export(

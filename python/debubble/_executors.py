@@ -11,10 +11,13 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _debubble
 from ._errors import InputError, Note
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 #: The most parts into which a grid is cut unless told.
 _MOST_PARTS = 64
@@ -22,12 +25,23 @@ _MOST_PARTS = 64
 #: The document, its files, the first question and the one after the last, and the process that asks.
 _Part = tuple[str, dict[str, bytes], int, int, int]
 
+#: Is told the name, the count and the total of the work.
+_Report = Callable[[str, int, Optional[int]], object]
+
 #: Waits for the rows of a part.
 _Wait = Callable[[], Any]
 _Waits = Generator[_Wait, None, None]
 
 
-class WorkerInterrupted(RuntimeError):
+#: Seconds between two looks at the processes of a pool.
+_BETWEEN_LOOKS = 0.2
+
+
+class WorkerKilledError(RuntimeError):
+    """A process of a pool has died."""
+
+
+class WorkerInterruptedError(RuntimeError):
     """A worker was asked to end in the middle of a part."""
 
 
@@ -35,7 +49,7 @@ def answer(part: _Part) -> bytes:
     """The rows of a part, on a worker.
 
     Raises:
-        WorkerInterrupted: If somebody interrupts the worker: then rows are missing, and a
+        WorkerInterruptedError: If somebody interrupts the worker: then rows are missing, and a
             `KeyboardInterrupt` would be taken for a Ctrl-C of whoever waits for them.
     """
     document, files, begin, end, asking = part
@@ -46,7 +60,7 @@ def answer(part: _Part) -> bytes:
     except KeyboardInterrupt:
         if os.getpid() == asking:
             raise
-        raise WorkerInterrupted("a worker was interrupted") from None
+        raise WorkerInterruptedError("a worker was interrupted") from None
     return rows
 
 
@@ -56,7 +70,7 @@ def answered(
     files: dict[str, bytes],
     questions: int,
     parts: Optional[int],
-    report: Optional[Callable[[str, int, Optional[int]], object]],
+    report: Optional[_Report],
 ) -> tuple[list[bytes], bool]:
     """The rows of all parts in their order, and whether a Ctrl-C came before the last."""
     count = max(1, min(questions, _MOST_PARTS if parts is None else parts))
@@ -69,7 +83,9 @@ def answered(
             for wait, end in zip(waits, ends[1:]):
                 rows = _waited(wait, losses)
                 if rows is None:
-                    rows, interrupted = _debubble.sweep(document, files, ends[len(pieces)], end)
+                    begin = ends[len(pieces)]
+                    shown = _beyond(begin, questions, report)
+                    rows, interrupted = _debubble.sweep(document, files, begin, end, shown)
                     if interrupted:
                         return [*pieces, rows], True
                 pieces.append(rows)
@@ -84,6 +100,14 @@ def answered(
     return pieces, False
 
 
+def _beyond(begin: int, questions: int, report: Optional[_Report]) -> Optional[_Report]:
+    """Shows the progress of a part that begins at question number `begin` as that of all `questions`."""
+    if report is None:
+        return None
+    whole = report
+    return lambda what, done, _: whole(what, begin + done, questions)
+
+
 def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
     """The rows that `wait` gives; `None`, and why among the `losses`, if their worker has lost them."""
     try:
@@ -91,7 +115,8 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
     except (InputError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # Whatever an executor raises where a worker dies.
-        losses.append(error)
+        cause = getattr(error, "cause", None)  # Ray wraps what a worker has raised.
+        losses.append(cause if isinstance(cause, BaseException) else error)
         return None
     if not isinstance(rows, bytes):
         if hasattr(rows, "close"):
@@ -103,14 +128,16 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
 
 def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
     """For each part a function that waits for its rows. Closing it gives up the parts that nobody has
-    waited for."""
+    waited for.
+    """
     if hasattr(executor, "remote") and hasattr(executor, "get"):
         remote = executor.remote(answer)
         return _each(work, remote.remote, executor.get, executor.cancel)
     if hasattr(executor, "submit"):
         return _each(work, lambda part: executor.submit(answer, part), _result, _cancel)
     if hasattr(executor, "apply_async"):
-        return _each(work, lambda part: executor.apply_async(answer, (part,)), _get, _leave)
+        guard = _Guard()
+        return _each(work, lambda part: executor.apply_async(answer, (part,)), guard.result, _leave)
     if hasattr(executor, "map"):
         return _mapped(executor, work)
     kind = type(executor).__name__
@@ -159,8 +186,29 @@ def _cancel(future: Any) -> None:
     future.cancel()
 
 
-def _get(handle: Any) -> Any:
-    return handle.get()
+class _Guard:
+    """Waits for pools of `multiprocessing`, which never say that a worker was killed: they start another
+    one, and the part that the first one had stays open for ever. Once a process that this one has started
+    has died, nothing is expected of the pool any more but what is there.
+    """
+
+    def __init__(self) -> None:
+        self._children: set[BaseProcess] = set()
+
+    def result(self, handle: Any) -> Any:
+        """The result behind `handle`.
+
+        Raises:
+            WorkerKilledError: If a process has died and there is no result.
+        """
+        import multiprocessing
+
+        while not handle.ready():
+            handle.wait(_BETWEEN_LOOKS)
+            self._children.update(multiprocessing.active_children())
+            if any(child.exitcode for child in self._children) and not handle.ready():
+                raise WorkerKilledError("a process of the pool was killed")
+        return handle.get()
 
 
 def _leave(_: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 if TYPE_CHECKING:
     import pandas
@@ -98,6 +98,9 @@ class Table(Sequence[Figures]):
         """The rows as a JSON list."""
         return json.dumps(self.to_dicts(), indent=2, ensure_ascii=False)
 
+    def _repr_html_(self) -> Optional[str]:
+        return html(self.to_pandas)
+
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a frame of pandas; figures within figures get names with a dot."""
         return to_pandas(self.to_dicts())
@@ -163,3 +166,11 @@ def to_polars(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
     import polars
 
     return polars.DataFrame([flat(row) for row in rows], infer_schema_length=None)
+
+
+def html(frame: Callable[[], pandas.DataFrame]) -> Optional[str]:
+    """The `frame` as notebooks show it; nothing where there is no pandas."""
+    try:
+        return str(frame()._repr_html_())  # type: ignore[operator, unused-ignore]
+    except ImportError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,11 +28,19 @@ def save(path: Union[str, os.PathLike[str]], forms: Forms) -> None:
     try:
         partial.write_bytes(data)
         partial.replace(file)
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None:
+            error.filename = str(file)
         raise
 
 
 def lines(text: str) -> str:
     """`text` as a file of lines has it."""
     return text if text.endswith("\n") else text + "\n"
+
+
+def fitted(svg: str) -> str:
+    """A picture as part of a page, no wider than there is room."""
+    return svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)

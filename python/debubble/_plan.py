@@ -154,7 +154,8 @@ class Planned(_frames.Tabular):
     def _repr_html_(self) -> str:
         import html
 
-        return f"<pre>{html.escape(str(self._inner.table(False)))}</pre>{self.to_svg()}"
+        text = html.escape(str(self._inner.table(False)))
+        return f'<pre style="font-family:monospace">{text}</pre>{_pictures.fitted(self.to_svg())}'
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Planned, (Kept.of(self._inner, _FIELDS, _CALLS),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
 from . import _debubble, _values
@@ -76,6 +76,8 @@ class Question:
         >>> len(db.Question.from_toml('stages = 4\n[[setting]]\nname = "a"\n[[setting]]\nname = "b"\n'))
         2
         """
+        if not isinstance(text, str):
+            raise TypeError(f"the text of a file is needed, not a {type(text).__name__}")
         return cls._of(_debubble.Question.read("scenario.toml", text.encode()), {})
 
     def replace(self, **keys: Unpack[QuestionKeys]) -> Question:
@@ -144,15 +146,31 @@ def named(schedules: Optional[Schedules]) -> tuple[Optional[list[str]], dict[str
         return None, {}
     if isinstance(schedules, (str, os.PathLike, Schedule)):
         schedules = [schedules]
+    if not isinstance(schedules, Iterable) or isinstance(schedules, (bytes, bytearray, Set)):
+        raise TypeError(
+            f"schedules are a name, a file, a Schedule or a list, not a {type(schedules).__name__}"
+        )
     names, files = [], {}
     for one in schedules:
         if isinstance(one, Schedule):
-            path = f"{one._path()}"
+            path = one._path()
             files[path] = str(one).encode()
             names.append(path)
-        else:
+        elif isinstance(one, (str, os.PathLike)):
             names.append(os.fsdecode(one))
+        else:
+            raise TypeError(f"a schedule is a name, a file or a Schedule, not a {type(one).__name__}")
     return names, files
+
+
+def check(question: Question) -> None:
+    """Refuses what is no question.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if not isinstance(question, Question):
+        raise TypeError(f"a debubble.Question is needed, not a {type(question).__name__}")
 
 
 class Steps(Mapping[str, Any]):

@@ -94,18 +94,22 @@ class Schedule:
         Raises:
             InputError: If it is no schedule, with line and column, or waits for itself.
         """
-        return cls._of(_debubble.Schedule.of(text), name)
+        return cls._of(_debubble.Schedule.of(text), _named(name))
 
     @classmethod
     def from_file(cls, path: Union[str, os.PathLike[str]]) -> Schedule:
-        """The schedule in the file at `path`, in the text form."""
+        """The schedule in the file at `path`, in the text form.
+
+        Raises:
+            InputError: If it cannot be read or is no schedule, with file and line.
+        """
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            message = f"cannot read {file}: {error}"
-            raise InputError(message, file=str(file)) from error
-        return cls.from_text(text, file.stem)
+            cause = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise InputError(f"cannot read {file}: {cause}", file=str(file)) from error
+        return cls._of(_debubble.Schedule.of(text, str(file)), file.stem)
 
     @classmethod
     def build(
@@ -125,7 +129,8 @@ class Schedule:
             name: The name that answers show.
 
         Raises:
-            InputError: If a pass is missing, comes twice, or waits for itself.
+            InputError: If a pass is missing, comes twice, or waits for itself; or if there are not `stages`
+                orders.
 
         >>> import debubble as db
         >>> from debubble import F, BW
@@ -134,6 +139,10 @@ class Schedule:
         F0.0 F0.1 F0.2 BW0.0 BW0.1 BW0.2
         F1.0 F1.1 F1.2 BW1.0 BW1.1 BW1.2
         """
+        if stages > _MOST_STAGES:
+            raise InputError(f"stages is {stages}: at most {_MOST_STAGES}", key="stages")
+        if not callable(order) and len(order) != stages:
+            raise InputError(f"stages is {stages}, but there are orders of {len(order)}", key="stages")
         orders = [list(order(stage) if callable(order) else order[stage]) for stage in range(stages)]
         lines = [" ".join(_text(slot, stage) for slot in slots) for stage, slots in enumerate(orders)]
         schedule = cls.from_text("\n".join(lines), name)
@@ -169,7 +178,7 @@ class Schedule:
         >>> db.Schedule.from_text("F0.0 BW0.0").slots(0)
         [Pass(kind='F', microbatch=0, chunk=0), Pass(kind='BW', microbatch=0, chunk=0)]
         """
-        texts = self._inner.slots(stage) if stage >= 0 else None
+        texts = self._inner.slots(stage) if 0 <= stage < self.stages else None
         if texts is None:
             raise IndexError(f"there is no stage {stage}: there are {self.stages}")
         return [_read(text) for text in texts]
@@ -184,7 +193,7 @@ class Schedule:
 
     def _path(self) -> str:
         """The name of a file in memory that stands for this schedule in a question."""
-        return f"debubble:/{hash(self) & 0xFFFF_FFFF_FFFF_FFFF:016x}/{self.name.replace('/', '_')}.txt"
+        return f"debubble:/{hash(self) & 0xFFFF_FFFF_FFFF_FFFF:016x}/{self.name}.txt"
 
     def __iter__(self) -> Iterator[list[Union[Pass, Pair]]]:
         return (self.slots(stage) for stage in range(self.stages))
@@ -206,6 +215,9 @@ class Schedule:
         shape = f"p={self.stages}, m={self.microbatches}, v={self.chunks}"
         return f"<debubble.Schedule {self.name!r}: {shape}, {len(self)} passes>"
 
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self._repr_svg_())
+
     def _repr_svg_(self) -> str:
         return self._inner.svg()
 
@@ -213,13 +225,28 @@ class Schedule:
         return Schedule.from_text, (self.to_text(), self.name)
 
 
+#: Chunks have numbers of 16 bits.
+_MOST_STAGES = 65_535
+
+
+def _named(name: str) -> str:
+    """`name`, if answers can show it."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a schedule is text, not a {type(name).__name__}")
+    if not name or "/" in name:
+        raise InputError(f"{name!r} is no name of a schedule: it may not be empty, and has no `/`")
+    return name
+
+
 def _text(slot: Slot, stage: int) -> str:
     if isinstance(slot, str):
+        if len(slot.split()) != 1:
+            raise InputError(f"{slot!r} on stage {stage} is not one slot, such as F0.3 or F0.4&B0.2")
         return slot
     if isinstance(slot, Pair):
         return f"{_text(slot.first, stage)}&{_text(slot.second, stage)}"
     if isinstance(slot, Pass):
-        return f"{slot.kind}{stage if slot.chunk is None else slot.chunk}.{slot.microbatch}"
+        return _text(f"{slot.kind}{stage if slot.chunk is None else slot.chunk}.{slot.microbatch}", stage)
     raise TypeError(f"a slot is a Pass, a Pair or text, not a {type(slot).__name__}")
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Answers, Outcome, simulate
-from ._errors import Note
+from ._errors import InputError, Note
 from ._kept import Kept
-from ._question import Question
+from ._question import Question, check
 from ._schedule import Schedule
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
+    check(question)
+    if memory_limit is not None and keys.get("memory_limits") is not None:
+        message = "memory-limit and memory-limits exclude each other"
+        raise InputError(message, key="memory-limits")
     asked = question if memory_limit is None else question.replace(memory_limit=memory_limit)
     document = _values.document("search", keys)
     with _ask.watching(progress) as report:
@@ -177,7 +181,7 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + self.to_svg()
+        return str(self._inner.table_html()) + _pictures.fitted(self.to_svg())
 
     def _repr_svg_(self) -> str:
         return self.to_svg()
@@ -248,13 +252,12 @@ class FoundOrder:
     @functools.cached_property
     def _answers(self) -> Answers:
         keys = self._question.keys
-        settings = keys.pop("setting", None)
-        if settings is not None:
-            name = self._figures["setting"]
-            keys = next({**keys, **one} for one in settings if one.get("name") == name)
+        name = self._figures["setting"]
+        keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
+        asked = Question(**keys)
         if self.memory_limit is not None:
-            keys["memory-limit"] = self.memory_limit.split(",")
-        return simulate(Question(**keys), self.schedule)
+            asked = asked.replace(memory_limit=self.memory_limit.split(","))
+        return simulate(asked, self.schedule)
 
     @property
     def predicted(self) -> Outcome:
@@ -272,5 +275,15 @@ class FoundOrder:
             f"<debubble.FoundOrder{limit}: {span:.3f} ms, bubble {self.bubble_rate:.3%}, gap {self.gap:.3%}>"
         )
 
+    def _repr_html_(self) -> str:
+        return _pictures.fitted(self.to_svg())
+
     def _repr_svg_(self) -> str:
         return self.to_svg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _order, (Found(self._question, self._inner), self._at)
+
+
+def _order(found: Found, at: int) -> FoundOrder:
+    return found[at]

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _ask, _debubble, _executors, _pictures, _values
+from . import _ask, _debubble, _executors, _frames, _pictures, _values
 from ._errors import InputError
-from ._question import Question, Schedules, named
+from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     import pandas
@@ -36,8 +36,7 @@ def sweep(
             them, such as its pools and `dask.distributed.Client`; the module `ray`; or a `Pool` of
             `multiprocessing` or `ray.util.multiprocessing`. Workers need this package, but none of the files
             that the question names. The rows are the same as here; what a worker that dies leaves is
-            answered here. Only a pool of `multiprocessing` waits for a killed worker for ever, as it always
-            does: prefer `concurrent.futures.ProcessPoolExecutor`.
+            answered here.
         parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
         progress: See `debubble.Progress`.
 
@@ -58,6 +57,9 @@ def sweep(
     if parts is not None and operator.index(parts) < 1:
         raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
+    check(question)
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"axes are a dictionary of keys and their values, not a {type(axes).__name__}")
     asked = question if names is None else question.replace(schedule=names)
     values = {key: named(value)[0] if key == "schedule" else value for key, value in axes.items()}
     own = {} if "schedule" not in axes else named(axes["schedule"])[1]
@@ -144,10 +146,7 @@ class Sweep:
         _pictures.save(path, {".csv": self._inner.csv})
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = {
-            name: values if isinstance(values, list) else values.tolist()
-            for name, values in self.columns.items()
-        }
+        columns = {name: _plain(values) for name, values in self.columns.items()}
         rows = zip(*columns.values())
         return (dict(zip(columns, row)) for row in rows)
 
@@ -160,8 +159,17 @@ class Sweep:
     def __repr__(self) -> str:
         return f"<debubble.Sweep of {len(self)} rows: {', '.join(self.columns)}>"
 
+    def _repr_html_(self) -> Optional[str]:
+        return _frames.html(self.to_pandas)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)
+
+
+def _plain(values: Any) -> list[Any]:
+    """The values of a column as those of Python; what is missing is `None`."""
+    plain: list[Any] = values if isinstance(values, list) else values.tolist()
+    return [None if value != value else value for value in plain]
 
 
 def _again(csv: bytes) -> Sweep:

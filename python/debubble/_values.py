@@ -6,7 +6,7 @@ import datetime
 import functools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Optional
 
 from . import _debubble
@@ -29,7 +29,7 @@ def schema(name: str) -> dict[str, Any]:
 def document(name: str, keywords: Mapping[str, Any]) -> str:
     """The keywords of a question called `name` as JSON with the keys of files."""
     root = schema(name)
-    return json.dumps(_Reader(root).table(keywords, root))
+    return _written(lambda: _Reader(root).table(keywords, root))
 
 
 def pairs(name: str, path: Iterable[str], keywords: Mapping[str, Any]) -> str:
@@ -38,8 +38,28 @@ def pairs(name: str, path: Iterable[str], keywords: Mapping[str, Any]) -> str:
     reader = _Reader(root)
     for key in path:
         node = reader.resolved(node).get("properties", {}).get(key, {})
-    table = reader.table(keywords, node)
-    return json.dumps(list(table.items()))
+    return _written(lambda: list(reader.table(keywords, node).items()))
+
+
+#: How deep tables and lists may lie in each other: more than any question does.
+_DEPTH = 24
+
+
+def _written(read: Callable[[], Any]) -> str:
+    """What `read` gives as JSON, unless it is nested without end."""
+    try:
+        found = read()
+        if _is_deeper(found, _DEPTH):
+            raise RecursionError
+        return json.dumps(found)
+    except RecursionError:
+        message = f"values are nested more than {_DEPTH} deep"
+        raise InputError(message, message=message) from None
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return depth == 0 or any(_is_deeper(one, depth - 1) for one in inner)
 
 
 class _Reader:
@@ -79,19 +99,21 @@ class _Reader:
         if isinstance(value, (bool, str)):
             return value
         if isinstance(value, Mapping):
-            return self.table(value, node)
+            return self.range(value, node) if _is_range(value) else self.table(value, node)
         if isinstance(value, datetime.timedelta):
-            microseconds = value // datetime.timedelta(microseconds=1)
-            return f"{1000 * microseconds}ns"
+            return _of_timedelta(value)
         if isinstance(value, os.PathLike):
             return os.fsdecode(value)
         if isinstance(value, (int, float)):
             return self.number(value, node)
         if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
             return self.value(_of_numpy(value), node, key)
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
+        if hasattr(value, "tolist") and not isinstance(value, memoryview):
+            # Times of numpy keep their unit one by one only.
+            is_time = getattr(getattr(value, "dtype", None), "kind", None) == "m"
+            value = list(value) if is_time else value.tolist()
+        # Bytes are no numbers, and a set has no order.
+        if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, Set)):
             item = self.item(node)
             return [self.value(one, item, key) for one in value]
         message = f"{key}: no key takes a value of the type `{type(value).__name__}`"
@@ -102,6 +124,13 @@ class _Reader:
             help=cure,
             key=key,
         )
+
+    def range(self, value: Mapping[str, Any], node: _Node) -> dict[str, Any]:
+        """The range of an axis: its numbers are those of the key, but for a factor."""
+        return {
+            name: one if name == "factor" else self.value(one, self.item(node), name)
+            for name, one in value.items()
+        }
 
     def number(self, value: float, node: _Node) -> Any:
         """A plain number: of a time seconds, of a size bytes."""
@@ -147,11 +176,32 @@ def _seconds(value: float) -> str:
     return f"{value}s" if value and text in ("0", "-0") else f"{text}s"
 
 
+def _is_range(value: Mapping[str, Any]) -> bool:
+    """Whether `value` is a range of an axis rather than a table of keys."""
+    return "from" in value and "to" in value
+
+
+def _of_timedelta(value: datetime.timedelta) -> str:
+    """A time as text; those of pandas have nanoseconds, too."""
+    microseconds = value // datetime.timedelta(microseconds=1)
+    return f"{1000 * microseconds + getattr(value, 'nanoseconds', 0)}ns"
+
+
+#: The units of times of numpy in nanoseconds, as far as they have a length and are no finer.
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
 def _of_numpy(value: Any) -> Any:
     """A number of numpy as one of Python; a time with its unit."""
-    if value.dtype.kind == "m":
-        return f"{int(value.astype('timedelta64[ns]').astype('int64'))}ns"
-    return value.item()
+    if value.dtype.kind != "m":
+        return value.item()
+    import numpy
+
+    unit, count = numpy.datetime_data(value.dtype)
+    if numpy.isnat(value) or unit not in _UNITS:
+        return str(value)
+    # Whole numbers of Python: those of numpy would overflow.
+    return f"{int(value.astype('int64')) * count * _UNITS[unit]}ns"
 
 
 def content(source: Any, name: str) -> tuple[str, Optional[dict[str, bytes]]]:
@@ -160,6 +210,8 @@ def content(source: Any, name: str) -> tuple[str, Optional[dict[str, bytes]]]:
         return name, {name: bytes(source)}
     if hasattr(source, "read"):
         read = source.read()
+        if not isinstance(read, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"an open file gives text or bytes, not a {type(read).__name__}")
         named = getattr(source, "name", None)
         path = named if isinstance(named, str) else name
         return path, {path: read.encode() if isinstance(read, str) else bytes(read)}

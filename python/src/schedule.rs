@@ -2,10 +2,13 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::path::Path;
 use std::sync::Arc;
 
 use draw::{gantt, pictures};
-use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Vocabulary};
+use pipeline::{
+    Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, TextError, Vocabulary,
+};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use question::Diagnostic;
@@ -23,11 +26,12 @@ pub(crate) struct Schedule {
 
 #[pymethods]
 impl Schedule {
-    /// The schedule of `text`, one line per stage.
+    /// The schedule of `text`, one line per stage, which is that of `file` if one is named.
     #[staticmethod]
-    fn of(py: Python<'_>, text: &str) -> PyResult<Self> {
+    #[pyo3(signature = (text, file=None))]
+    fn of(py: Python<'_>, text: &str, file: Option<&str>) -> PyResult<Self> {
         let schedule: Result<pipeline::Schedule, _> = py.detach(|| text.parse());
-        let wrong = |error: pipeline::TextError| raised(py, &Diagnostic::new(error.to_string()));
+        let wrong = |error: TextError| raised(py, &diagnostic(&error, file));
         schedule.map(|schedule| Self { schedule: Arc::new(schedule) }).map_err(wrong)
     }
 
@@ -93,6 +97,20 @@ impl Schedule {
         self.text().hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// `error`, with its place in `file` if it is in one.
+fn diagnostic(error: &TextError, file: Option<&str>) -> Diagnostic {
+    let Some(file) = file else { return Diagnostic::new(error.to_string()) };
+    let mut diagnostic = Diagnostic::file(Path::new(file), format!("{file}: {error}"));
+    if let (
+        TextError::Word { line, column, .. } | TextError::Copy { line, column, .. },
+        Some(place),
+    ) = (error, &mut diagnostic.place)
+    {
+        (place.line, place.column) = (Some(*line), Some(*column));
+    }
+    diagnostic
 }
 
 /// `schedule` in time, where every pass is as long and nothing is far.

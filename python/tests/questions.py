@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 #: Families for any shape, those for chunks, and those that a question of this kind may be refused by.
@@ -34,7 +35,7 @@ def question(draw: random.Random) -> Keys:
     if draw.random() < 0.15:
         shared = {key: keys.pop(key) for key in list(keys) if key not in ("microbatches", "forward")}
         first = {"name": "near", **keys}
-        second = {"name": "wéit – 远", "microbatches": keys["microbatches"] + 1, "forward": _time(draw)}
+        second = {"name": "wéit » 远", "microbatches": keys["microbatches"] + 1, "forward": _time(draw)}
         keys = {**shared, "setting": [first, second]}
     return keys
 
@@ -114,7 +115,8 @@ _PARTS = [
 ]  # fmt: skip
 
 _TIME_KEYS = (
-    "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange", "offload-time",
+    "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange",
+    "offload-time",
 )  # fmt: skip
 _UNITS = {"us": 1_000, "ms": 1_000_000}
 
@@ -130,21 +132,22 @@ def keywords(keys: Keys, draw: random.Random) -> Keys:
 
 
 def _form(key: str, value: Any, draw: random.Random) -> Any:
+    forms: list[Callable[[Any], Any]] = [str]
     if isinstance(value, list):
         values = [_form(key, one, draw) for one in value]
-        return draw.choice([list, tuple])(values)
+        return values if draw.random() < 0.5 else tuple(values)
     if key in _TIME_KEYS:
-        return draw.choice([str, _seconds, _timedelta])(value)
+        forms += [_seconds, _timedelta]
     if key in ("activation", "activation-until-weight", "message"):
-        return draw.choice([str, _bytes])(value)
-    return value
+        forms += [_bytes]
+    return draw.choice(forms)(value) if len(forms) > 1 else value
 
 
 def nanoseconds(time: str) -> int:
     """The whole nanoseconds of `time`."""
     number, unit = _parts(time)
     whole, _, rest = number.partition(".")
-    return int(whole + rest) * _UNITS[unit] // 10 ** len(rest)
+    return int(whole + rest) * _UNITS[unit] // int(10 ** len(rest))
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import debubble as db
 import doors
 import pytest
 
-import debubble as db
-
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
 
-KEYS = {
+KEYS: dict[str, Any] = {
     "stages": 4,
     "microbatches": 8,
     "forward": "10ms",
@@ -26,10 +25,14 @@ KEYS = {
     "backward-weight": "7ms",
     "hop": "500us",
 }
-FLAGS = [
-    f"--{key}={','.join(value) if isinstance(value, list) else value}" for key, value in KEYS.items()
-]
-SIZES = {"hidden": 1024, "heads": 16, "seq": 1024, "layers_per_stage": 2, "microbatch_size": 1}
+FLAGS = [f"--{key}={','.join(value) if isinstance(value, list) else value}" for key, value in KEYS.items()]
+SIZES: dict[str, Any] = {
+    "hidden": 1024,
+    "heads": 16,
+    "seq": 1024,
+    "layers_per_stage": 2,
+    "microbatch_size": 1,
+}
 SIZE_FLAGS = [f"--{key.replace('_', '-')}={value}" for key, value in SIZES.items()]
 
 MODEL = """\
@@ -122,10 +125,10 @@ def test_rows_of_a_sweep(command: doors.Command, tmp_path: Path) -> None:
 
 
 def test_rows_of_a_sweep_under_noise_over_settings(command: doors.Command, tmp_path: Path) -> None:
-    noise = {"jitter": ["pass=lognormal:0.1"], "seed": 7, "replicas": 30}
-    settings = [{"name": "near", "hop": "1us"}, {"name": "far, \"away\"", "hop": "9ms"}]
+    noise: dict[str, Any] = {"jitter": ["pass=lognormal:0.1"], "seed": 7, "replicas": 30}
+    settings: list[dict[str, Any]] = [{"name": "near", "hop": "1us"}, {"name": 'far, "away"', "hop": "9ms"}]
     axes = {"stages": {"from": 2, "to": 6, "step": 2}, "microbatches": {"from": 4, "to": 16, "factor": 2}}
-    times = {"forward": "2ms", "backward": "4ms", "schedule": ["1f1b", "zb-h2"]}
+    times: dict[str, Any] = {"forward": "2ms", "backward": "4ms", "schedule": ["1f1b", "zb-h2"]}
     rows = db.sweep(
         db.Question(**times, **noise, setting=settings),
         {"stages": db.steps(2, 6, 2), "microbatches": db.factors(4, 16, 2)},
@@ -207,7 +210,7 @@ def test_a_comparison(command: doors.Command, tmp_path: Path) -> None:
     assert printed(db.compare(fast, slow)) == told
     assert printed(db.compare(*files)) == told
     assert printed(db.compare(fast, files[1].read_bytes())) == told
-    with open(files[0]) as text, open(files[1], "rb") as binary:
+    with files[0].open() as text, files[1].open("rb") as binary:
         assert printed(db.compare(text, binary)) == told
     check_files(
         command, ["compare", *files, "--json"], [("--svg .svg", db.compare(fast, slow).save)], tmp_path
@@ -229,8 +232,9 @@ def test_a_replayed_trace(command: doors.Command, tmp_path: Path) -> None:
 
 
 def test_packing(command: doors.Command, tmp_path: Path) -> None:
-    packed = db.fsdp(devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=6, parameters="1GB",
-                     bandwidth="50GB/s")
+    packed = db.fsdp(
+        devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=6, parameters="1GB", bandwidth="50GB/s"
+    )
     words = ["fsdp", "--devices=4", "--minibatch-size=1,4", "--packing-ratio=1", "--minibatches=6"]
     words += ["--parameters=1GB", "--bandwidth=50GB/s", "--json"]
     assert printed(packed) == command.stdout(*words)

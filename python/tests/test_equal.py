@@ -9,11 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Union
 
+import debubble as db
 import doors
 import pytest
 import questions
-
-import debubble as db
 
 QUESTIONS = 200
 
@@ -62,10 +61,10 @@ def test_random_questions_have_one_answer_whoever_is_asked(
 ) -> None:
     every = [Asked(number) for number in range(QUESTIONS)]
     with ThreadPoolExecutor(2) as pool:
-        printed = pool.map(lambda one: command.run(*one.words(tmp_path)), every)
+        printing = pool.map(lambda one: command.run(*one.words(tmp_path)), every)
         told = example.stdout(stdin="".join(one.line() for one in every)).splitlines()
         given = [one.python() for one in every]
-        printed = list(printed)
+        printed = list(printing)
     assert len(told) == QUESTIONS
     answered = 0
     for one, python, shell, rust in zip(every, given, printed, told):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -15,10 +13,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
-
-import pytest
+from unittest import mock
 
 import debubble as db
+import pytest
 from debubble import _debubble, _executors
 
 AXES: dict[str, Any] = {"memory_limit": db.steps("1p", "3p", "0.5p"), "microbatches": [8, 12, 16]}
@@ -52,10 +50,6 @@ def no_loss() -> Iterator[None]:
 
 def start_methods() -> list[str]:
     return [method for method in ("fork", "spawn") if method in multiprocessing.get_all_start_methods()]
-
-
-def is_here(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 # Executors of concurrent.futures and what looks like them.
@@ -96,7 +90,9 @@ def test_map_is_enough(here: str) -> None:
 
 
 def test_what_a_map_leaves_is_answered_here(here: str) -> None:
-    with pytest.warns(db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"):
+    with pytest.warns(
+        db.Note, match="workers lost 4 of 6 parts, which were answered here; the first by Stop"
+    ):
         assert swept(OnlyMap(2), parts=6) == here
 
 
@@ -200,7 +196,12 @@ def test_a_wrong_question_is_refused_before_a_worker_is_asked() -> None:
 def test_progress_counts_the_questions_of_the_parts_that_are_done() -> None:
     told: list[tuple[int, Optional[int], str]] = []
     swept(OnlyMap(), parts=4, progress=lambda *seen: told.append(seen))
-    assert told == [(11, 45, "questions"), (22, 45, "questions"), (33, 45, "questions"), (45, 45, "questions")]
+    assert told == [
+        (11, 45, "questions"),
+        (22, 45, "questions"),
+        (33, 45, "questions"),
+        (45, 45, "questions"),
+    ]
 
 
 # Ctrl-C.
@@ -215,36 +216,48 @@ def test_a_ctrl_c_keeps_the_rows_by_then_and_gives_up_the_rest(here: str) -> Non
             return self.futures[-1]
 
     pool = Pressed()
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(db.Interrupted) as stopped:
-        swept(pool, parts=5)
-    timer.join()
+        swept(pool, parts=5, progress=pressed_after(18))
     rows = stopped.value.answer.to_csv()
     assert rows == "".join(here.splitlines(keepends=True)[:19])
     assert [future.cancelled() for future in pool.futures] == [False, False, True, True, True]
 
 
-def many(executor: Any, **keys: Any) -> db.Sweep:
-    """A sweep that takes a while."""
-    axes = {"microbatches": list(range(32, 96)), "forward": [f"{9 + at / 10}ms" for at in range(20)]}
-    return db.sweep(question().replace(stages=8), axes, ["1f1b", "zb-h1"], executor=executor, **keys)
+def pressed_after(questions: int) -> Callable[[int, Optional[int], str], None]:
+    """Presses Ctrl-C half a second after so many `questions` are done."""
+
+    def progress(done: int, _: Optional[int], __: str) -> None:
+        if done == questions:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    return progress
 
 
 def test_a_ctrl_c_in_a_part_that_is_answered_here_keeps_its_rows() -> None:
-    def press(error: OSError) -> OSError:
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return error
+    axes = {"microbatches": list(range(32, 96)), "forward": [f"{9000 + 10 * at}us" for at in range(200)]}
+    questions = 64 * 200 * 2
 
+    def progress(done: int, of: Optional[int], _: str) -> None:
+        assert of == questions
+        assert done <= questions
+        os.kill(os.getpid(), signal.SIGINT)
+
+    lost = Inline(lambda part: OSError("lost"))
     with pytest.raises(db.Interrupted) as stopped:
-        many(Inline(lambda part: press(OSError("lost"))), parts=1)
+        db.sweep(
+            question().replace(stages=8), axes, ["1f1b", "zb-h1"], executor=lost, parts=1, progress=progress
+        )
     rows = stopped.value.answer.columns["index"].tolist()
-    assert rows == list(range(len(rows))) and len(rows) < 2560
+    assert rows == list(range(len(rows)))
+    assert len(rows) < questions
 
 
 def interrupted_worker(part: Any) -> bytes:
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    return _executors.answer(part)
+    """Ends in the middle, as a worker that a Ctrl-C reaches."""
+    half = (part[0], part[1], part[2], (part[2] + part[3]) // 2)
+    rows, _ = _debubble.sweep(*half)
+    with mock.patch.object(_debubble, "sweep", return_value=(rows, True)):
+        return _executors.answer(part)
 
 
 class Renamed:
@@ -257,11 +270,12 @@ class Renamed:
         return self.pool.submit(self.call, part)
 
 
-def test_a_worker_that_is_interrupted_costs_no_row() -> None:
-    whole = many(None).to_csv()
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        with pytest.warns(db.Note, match="the first by WorkerInterrupted"):
-            assert many(Renamed(pool, interrupted_worker), parts=1).to_csv() == whole
+def test_a_worker_that_is_interrupted_costs_no_row(here: str) -> None:
+    told = pytest.warns(
+        db.Note, match="workers lost 3 of 3 parts.* WorkerInterruptedError: a worker was interr"
+    )
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told:
+        assert swept(Renamed(pool, interrupted_worker), parts=3) == here
 
 
 # Workers that die.
@@ -285,10 +299,34 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_killed_process_costs_no_row(died: Path, here: str) -> None:
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        with pytest.warns(db.Note, match="workers lost .* the first by BrokenProcessPool"):
-            assert swept(Renamed(pool, killed_once)) == here
+    told = pytest.warns(db.Note, match="workers lost .* the first by BrokenProcessPool")
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool, told:
+        assert swept(Renamed(pool, killed_once)) == here
     assert died.exists()
+
+
+class RenamedPool:
+    """The same for a pool of `multiprocessing`."""
+
+    def __init__(self, pool: Any, call: Callable[[Any], bytes]) -> None:
+        self.pool, self.call = pool, call
+
+    def apply_async(self, _: Callable[[Any], bytes], arguments: Any) -> Any:
+        return self.pool.apply_async(self.call, arguments)
+
+
+def test_a_killed_process_of_a_pool_of_multiprocessing_costs_no_row(died: Path, here: str) -> None:
+    told = pytest.warns(
+        db.Note, match="workers lost .* the first by WorkerKilledError: a process of the pool"
+    )
+    with multiprocessing.get_context("spawn").Pool(2) as pool, told:
+        assert swept(RenamedPool(pool, killed_once)) == here
+    assert died.exists()
+
+
+def test_a_pool_whose_processes_come_and_go_loses_nothing(here: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool, no_loss():
+        assert swept(pool, parts=4) == here
 
 
 # Files.
@@ -362,7 +400,10 @@ def dask() -> Iterator[Any]:
     """A client of two worker processes, which are started anew if they die."""
     distributed = pytest.importorskip("distributed", reason="there is no Dask here")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(processes=True, **options) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(processes=True, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -393,7 +434,9 @@ def test_workers_of_dask_need_none_of_the_files(dask: Any, files: Path, tmp_path
 class Killing:
     """An executor that kills a worker process of `pids` once it has handed over some parts."""
 
-    def __init__(self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]) -> None:
+    def __init__(
+        self, submit: Callable[[Callable[..., Any], Any], Any], pids: Callable[[], list[int]]
+    ) -> None:
         self.inner, self.pids, self.handed = submit, pids, 0
 
     def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
@@ -404,14 +447,17 @@ class Killing:
 
 
 def test_a_killed_worker_of_dask_costs_no_row(dask: Any, here: str) -> None:
-    pids = lambda: list(dask.run(os.getpid).values())  # noqa: E731
+    def pids() -> list[int]:
+        return list(dask.run(os.getpid).values())
+
     before = set(pids())
     killing = Killing(dask.submit, pids)
     assert swept(killing) == here
     deadline = time.monotonic() + 60
     while len(set(pids()) - before) < 1 and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert killing.handed == 45 and set(pids()) != before
+    assert killing.handed == 45
+    assert set(pids()) != before
     with no_loss():
         assert swept(dask) == here
 
@@ -421,11 +467,9 @@ def test_a_part_that_kills_every_worker_of_dask_is_answered_here(dask: Any, here
         def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
             return dask.submit(deadly, part) if part[2] == 0 else dask.submit(call, part)
 
-    import dask as options
-
-    with options.config.set({"distributed.scheduler.allowed-failures": 1}):
-        with pytest.warns(db.Note, match="workers lost 1 of 3 parts.* KilledWorker"):
-            assert swept(Deadly(), parts=3) == here
+    told = pytest.warns(db.Note, match="workers lost 1 of 3 parts.* KilledWorker")
+    with pytest.importorskip("dask").config.set({"distributed.scheduler.allowed-failures": 1}), told:
+        assert swept(Deadly(), parts=3) == here
 
 
 def deadly(_: Any) -> bytes:
@@ -437,9 +481,12 @@ def deadly(_: Any) -> bytes:
 def ray() -> Iterator[Any]:
     """Ray with two workers on this machine."""
     module = pytest.importorskip("ray", reason="there is no Ray here")
-    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    yield module
-    module.shutdown()
+    paths = [str(Path(file).absolute().parent) for file in (__file__, Path(db.__file__).parent)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield module
+        module.shutdown()
 
 
 def test_ray_gives_the_same_rows(ray: Any, here: str) -> None:
@@ -452,3 +499,65 @@ def test_a_pool_of_ray_gives_the_same_rows(ray: Any, here: str) -> None:
 
     with Pool(2) as pool, no_loss():
         assert swept(pool) == here
+
+
+def test_a_killed_worker_of_ray_costs_no_row(ray: Any, died: Path, here: str) -> None:
+    class Deadly:
+        """The module `ray`, whose workers run another function."""
+
+        get, cancel = staticmethod(ray.get), staticmethod(ray.cancel)
+
+        def __init__(self, **options: Any) -> None:
+            self.options = {"runtime_env": {"env_vars": {"DEBUBBLE_TEST_DIED": str(died)}}, **options}
+
+        def remote(self, _: Callable[[Any], bytes]) -> Any:
+            return ray.remote(**self.options)(killed_once)
+
+    with no_loss():
+        assert swept(Deadly()) == here, "tried again by Ray"
+    assert died.exists()
+    died.unlink()
+    with pytest.warns(db.Note, match="workers lost 1 of 5 parts.* WorkerCrashedError"):
+        assert swept(Deadly(max_retries=0), parts=5) == here
+
+
+@pytest.mark.filterwarnings("ignore::debubble.Note")
+def test_workers_of_ray_need_none_of_the_files(ray: Any, files: Path) -> None:
+    with no_loss():
+        for q, axes, schedules in filed():
+            assert db.sweep(q, axes, schedules, executor=ray) == db.sweep(q, axes, schedules)
+
+
+def wrong(_: Any) -> bytes:
+    raise db.InputError("stages: 0 is too small", key="stages")
+
+
+def test_an_error_of_the_question_gets_out_of_dask_and_ray(dask: Any, ray: Any) -> None:
+    class Wrong:
+        get, cancel = staticmethod(ray.get), staticmethod(ray.cancel)
+
+        def remote(self, _: Callable[[Any], bytes]) -> Any:
+            return ray.remote(wrong)
+
+    for executor in (Renamed(dask, wrong), Wrong()):
+        with pytest.raises(db.InputError, match="stages: 0 is too small"):
+            swept(executor)
+
+
+def slow(part: Any) -> bytes:
+    time.sleep(60 if part[2] else 0)
+    return _executors.answer(part)
+
+
+def test_a_ctrl_c_keeps_what_ray_and_dask_have_done(ray: Any, dask: Any, here: str) -> None:
+    class Slow:
+        get, cancel = staticmethod(ray.get), staticmethod(ray.cancel)
+
+        def remote(self, _: Callable[[Any], bytes]) -> Any:
+            return ray.remote(slow)
+
+    for executor in (Slow(), Renamed(dask, slow)):
+        with pytest.raises(db.Interrupted) as stopped:
+            swept(executor, parts=3, progress=pressed_after(15))
+        assert stopped.value.answer.to_csv() == "".join(here.splitlines(keepends=True)[:16])
+    dask.restart()

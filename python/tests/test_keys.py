@@ -6,8 +6,9 @@ import runpy
 import typing
 from pathlib import Path
 
-import debubble as db
 import pytest
+
+import debubble as db
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "keys.py"
 

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 import debubble as db
+import pytest
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::debubble.Note"),
@@ -50,7 +49,7 @@ def output(text: str, **environment: str) -> str:
 #: Long calls: each takes minutes unless it is interrupted. `watch` is called when the work has begun.
 LONG = {
     "simulate": "db.simulate(noisy, ['1f1b', 'zb-h1'], progress=watch)",
-    "sweep": "db.sweep(noisy.replace(replicas=200), {'microbatches': list(range(8, 2000))}, 'zb-h1', progress=watch)",
+    "sweep": "db.sweep(few, {'microbatches': list(range(8, 2000))}, 'zb-h1', progress=watch)",
     "search": "db.search(plain, memory_limit='0.8p', effort=100_000, progress=watch)",
     "plan": "db.plan(**model, progress=watch)",
     "fsdp": "db.fsdp(devices=64, minibatch_size=64, minibatches=1_000_000, progress=watch)",
@@ -65,6 +64,7 @@ import debubble as db
 plain = db.Question(stages=8, microbatches=48, forward="3001us", backward_input="3.33ms", hop="777us",
                     backward_weight=[f"{1000 + 37 * stage}us" for stage in range(8)])
 noisy = plain.replace(jitter=["pass=lognormal:0.1"], replicas=1_000_000)
+few = noisy.replace(replicas=200)
 model = dict(sequence=2048, tokens=3e11, batch=1536,
              model={"layers": 96, "hidden": 12288, "heads": 96, "vocabulary": 51200},
              cluster=[{"machine": "a100-80g", "devices": [256, 512, 1024]}])
@@ -291,7 +291,9 @@ def test_many_threads_get_the_answers_of_one() -> None:
 def test_one_answer_is_read_by_many_threads() -> None:
     answers = db.simulate(question(), ["1f1b", "zb-h1"], explain=True)
     with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda _: (answers.to_svg(), len(answers[1].timeline), answers[1].why()), range(16)))
+        drawn = list(
+            pool.map(lambda _: (answers.to_svg(), len(answers[1].timeline), answers[1].why()), range(16))
+        )
     assert len({svg for svg, _, _ in drawn}) == 1
     assert len({why.to_json() for _, _, why in drawn}) == 1
 

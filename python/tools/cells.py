@@ -45,6 +45,7 @@ def main() -> None:
     settings = {
         "typeCheckingMode": "basic",
         "reportUnusedExpression": False,
+        "reportMissingModuleSource": False,
         "extraPaths": [str(ROOT / "python")],
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")

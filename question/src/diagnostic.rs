@@ -108,7 +108,8 @@ impl Diagnostic {
         if let Some((name, expected)) = unknown.and_then(|rest| rest.split_once("`, expected ")) {
             let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
             let known = || known.iter().chain(more).copied();
-            let near = nearest::question(name, known());
+            // A key of another table stands in the wrong place: that is no mistake in its name.
+            let near = nearest::question(name, known().filter(|known| *known != name));
             let mut all: Vec<&str> = known().collect();
             all.sort_unstable();
             let cure = match all.len() {

@@ -26,18 +26,15 @@ pub struct Keys {
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<String>,
     /// Share of B in a backward pass, the rest being W [default: from --hidden and --seq, or 0.5]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "SHARE", allow_negative_numbers = true, conflicts_with = "hidden")
-    )]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SHARE", allow_negative_numbers = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backward_split: Option<f64>,
     /// Hidden size h, for the share of B: (24h+8s) / (48h+8s)
-    #[cfg_attr(feature = "clap", arg(long, value_name = "H", requires = "seq"))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "H"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<u64>,
     /// Sequence length s
-    #[cfg_attr(feature = "clap", arg(long, value_name = "S", requires = "hidden"))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "S"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// Chunks per stage, for schedules that take any number

@@ -489,7 +489,7 @@ fn questions_that_make_no_sense() {
     refused(&asked("--schedule zb-h1 --hidden 4096"), &["--seq"]);
     refused(&asked("--schedule zb-h1 --hidden 0 --seq 1"), &["--hidden is 0"]);
     let twice = "--schedule zb-h1 --hidden 1 --seq 1 --backward-split 0.6";
-    refused(&asked(twice), &["--backward-split", "cannot be used with"]);
+    refused(&asked(twice), &["--backward-split", "exclude each other"]);
     let unused = asked("--hidden 1 --seq 1 --chunks 2 --memory-limit 1p");
     let said = String::from_utf8_lossy(&unused.stderr);
     for flag in ["--hidden", "--seq", "--chunks", "--memory-limit"] {

@@ -62,9 +62,7 @@ impl<'a> Asked<'a> {
             let message = format!("--backward-split is {share}: it must be from 0 to 1");
             return Err(Diagnostic::new(message));
         }
-        if keys.hidden == Some(0) {
-            return Err(Diagnostic::new("--hidden is 0: it must be at least 1"));
-        }
+        check_sizes(keys)?;
         if keys.schedule.is_empty() {
             note_unused(context, keys);
         }
@@ -172,6 +170,20 @@ impl<'a> Asked<'a> {
             }
         };
         Some(share)
+    }
+}
+
+/// Refuses sizes of the model that say nothing of the share of B, or say it twice.
+fn check_sizes(keys: &Keys) -> Result<(), Diagnostic> {
+    let blame = |key: &str, message: &str| Err(Diagnostic::new(message).about(key));
+    match (keys.backward_split, keys.hidden, keys.seq) {
+        (_, Some(0), _) => blame("hidden", "--hidden is 0: it must be at least 1"),
+        (_, Some(_), None) => blame("hidden", "--hidden needs --seq"),
+        (_, None, Some(_)) => blame("seq", "--seq needs --hidden"),
+        (Some(_), Some(_), Some(_)) => {
+            blame("backward-split", "--backward-split and --hidden exclude each other")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,12 @@ use question::sheet::{Block, Sheet};
 
 use super::escape;
 
+/// The style of a cell. Notebooks have rules of their own for cells and for `<pre>`, so a style that only
+/// the table has would not reach them.
+const CELL: &str = "padding:2px 8px;white-space:nowrap";
+/// The style of text whose columns are spaces.
+const PRE: &str = "white-space:pre-wrap;font-family:monospace;margin:6px 0";
+
 /// `sheet` as HTML: each table a `<table>` with its first column to the left and the others to the right,
 /// each text a `<pre>`. All style is inline; there is no script, and nothing has an id, so that any number
 /// of fragments can stand on one page. Colours are those of the page.
@@ -21,7 +27,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let head = row("th", header);
     let body: String = rows.iter().map(|cells| row("td", cells)).collect();
     format!(
-        "<table style=\"border-collapse:collapse;white-space:nowrap\">\n\
+        "<table style=\"border-collapse:collapse\">\n\
          <thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n"
     )
 }
@@ -29,7 +35,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
 fn row(tag: &str, cells: &[String]) -> String {
     let cell = |(column, text): (usize, &String)| {
         let side = if column == 0 { "left" } else { "right" };
-        format!("<{tag} style=\"text-align:{side};padding:2px 8px\">{}</{tag}>", escape(text))
+        format!("<{tag} style=\"text-align:{side};{CELL}\">{}</{tag}>", escape(text))
     };
     let cells: String = cells.iter().enumerate().map(cell).collect();
     format!("<tr>{cells}</tr>\n")
@@ -39,7 +45,7 @@ fn row(tag: &str, cells: &[String]) -> String {
 fn preformatted(text: &str) -> String {
     match text.trim_end().trim_start_matches('\n') {
         "" => String::new(),
-        text => format!("<pre style=\"white-space:pre-wrap\">{}</pre>\n", escape(text)),
+        text => format!("<pre style=\"{PRE}\">{}</pre>\n", escape(text)),
     }
 }
 
@@ -53,20 +59,20 @@ mod tests {
         let whole = Sheet::table(&["schedule", "span"], rows);
         let whole = whole.and_text("\n").and_text("\n  one\n  two\n\n");
         let cell = |tag: &str, side: &str, text: &str| {
-            format!("<{tag} style=\"text-align:{side};padding:2px 8px\">{text}</{tag}>")
+            format!("<{tag} style=\"text-align:{side};{CELL}\">{text}</{tag}>")
         };
         let row = |tag: &str, cells: [&str; 2]| {
             format!("<tr>{}{}</tr>\n", cell(tag, "left", cells[0]), cell(tag, "right", cells[1]))
         };
         let expected = [
             "<div style=\"overflow-x:auto\">\n",
-            "<table style=\"border-collapse:collapse;white-space:nowrap\">\n<thead>\n",
+            "<table style=\"border-collapse:collapse\">\n<thead>\n",
             &row("th", ["schedule", "span"]),
             "</thead>\n<tbody>\n",
             &row("td", ["1f1b", "27 ms"]),
             &row("td", ["zb-h1", ""]),
             "</tbody>\n</table>\n",
-            "<pre style=\"white-space:pre-wrap\">  one\n  two</pre>\n",
+            "<pre style=\"white-space:pre-wrap;font-family:monospace;margin:6px 0\">  one\n  two</pre>\n",
             "</div>\n",
         ];
         assert_eq!(sheet(&whole), expected.concat());

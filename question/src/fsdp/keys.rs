@@ -48,7 +48,6 @@ pub struct Keys {
         feature = "clap",
         arg(long, value_name = "RATIO,..", value_delimiter = ',', allow_hyphen_values = true)
     )]
-    #[cfg_attr(feature = "clap", arg(conflicts_with = "max_tokens"))]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub packing_ratio: Vec<Ratio>,
     /// The most tokens of a microbatch
@@ -103,26 +102,22 @@ pub struct Keys {
     pub layers: u64,
     /// Size of all parameters as they travel [default: none, transfers take no time]
     #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = LINKS))]
-    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Bytes>,
     /// Of every device, in and out, as in 50GB/s or 400Gbit/s
     #[cfg_attr(feature = "clap", arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = LINKS))]
-    #[cfg_attr(feature = "clap", arg(requires = "parameters"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
     /// Of one message [default: 0ns]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = LINKS))]
-    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Nanos>,
     /// Devices that own parameters in on-demand communication [default: all]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true, help_heading = LINKS))]
-    #[cfg_attr(feature = "clap", arg(requires = "bandwidth"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<usize>,
     /// Transfers do not hide behind computing
-    #[cfg_attr(feature = "clap", arg(long, help_heading = LINKS, requires = "bandwidth"))]
+    #[cfg_attr(feature = "clap", arg(long, help_heading = LINKS))]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_overlap: bool,
     /// Slow devices: how many times as long their work takes, as in device:3=1.5
@@ -272,7 +267,11 @@ impl Keys {
     }
 
     /// All settings, in the order of the keys; nothing is drawn yet.
+    ///
+    /// # Errors
+    /// At keys that exclude or need each other, files that cannot be read, and too many settings.
     pub fn settings(&self, context: &Context<'_>) -> Result<Vec<Setting>, Diagnostic> {
+        self.check()?;
         let lengths = self.lengths.read(context)?;
         let limits = self.limits(&lengths);
         let count = self.devices.len().saturating_mul(self.minibatch_size.len());
@@ -300,6 +299,28 @@ impl Keys {
             }
         }
         Ok(settings)
+    }
+
+    /// Refuses keys that exclude each other, and those of links without what a link needs.
+    fn check(&self) -> Result<(), Diagnostic> {
+        let blame = |key: &str, message: String| Err(Diagnostic::new(message).about(key));
+        if !self.packing_ratio.is_empty() && !self.max_tokens.is_empty() {
+            let message = "--packing-ratio and --max-tokens exclude each other";
+            return blame("packing-ratio", message.to_owned());
+        }
+        if self.bandwidth.is_some() && self.parameters.is_none() {
+            return blame("bandwidth", "--bandwidth needs --parameters".to_owned());
+        }
+        let of_links = [
+            ("parameters", self.parameters.is_some()),
+            ("latency", self.latency.is_some()),
+            ("owners", self.owners.is_some()),
+            ("no-overlap", self.no_overlap),
+        ];
+        match of_links.into_iter().find(|&(_, given)| given && self.bandwidth.is_none()) {
+            Some((key, _)) => blame(key, format!("--{key} needs --bandwidth")),
+            None => Ok(()),
+        }
     }
 
     /// The most tokens of a microbatch, rounded down.

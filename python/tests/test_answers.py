@@ -1,0 +1,562 @@
+"""Answers as objects: indexing, columns, frames, explanations, pictures, pickles."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import html.parser
+import importlib
+import io
+import json
+import pickle
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import debubble as db
+import doors
+import numpy
+import pytest
+from debubble import BW, B, F
+
+pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
+
+TIMES: dict[str, Any] = {
+    "stages": 4,
+    "microbatches": 8,
+    "forward": "10ms",
+    "backward_input": "11ms",
+    "backward_weight": "7ms",
+    "hop": "500us",
+}
+
+
+def question(**more: Any) -> db.Question:
+    return db.Question(**{**TIMES, **more})
+
+
+@pytest.fixture(scope="module")
+def answers() -> db.Answers:
+    settings = [{"name": "near"}, {"name": "far", "hop": "4ms"}]
+    return db.simulate(question(setting=settings), ["1f1b", "zb-h1", "zb-v"])
+
+
+def test_outcomes_are_found_by_number_and_name(answers: db.Answers) -> None:
+    assert isinstance(answers, Sequence)
+    assert len(answers) == 6
+    names = [(one.setting, one.schedule) for one in answers]
+    assert names == [(setting, name) for setting in ("near", "far") for name in ("1f1b", "zb-h1", "zb-v")]
+    assert answers["zb-h1"] is answers[1]
+    assert answers["zb-h1", "far"] is answers[4]
+    assert answers[-1] is answers["zb-v", "far"]
+    assert answers[1:4] == [answers[1], answers[2], answers[3]]
+    assert answers[::-1][0] is answers[5]
+    assert answers[numpy.int64(2)] is answers[2]
+    assert next(reversed(answers)) is answers[5]
+    assert answers[3] in answers
+
+
+def test_attributes_are_the_figures_of_the_json(answers: db.Answers) -> None:
+    for one, figures in zip(answers, json.loads(answers.to_json())["results"]):
+        assert one.to_dict() == figures
+        assert json.loads(one.to_json()) == figures
+        for name in (
+            "stages", "microbatches", "chunks", "bubble_rate", "bubble_rate_makespan", "span_ns",
+            "makespan_ns", "work_ns", "peak_activation_bytes", "peak_in_flight", "fits",
+        ):  # fmt: skip
+            assert getattr(one, name) == figures[name], name
+        assert one.bubble_rate == (one.span_ns - one.work_ns) / one.span_ns
+
+
+def test_columns_of_a_timeline_are_those_of_the_file(command: doors.Command, tmp_path: Path) -> None:
+    outcome = db.simulate(question(), "zb-v")[0]
+    timeline = outcome.timeline
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in TIMES.items()]
+    command.stdout("simulate", *flags, "--schedule=zb-v", "--timeline", tmp_path / "t.json", "--json")
+    recorded = json.loads((tmp_path / "t.json").read_text())
+    assert recorded == json.loads(outcome.recorded())
+    assert len(timeline) == 3 * 4 * 8 * 2 == len(outcome.order)
+    for name, column in timeline.columns.items():
+        assert column.shape == (len(timeline),)
+        assert column.dtype == ("<U2" if name == "kind" else numpy.int64)
+        assert column.flags.owndata or column.base is not None
+    assert (timeline.end_ns > timeline.start_ns).all()
+    assert int(timeline.end_ns.max()) == outcome.makespan_ns
+    for stage in range(4):
+        own = timeline.stage == stage
+        assert (numpy.diff(timeline.start_ns[own]) > 0).all(), "stages run one pass after the other"
+        kinds = [str(kind) for kind in timeline.kind[own]]
+        rows = zip(kinds, timeline.microbatch[own].tolist(), timeline.chunk[own].tolist())
+        assert [db.Pass(*row) for row in rows] == outcome.order.slots(stage)
+    events = [one for one in json.loads(outcome.to_trace())["traceEvents"] if one["ph"] == "X"]
+    begun = sorted(round(one["ts"] * 1000) for one in events if "microbatch" in one.get("args", {}))
+    assert begun == sorted(timeline.start_ns.tolist())
+
+
+def test_passes_that_run_together_share_a_slot() -> None:
+    orders: list[list[Any]] = [[F(0), F(1) & BW(0), BW(1)]]
+    schedule = db.Schedule.build(1, 2, orders)
+    timeline = db.simulate(question(stages=1, microbatches=2), schedule)[0].timeline
+    assert timeline.slot.tolist() == [0, 1, 1, 2]
+    assert timeline.kind.tolist() == ["F", "F", "BW", "BW"]
+    assert timeline.start_ns[1] == timeline.start_ns[2]
+    assert timeline.end_ns[1] == timeline.end_ns[2]
+
+
+def test_columns_outlive_their_answer() -> None:
+    answers = db.simulate(question(microbatches=400), "zb-h1")
+    timeline = answers[0].timeline
+    columns = dict(timeline.columns)
+    kept = {name: column.copy() for name, column in columns.items()}
+    del answers, timeline
+    gc.collect()
+    assert len(db.simulate(question(microbatches=400, forward="1ms"), "1f1b")[0].timeline) > 0
+    for name, column in columns.items():
+        assert (column == kept[name]).all()
+    rows = db.sweep(question(), {"microbatches": list(range(4, 100))}, "1f1b")
+    spans = rows.columns["span_ns"]
+    first = spans.tolist()
+    del rows
+    gc.collect()
+    assert spans.tolist() == first
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_have_the_rows_of_the_json(library: str, answers: db.Answers) -> None:
+    pytest.importorskip(library)
+    frame = getattr(answers, f"to_{library}")()
+    results = answers.to_dict()["results"]
+    assert frame.shape[0] == len(results)
+    assert set(results[0]) <= {str(name).split(".")[0] for name in frame.columns}
+    for name in ("schedule", "setting", "span_ns", "bubble_rate", "peak_in_flight"):
+        assert list(map(_plain, frame[name])) == [one[name] for one in results]
+    timeline = answers[0].timeline
+    columns = getattr(timeline, f"to_{library}")()
+    assert list(columns.columns) == list(timeline.columns)
+    assert columns.shape == (len(timeline), 7)
+    assert columns["end_ns"].to_list() == timeline.end_ns.tolist()
+    why = answers[0].why()
+    levers = getattr(why, f"to_{library}")()
+    assert levers.shape[0] == len(why.levers)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+
+
+def swept() -> db.Sweep:
+    settings = [{"name": "near"}, {"name": "far", "hop": "4ms"}]
+    axes = {"microbatches": [2, 8, 12], "memory_limit": ["1p", "2p"]}
+    return db.sweep(question(setting=settings), axes, ["zb-heuristic", "dualpipe-v"])
+
+
+def test_frames_of_a_sweep_have_its_types() -> None:
+    rows = swept()
+    assert any(rows.columns["error"])
+    assert not all(rows.columns["error"])
+    dicts = rows.to_dicts()
+    assert len(dicts) == len(rows) == 2 * 2 * 6
+    assert [row["index"] for row in dicts] == list(range(len(rows)))
+    wrong = next(row for row in dicts if row["error"])
+    assert (wrong["span_ns"], wrong["bubble_rate"]) == (None, None)
+    assert all(type(value) in (int, float, str, bool, type(None)) for value in wrong.values())
+
+
+def test_a_sweep_in_pandas_is_its_csv() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = swept()
+    frame = rows.to_pandas()
+    read = pandas.read_csv(io.StringIO(rows.to_csv()))
+    assert list(frame.columns) == list(read.columns)
+    assert frame["span_ns"].dtype == "Int64"
+    assert frame["span_ns"].isna().sum() == sum(error is not None for error in rows.columns["error"])
+    for name in ("microbatches", "bubble_rate", "span_ns", "schedule", "setting"):
+        theirs = read[name].astype("object").where(read[name].notna(), None).tolist()
+        ours = frame[name].astype("object").where(frame[name].notna(), None).tolist()
+        assert ours == theirs, name
+
+
+def test_a_sweep_in_polars_is_its_csv() -> None:
+    polars = pytest.importorskip("polars")
+    rows = swept()
+    frame = rows.to_polars()
+    assert frame.schema["span_ns"] == polars.Int64
+    assert frame["bubble_rate"].null_count() == frame["error"].is_not_null().sum() > 0
+    read = polars.read_csv(io.StringIO(rows.to_csv()), infer_schema_length=None)
+    for name in ("microbatches", "bubble_rate", "span_ns", "schedule", "setting"):
+        assert frame[name].to_list() == read[name].to_list(), name
+
+
+def test_why_is_the_explanation_of_simulate_and_its_causes_add_up() -> None:
+    noisy = question(backward_weight=["7ms", "7ms", "9ms", "7ms"], jitter=["pass=lognormal:0.05"], seed=5)
+    names = ["1f1b", "zb-h1", "zb-v"]
+    explained = db.simulate(noisy, names, explain=True)
+    plain = db.simulate(noisy, names)
+    for one, other in zip(explained, plain):
+        why = other.why()
+        assert why.to_dict() == one.to_dict()["explain"]
+        assert len(why.stages) == 4
+        assert why.causes
+        for stage in why.stages:
+            assert sum(stage[cause] for cause in why.causes) == stage.idle_ns
+            assert stage.busy_ns + stage.idle_ns + stage.get("optimizer_ns", 0) == why.cost_ns
+        assert len(why.critical_path) > 0
+        saved = [lever.get("saved_ns", 0) for lever in why.levers]
+        assert len(saved) > 0
+        assert "explain" not in other.to_dict()
+
+
+def test_a_schedule_of_ones_own_goes_all_the_way_round() -> None:
+    def order(stage: int) -> list[Any]:
+        warm = [F(m) for m in range(4 - stage)]
+        steady = [one for m in range(4 + stage) for one in (BW(m), F(m + 4 - stage))]
+        cool = [BW(m) for m in range(4 + stage, 8)]
+        return warm + steady + cool
+
+    mine = db.Schedule.build(4, 8, order, name="mine")
+    assert (mine.stages, mine.microbatches, mine.chunks, mine.placement, len(mine)) == (4, 8, 1, "looped", 64)
+    assert db.Schedule.from_text(mine.to_text()) == mine
+    assert db.Schedule.build(4, 8, list(mine)) == mine
+    assert hash(db.Schedule.from_text(str(mine))) == hash(mine)
+    assert mine != db.Schedule.from_text("F0.0 BW0.0")
+    assert mine != "mine"
+    assert len({mine, db.Schedule.from_text(str(mine))}) == 1
+    assert [mine.slots(stage) for stage in range(4)] == list(mine)
+    assert mine.slots(0)[0] == db.Pass("F", 0, 0)
+    answers = db.simulate(question(), [mine, "1f1b"])
+    assert answers["mine"].order == mine
+    assert answers["mine"].span_ns == answers["1f1b"].span_ns
+    assert db.simulate(question(schedule=[mine]))["mine"].to_dict() == answers["mine"].to_dict()
+    again = db.sweep(question(), {"hop": ["0ms", "500us"]}, [mine])
+    assert again.columns["span_ns"].tolist()[1] == answers["mine"].span_ns
+    well_formed(mine._repr_svg_())
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "placement", "chunks"),
+    [
+        ("1f1b-i", {"chunks": 2}, "looped", 2),
+        ("zb-v", {}, "v", 2),
+        ("dualpipe", {"microbatches": 8}, "mirrored", 1),
+        ("vocab-1", {"vocab_s": "1ms", "vocab_t": "1ms"}, "looped", 1),
+        ("po-h", {"chunks": 2, "offload_time": "1ms", "activation": "1GiB"}, "looped", 2),
+    ],
+)
+def test_orders_of_every_kind_are_the_same_as_text(
+    name: str, more: dict[str, Any], placement: str, chunks: int, tmp_path: Path
+) -> None:
+    outcome = db.simulate(question(**more), name)[0]
+    order = outcome.order
+    assert (order.placement, order.chunks, order.name) == (placement, chunks, name)
+    order.save(tmp_path / "order.txt")
+    again = db.Schedule.from_file(tmp_path / "order.txt")
+    assert (again, again.name) == (order, "order")
+    assert pickle.loads(pickle.dumps(order)) == order
+    assert sum(len(slots) for slots in order) <= len(order)
+    well_formed(order._repr_svg_())
+
+
+def test_frames_of_pairs_have_both_passes() -> None:
+    slots = db.simulate(question(stages=4, microbatches=8), "dualpipe-v")[0].order.slots(0)
+    pairs = [slot for slot in slots if isinstance(slot, db.Pair)]
+    assert pairs
+    assert all(pair == (pair.first & pair.second) for pair in pairs)
+
+
+def found() -> db.Found:
+    return db.search(question(), memory_limits=["1p", "1.5p"], effort=0)
+
+
+def test_a_found_order_is_what_it_says() -> None:
+    every = found()
+    assert [one.memory_limit for one in every] == ["1p", "1.5p"]
+    for one in every:
+        assert one.predicted.span_ns == one.cost_ns >= one.bound_ns
+        assert one.gap == (one.cost_ns - one.bound_ns) / one.cost_ns
+        assert one.predicted.order == one.schedule
+        verified = db.verify(one.certificate)
+        assert verified.holds
+        assert verified.refused is None
+        well_formed(one.to_svg())
+    single = db.search(question(), memory_limit="1p", effort=0)
+    assert single.schedule == every[0].schedule
+    assert (single.cost_ns, single.bound_ns, single.gap) == (
+        every[0].cost_ns,
+        every[0].bound_ns,
+        every[0].gap,
+    )
+
+
+def test_a_found_order_of_several_settings_is_simulated_in_its_own() -> None:
+    settings = [{"name": "near"}, {"name": "far", "hop": "4ms"}]
+    for one in db.search(question(setting=settings), memory_limit="1p", effort=0):
+        assert one.predicted.span_ns == one.cost_ns
+
+
+def well_formed(svg: str) -> None:
+    root = ElementTree.fromstring(svg)
+    assert root.tag.endswith("svg")
+
+
+#: Elements of HTML that have no end.
+_EMPTY = {"br", "hr", "img", "meta", "link", "input", "col", "wbr"}
+
+
+class _Reader(html.parser.HTMLParser):
+    """Asserts that every element ends where it should."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.add(tag)
+        if tag not in _EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.seen.add(tag)
+
+
+def page(text: str) -> set[str]:
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader.seen
+
+
+def plan() -> db.Planned:
+    return db.plan(
+        model={"layers": 4, "hidden": 512, "heads": 8, "vocabulary": 8000},
+        sequence=512,
+        tokens=1e8,
+        batch=8,
+        cluster=[{"machine": "a100-80g", "devices": [2]}],
+        search={"tensor": [1], "chunks": [1]},
+    )
+
+
+def packed() -> db.Packed:
+    return db.fsdp(devices=2, minibatch_size=[1, 2], packing_ratio=1, minibatches=2)
+
+
+def compared() -> db.Comparison:
+    return db.compare(db.simulate(question(), "1f1b")[0], db.simulate(question(hop="2ms"), "1f1b")[0])
+
+
+def replayed() -> db.Replayed:
+    return db.replay(db.simulate(question(), "1f1b")[0].to_trace(), what_if=["balanced"])
+
+
+def simulated() -> db.Answers:
+    return db.simulate(question(hidden=1024, heads=8, seq=512), ["1f1b", "zb-v"], explain=True)
+
+
+#: Something of every kind that a question is answered with.
+MADE: dict[str, Callable[[], Any]] = {
+    "answers": simulated,
+    "found": found,
+    "planned": plan,
+    "packed": packed,
+    "comparison": compared,
+    "replayed": replayed,
+    "verified": lambda: db.verify(found()[0].certificate),
+    "reproduced": lambda: db.reproduce("table2"),
+    "schedules": db.schedules,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_notebook_shows_is_well_formed(name: str) -> None:
+    answer = MADE[name]()
+    shown = answer._repr_html_()
+    assert page(shown) & {"table", "pre"}
+    assert repr(answer)
+    assert "\x1b" not in shown
+    if hasattr(answer, "_repr_svg_"):
+        well_formed(answer._repr_svg_())
+    elif name in ("planned", "packed", "comparison"):
+        well_formed(answer.to_svg())
+
+
+def test_what_else_is_drawn_is_well_formed(answers: db.Answers) -> None:
+    explained = simulated()
+    for svg in (answers.to_svg(), answers.front_svg(), explained.explain_svg(), answers[0].to_svg()):
+        well_formed(svg)
+    assert "html" in page(answers.to_html())
+    assert "html" in page(plan().to_html())
+    assert "table" in page(answers[0].why()._repr_html_())
+    well_formed(found().front_svg())
+
+
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+def test_a_notebook_shows_big_answers_in_few_bytes() -> None:
+    most = 3_000_000
+    big = db.simulate(question(stages=32, microbatches=256), ["1f1b", "zb-h1", "zb-v"])
+    many = db.simulate(question(stages=8, microbatches=64), "all")
+    for answers in (big, many):
+        assert len(answers._repr_html_()) < most
+        assert len(repr(answers)) < most
+    assert len(repr(db.sweep(question(), {"microbatches": list(range(1, 500))}, "1f1b"))) < 10_000
+    assert len(repr(big[0].timeline)) < 200
+    assert len(repr(big[0].order)) < 200
+
+
+def pickled(protocol: int) -> Callable[[Any], Any]:
+    return lambda one: pickle.loads(pickle.dumps(one, protocol))
+
+
+def cloudpickled(one: Any) -> Any:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    return pickle.loads(cloudpickle.dumps(one))
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle 2": pickled(2),
+    "pickle": pickled(pickle.HIGHEST_PROTOCOL),
+    "cloudpickle": cloudpickled,
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_questions_and_schedules_are_copied(way: str) -> None:
+    mine = db.Schedule.from_text("F0.0 BW0.0", name="mïne")
+    settings = [{"name": "a"}, {"name": "b", "hop": "1ms", "published": {"1f1b": "3"}}]
+    for one in (db.Question(), question(schedule=["1f1b", mine], title="ü"), question(setting=settings)):
+        again = COPIES[way](one)
+        assert (again, hash(again), repr(again)) == (one, hash(one), repr(one))
+        assert again.to_toml() == one.to_toml()
+    schedule = COPIES[way](mine)
+    assert (schedule, schedule.name, hash(schedule)) == (mine, "mïne", hash(mine))
+    shape = {"stages": 1, "microbatches": 1}
+    asked = COPIES[way](question(schedule=[mine], **shape))
+    assert db.simulate(asked)["mïne"].order == mine
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_answers_are_copied_with_all_that_they_can_do(way: str) -> None:
+    answers = simulated()
+    again = COPIES[way](answers)
+    assert again.to_json() == answers.to_json()
+    assert len(again) == 2
+    assert again["zb-v"].to_dict() == answers["zb-v"].to_dict()
+    assert again.warnings == answers.warnings
+    assert repr(again) == repr(answers)
+    assert again.to_svg() == answers.to_svg()
+    outcome = COPIES[way](answers["zb-v"])
+    assert outcome.to_json() == answers["zb-v"].to_json()
+    assert (outcome.timeline.end_ns == answers["zb-v"].timeline.end_ns).all()
+    assert outcome.why().to_dict() == answers["zb-v"].why().to_dict()
+    assert outcome.order == answers["zb-v"].order
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_documents_are_copied(way: str) -> None:
+    for name in ("packed", "comparison", "replayed", "verified", "reproduced", "schedules", "planned"):
+        document = MADE[name]()
+        again = COPIES[way](COPIES[way](document))
+        assert type(again) is type(document)
+        assert again.to_json() == document.to_json()
+        assert repr(again) == repr(document)
+        assert again._repr_html_() == document._repr_html_()
+        assert again.warnings == document.warnings
+        if name != "planned":
+            assert again.to_csv() == document.to_csv()
+        if hasattr(document, "holds"):
+            assert again.holds is document.holds
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_searches_are_copied(way: str) -> None:
+    every = found()
+    again = COPIES[way](COPIES[way](every))
+    assert again.to_json() == every.to_json()
+    assert (again.to_csv(), again.to_svg(), again.front_svg()) == (
+        every.to_csv(),
+        every.to_svg(),
+        every.front_svg(),
+    )
+    assert [one.schedule for one in again] == [one.schedule for one in every]
+    assert [one.certificate for one in again] == [one.certificate for one in every]
+    one = COPIES[way](every[1])
+    assert one.to_dict() == every[1].to_dict()
+    assert one.schedule == every[1].schedule
+    assert one.certificate == every[1].certificate
+    assert one.predicted.span_ns == every[1].predicted.span_ns
+    assert one.to_svg() == every[1].to_svg()
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_rows_figures_and_timelines_are_copied(way: str) -> None:
+    rows = swept()
+    assert COPIES[way](rows) == rows
+    assert COPIES[way](rows).to_dicts() == rows.to_dicts()
+    table = packed().rows
+    again = COPIES[way](table)
+    assert again == table
+    assert again[0].bubble_rate == table[0].bubble_rate
+    assert COPIES[way](table[0]) == table[0]
+    steps = db.steps("1p", "3p", "0.125p")
+    assert dict(COPIES[way](steps)) == dict(steps)
+    timeline = db.simulate(question(), "1f1b")[0].timeline
+    other = COPIES[way](timeline)
+    assert all((other.columns[name] == column).all() for name, column in timeline.columns.items())
+    assert COPIES[way](F(3) & B(2)) == db.Pair(db.Pass("F", 3), db.Pass("B", 2))
+    why = db.simulate(question(), "1f1b")[0].why()
+    assert COPIES[way](why).to_dict() == why.to_dict()
+    assert repr(COPIES[way](why)) == repr(why)
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_exceptions_are_copied(way: str) -> None:
+    try:
+        db.Question.from_toml('stages = "x"\n')
+    except db.InputError as raised:
+        error = raised
+    again = COPIES[way](error)
+    assert str(again) == str(error)
+    for name in ("message", "help", "key", "file", "line", "column"):
+        assert getattr(again, name) == getattr(error, name)
+    interrupted = COPIES[way](db.Interrupted(swept()))
+    assert interrupted.answer == swept()
+    assert str(interrupted) == str(db.Interrupted(None))
+    assert str(COPIES[way](db.InternalError("x"))) == "x"
+
+
+def test_figures_cannot_be_changed_and_name_what_they_have() -> None:
+    row = packed().rows[0]
+    with pytest.raises(AttributeError):
+        row.bubble_rate = 3
+    with pytest.raises(AttributeError, match="bubble_rate"):
+        _ = row.bubbles
+    assert "bubble_rate" in dir(row)
+    assert dict(row) == {**row}
+    table = packed().rows
+    assert table[1:].to_dicts() == table.to_dicts()[1:]
+    assert json.loads(table.to_json()) == table.to_dicts()
+
+
+def test_questions_are_equal_if_they_ask_the_same() -> None:
+    assert question(hop=0.0005) == question(hop="500us") == question()
+    assert hash(question(hop=0.0005)) == hash(question())
+    assert question(hop="1ms") != question()
+    assert question().replace(hop="1ms") == question(hop="1ms")
+    assert db.Question.from_toml(question().to_toml()) == question()
+    assert eval(repr(question()), {"Question": db.Question}) == question()
+    assert question().replace(backward="18ms").keys["backward"] == ["18ms"]
+    assert "backward-input" not in question().replace(backward="18ms").keys
+
+
+def test_the_package_has_what_it_names() -> None:
+    for name in db.__all__:
+        assert getattr(db, name) is not None
+    assert importlib.import_module("debubble._debubble").__version__ == db.__version__

@@ -1,0 +1,58 @@
+"""The notebooks under `examples/`: they run, their assertions hold, and they keep no output of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import debubble as db
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NOTEBOOKS = ["figure-9", "schedule-for-a-profile", "price-a-cluster"]
+
+
+def cells(name: str) -> list[dict[str, Any]]:
+    loaded = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = loaded["cells"]
+    return found
+
+
+def test_every_notebook_is_tried() -> None:
+    assert sorted(NOTEBOOKS) == sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_keeps_no_output(name: str) -> None:
+    code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert sum("assert" in "".join(cell["source"]) for cell in code) >= 3
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_links_between_notebooks_lead_somewhere(name: str) -> None:
+    for cell in cells(name):
+        text = "".join(cell["source"])
+        for target in (part.split(")")[0] for part in text.split("](")[1:]):
+            assert target.startswith("https://") or (EXAMPLES / target).is_file(), target
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbclient = pytest.importorskip("nbclient", reason="there is no nbclient here")
+    pytest.importorskip("ipykernel", reason="there is no ipykernel here")
+    pytest.importorskip("pandas", reason="there is no pandas here")
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.setenv("PYTHONPATH", str(Path(db.__file__).absolute().parents[1]))
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+    where = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.get("name") == "stderr"], "notes or warnings"
+    shown = [
+        output["data"] for output in outputs if output["output_type"] in ("execute_result", "display_data")
+    ]
+    pages = [data["text/html"] for data in shown if "text/html" in data]
+    assert sum("<table" in page or "<pre" in page for page in pages) >= 3
+    assert any("<svg " in page and page.count("<rect") + page.count("<circle") > 5 for page in pages)

@@ -1,0 +1,95 @@
+#!/bin/bash
+# The Python package as it is handed out.
+#   tests/wheel.sh sdist    its sources
+#   tests/wheel.sh wheel    built, for glibc 2.17 and Python 3.9 on, or what the tools here can
+#   tests/wheel.sh test     both, the wheel made of the sources; then installed in clean environments of
+#                           the oldest and the newest Python there is, with numpy alone, and tested there
+# All of it in target/wheels. Says "skipped" and succeeds as tests/python.sh does.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tests/python-environment.sh
+
+wheels=$target/wheels
+tools=$target/python/venv-$version-wheel
+environment "$tools" python/tests/requirements-wheel.txt
+export PATH=$tools/bin:$PATH CARGO_TARGET_DIR=$target DEBUBBLE=$target/debug/debubble
+
+logged() {
+  echo "$*"
+  "$@" >"$target/python/maturin.log" 2>&1 || { cat "$target/python/maturin.log"; exit 1; }
+}
+
+sdist() {
+  logged maturin sdist --out "$wheels"
+}
+
+# Of the sources in this folder. Zig links for an old glibc, where its wheel is to be had.
+wheel() {
+  rm -f "$wheels"/*.whl
+  if python -m ziglang version >/dev/null 2>&1; then
+    logged maturin build "$@" --zig --compatibility manylinux2014 --out "$wheels"
+  else
+    logged maturin build "$@" --out "$wheels"
+  fi
+}
+
+# The Pythons of 3.9 or newer, the oldest first: `3.9 /usr/bin/python3.9`.
+pythons() {
+  local found
+  for found in "$HOME"/.pyenv/versions/3.*/bin/python3 $(compgen -c | grep -E '^python3\.[0-9]+$') "$python"; do
+    "$found" -c 'import sys; sys.version_info < (3, 9) or print("%d.%d" % sys.version_info[:2], sys.executable)' \
+      2>/dev/null || true
+  done | sort -V -u -k 1,1
+}
+
+# The wheel $1 in a clean environment of the Python $2, which is $3.
+clean() {
+  local venv=$target/python/clean-$2
+  empty "$venv" "$3" && install "$venv" "$1" ||
+    { tail -n 5 "$venv.log"; skip "numpy cannot be installed for Python $2"; }
+  (
+    cd "$venv"
+    bin/python -c 'import debubble as db
+q = db.Question(stages=8, microbatches=24, forward="29.718ms", backward_input="29.444ms",
+                backward_weight="19.927ms", hop="527us", hidden=4096, heads=32, seq=1024)
+answers = db.simulate(q, ["1f1b", "zb-h1", "zb-2p", "zb-v"])
+assert [f"{one.bubble_rate:.2%}" for one in answers] == ["23.47%", "13.23%", "0.29%", "4.03%"], answers
+assert db.verify(db.search(q, memory_limit="0.75p").certificate)'
+  )
+  install "$venv" pytest -c "$root/python/tests/requirements.txt"
+  echo "Python $2 with $("$venv/bin/python" -c 'import numpy; print("numpy", numpy.__version__)'), $3"
+  (cd "$venv" && bin/python -m pytest --quiet --rootdir . "$root/python/tests")
+}
+
+check() {
+  local bytes
+  bytes=$(stat -c %s "$1")
+  echo "$(basename "$1"): $((bytes / 1000)) kB"
+  if [ "$bytes" -gt 6000000 ]; then
+    echo "the wheel is larger than 6 MB"
+    exit 1
+  fi
+}
+
+tests() {
+  local root=$PWD sources=$target/python/sdist all
+  rm -rf "$wheels" "$sources"
+  sdist
+  mkdir -p "$sources"
+  tar -C "$sources" --strip-components 1 -xzf "$wheels"/debubble-*.tar.gz
+  # Its lock file names what only other parts of debubble need: cargo would take that out.
+  (cd "$sources" && wheel)
+  check "$wheels"/debubble-*.whl
+  all=$(pythons)
+  head -n 1 <<<"$all" | grep -q '^3\.9 ' || echo "skipped: there is no Python 3.9 here"
+  for number in $(sed -n '1p;$p' <<<"$all" | cut -d ' ' -f 1 | uniq); do
+    clean "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")"
+  done
+}
+
+case ${1:-} in
+  sdist) sdist ;;
+  wheel) wheel --locked; check "$wheels"/debubble-*.whl ;;
+  test) tests ;;
+  *) echo "sdist, wheel or test?" >&2; exit 2 ;;
+esac
