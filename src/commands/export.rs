@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use answer::export::{export, run, torch_csv};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use draw::pictures::simulate::Traced;
 use question::Context;
+use question::export::Form;
 
 use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
@@ -38,18 +39,8 @@ pub struct Export {
     #[command(flatten)]
     asked: Asked,
     /// What to print
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// The order of passes, one line per stage
-    Text,
-    /// The order as CSV for torch.distributed.pipelining, a row per rank
-    TorchCsv,
-    /// The simulated timeline as trace events for Perfetto or chrome://tracing
-    Chrome,
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Form::Text)]
+    format: Form,
 }
 
 impl Export {
@@ -58,19 +49,19 @@ impl Export {
         let host = Host::default();
         let context = Context::new(&host);
         let case = self.asked.read(&context).and_then(|scenario| {
-            let needs_times = matches!(self.format, Format::Chrome);
+            let needs_times = matches!(self.format, Form::Chrome);
             export(&context, scenario, needs_times)
         });
         let case = case.and_then(|case| {
-            let csv = matches!(self.format, Format::TorchCsv).then(|| torch_csv(&context, &case));
+            let csv = matches!(self.format, Form::TorchCsv).then(|| torch_csv(&context, &case));
             Ok((case, csv.transpose()?))
         });
         note_all(&context);
         let (case, csv) = case?;
         match self.format {
-            Format::Text => write!(out, "{}", case.schedule)?,
-            Format::TorchCsv => write!(out, "{}", csv.unwrap_or_default())?,
-            Format::Chrome => {
+            Form::Text => write!(out, "{}", case.schedule)?,
+            Form::TorchCsv => write!(out, "{}", csv.unwrap_or_default())?,
+            Form::Chrome => {
                 let outcome = run(case)?;
                 Traced::of(&outcome, &outcome.case.name)?.write(out)?;
             }
