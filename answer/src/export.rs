@@ -40,6 +40,36 @@ pub fn export(
     Ok(case)
 }
 
+/// The order of `case` as `torch.distributed.pipelining` reads it. Copies to the host are left out, with a
+/// warning.
+///
+/// # Errors
+/// If torch cannot run it, with the reason.
+pub fn torch_csv(context: &Context<'_>, case: &Case) -> Result<String, Diagnostic> {
+    let refused = |why: &str| {
+        let cure = "`debubble schedules` says of each schedule what runs it";
+        Err(case.error(&format!("torch cannot run it: {why}")).with_help(cure))
+    };
+    if case.steady.is_some() {
+        return refused("its orders have no updates while the pipeline runs");
+    }
+    if case.problem.segments() > 1 {
+        return refused("its orders have no segments of a microbatch");
+    }
+    let csv = match pipeline::torch_csv::write(&case.schedule) {
+        Ok(csv) => csv,
+        Err(refusal) => return refused(&refusal.to_string()),
+    };
+    if case.schedule.copies().is_some() {
+        let name = &case.name;
+        context.warn(format!(
+            "{name}: copies to the host are left out, for torch has none: all activations stay on \
+             the device"
+        ));
+    }
+    Ok(csv)
+}
+
 /// Simulates `case` and keeps its run.
 ///
 /// # Errors

@@ -48,6 +48,7 @@ mod walk;
 pub mod closed_form;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod torch_csv;
 
 pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};

@@ -311,24 +311,25 @@ def export(question: Question, schedule: Optional[Schedules] = None, format: str
     Args:
         question: A question of one setting. Times are needed only where the order depends on them.
         schedule: The schedule, in place of the one that the question names.
-        format: `"text"`, the order with one line per stage, or `"chrome"`, the simulated timeline as trace
-            events for Perfetto or chrome://tracing.
+        format: `"text"`, the order with one line per stage; `"torch-csv"`, the order as
+            `torch.distributed.pipelining` loads it; or `"chrome"`, the simulated timeline as trace events for
+            Perfetto or chrome://tracing.
 
     Raises:
-        InputError: If the question has several settings or schedules, or the schedule cannot do it.
+        InputError: If the question has several settings or schedules, the schedule cannot do it, or torch
+            cannot run it.
 
     >>> import debubble as db
     >>> print(db.export(db.Question(stages=2, microbatches=2), "1f1b"), end="")
     F0.0 F0.1 BW0.0 BW0.1
     F1.0 BW1.0 F1.1 BW1.1
+    >>> print(db.export(db.Question(stages=2, microbatches=2), "1f1b", format="torch-csv"), end="")
+    0F0,0F1,0B0,0B1
+    1F0,1B0,1F1,1B1
     """
     names, files = named(schedule)
     check(question)
-    if format not in ("text", "chrome"):
-        raise InputError(f"format: there is no {format!r}: take text or chrome", key="format")
-    text, warnings = _debubble.export(
-        question._inner, names, {**question._files, **files}, format == "chrome"
-    )
+    text, warnings = _debubble.export(question._inner, format, names, {**question._files, **files})
     _ask.note(warnings)
     return text
 

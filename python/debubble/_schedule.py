@@ -89,7 +89,7 @@ class Schedule:
 
     @classmethod
     def from_text(cls, text: str, name: str = "own") -> Schedule:
-        """The schedule of `text`, one line per stage, as in `F0.0 F0.1 B0.0 W0.0`.
+        """The schedule of `text`, one line per stage, as in `F0.0 F0.1 B0.0 W0.0`; or the CSV of torch.
 
         Raises:
             InputError: If it is no schedule, with line and column, or waits for itself.
@@ -98,7 +98,7 @@ class Schedule:
 
     @classmethod
     def from_file(cls, path: Union[str, os.PathLike[str]]) -> Schedule:
-        """The schedule in the file at `path`, in the text form.
+        """The schedule in the file at `path`, in the text form or the CSV of torch.
 
         Raises:
             InputError: If it cannot be read or is no schedule, with file and line.
@@ -187,9 +187,22 @@ class Schedule:
         """The text form, one line per stage."""
         return self._inner.text()
 
+    def to_torch_csv(self) -> str:
+        """The order as `torch.distributed.pipelining` loads it, one row per rank, without copies to the host.
+
+        Raises:
+            InputError: If torch cannot run it, with the reason.
+
+        >>> import debubble as db
+        >>> db.Schedule.from_text("F0.0 B0.0 W0.0\\nF1.0 BW1.0").to_torch_csv()
+        '0F0,0I0,0W0\\n1F0,1B0\\n'
+        """
+        return self._inner.torch_csv()
+
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the text form (`.txt`) or a picture (`.svg`)."""
-        _pictures.save(path, {".txt": self.to_text, ".svg": self._repr_svg_})
+        """Writes the text form (`.txt`), the CSV of torch (`.csv`) or a picture (`.svg`)."""
+        forms = {".txt": self.to_text, ".csv": self.to_torch_csv, ".svg": self._repr_svg_}
+        _pictures.save(path, forms)
 
     def _path(self) -> str:
         """The name of a file in memory that stands for this schedule in a question."""

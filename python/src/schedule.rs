@@ -6,16 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use draw::{gantt, pictures};
+use pipeline::torch_csv::{self, TorchRefusal};
 use pipeline::{
     Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, TextError, Vocabulary,
 };
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use question::Diagnostic;
+use question::export::Form;
 use sim::Replay;
 
 use crate::ask::{Files, ask};
 use crate::error::raised;
+use crate::keywords;
 use crate::question::{Question, asked};
 
 /// An order of passes, free of deadlock.
@@ -26,13 +29,19 @@ pub(crate) struct Schedule {
 
 #[pymethods]
 impl Schedule {
-    /// The schedule of `text`, one line per stage, which is that of `file` if one is named.
+    /// The schedule of `text`, in the text form or the CSV of torch, which is that of `file` if one is named.
     #[staticmethod]
     #[pyo3(signature = (text, file=None))]
     fn of(py: Python<'_>, text: &str, file: Option<&str>) -> PyResult<Self> {
-        let schedule: Result<pipeline::Schedule, _> = py.detach(|| text.parse());
-        let wrong = |error: TextError| raised(py, &diagnostic(&error, file));
-        schedule.map(|schedule| Self { schedule: Arc::new(schedule) }).map_err(wrong)
+        let schedule = py.detach(|| read(text, file));
+        let schedule = schedule.map_err(|wrong| raised(py, &wrong))?;
+        Ok(Self { schedule: Arc::new(schedule) })
+    }
+
+    /// The order as torch.distributed.pipelining reads it.
+    fn torch_csv(&self, py: Python<'_>) -> PyResult<String> {
+        let refused = |refusal: TorchRefusal| raised(py, &Diagnostic::new(refusal.to_string()));
+        torch_csv::write(&self.schedule).map_err(refused)
     }
 
     /// The text form, one line per stage.
@@ -113,6 +122,17 @@ fn diagnostic(error: &TextError, file: Option<&str>) -> Diagnostic {
     diagnostic
 }
 
+/// The schedule of `text`, which is that of `file` if one is named.
+fn read(text: &str, file: Option<&str>) -> Result<pipeline::Schedule, Diagnostic> {
+    if !torch_csv::is_torch_csv(text) {
+        return text.parse().map_err(|error| diagnostic(&error, file));
+    }
+    torch_csv::read(text).map_err(|error| match file {
+        Some(file) => Diagnostic::file(Path::new(file), format!("{file}: {error}")),
+        None => Diagnostic::new(error.to_string()),
+    })
+}
+
 /// `schedule` in time, where every pass is as long and nothing is far.
 fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
     let one = Nanos(1_000_000);
@@ -130,27 +150,32 @@ fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
     Ok(gantt::svg(&[chart])?)
 }
 
-/// The one schedule that `question` asks for in the text form, or with `traced` its simulated run as trace
-/// events; and the warnings.
+/// The one schedule that `question` asks for in the form called `form`; and the warnings.
 #[pyfunction]
-#[pyo3(signature = (question, schedules=None, files=None, traced=false))]
+#[pyo3(signature = (question, form, schedules=None, files=None))]
 pub(crate) fn export(
     py: Python<'_>,
     question: &Question,
+    form: &str,
     schedules: Option<Vec<String>>,
     files: Option<Files>,
-    traced: bool,
 ) -> PyResult<(String, Vec<String>)> {
+    let form = keywords::named(Some(form), "format").map_err(|wrong| raised(py, &wrong))?;
+    let form: Form = form.unwrap_or_default();
     let scenario = Arc::clone(&question.scenario);
     let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
         let scenario = asked(context, &scenario, schedules)?;
-        let case = answer::export::export(context, scenario, traced)?;
-        if !traced {
-            return Ok(case.schedule.to_string());
+        let case = answer::export::export(context, scenario, form == Form::Chrome)?;
+        match form {
+            Form::Text => Ok(case.schedule.to_string()),
+            Form::TorchCsv => answer::export::torch_csv(context, &case),
+            Form::Chrome => {
+                let outcome = answer::export::run(case)?;
+                let bytes =
+                    pictures::simulate::Traced::of(&outcome, &outcome.case.name)?.bytes()?;
+                Ok(String::from_utf8_lossy(&bytes).into_owned())
+            }
         }
-        let outcome = answer::export::run(case)?;
-        let bytes = pictures::simulate::Traced::of(&outcome, &outcome.case.name)?.bytes()?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
     })?;
     Ok((told.answer, told.warnings))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::Schedule;
+use pipeline::{Schedule, torch_csv};
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
@@ -61,7 +61,8 @@ impl Kind {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
             return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
-        text.parse::<Schedule>().is_ok().then_some(Self::Schedule)
+        let is_schedule = text.parse::<Schedule>().is_ok() || torch_csv::read(text).is_ok();
+        is_schedule.then_some(Self::Schedule)
     }
 
     fn of_json(value: &Value) -> Option<Self> {
@@ -88,7 +89,7 @@ impl Kind {
             Self::Certificate => "a certificate, for `debubble verify`",
             Self::Timeline => "a timeline, for `debubble compare`",
             Self::Trace => "a trace, for `debubble replay`",
-            Self::Schedule => "a schedule in the text form",
+            Self::Schedule => "a schedule",
         }
     }
 

@@ -38,6 +38,7 @@ pub mod case;
 pub mod diagnostic;
 pub mod echo;
 pub mod excerpt;
+pub mod export;
 pub mod format;
 pub mod fsdp;
 pub mod hardware;

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
-use answer::export::{export, run};
-use clap::{Args, ValueEnum};
+use answer::export::{export, run, torch_csv};
+use clap::Args;
 use draw::pictures::simulate::Traced;
 use question::Context;
+use question::export::Form;
 
 use super::{Asked, OUTPUT, note_all};
 use crate::error::Error;
@@ -25,25 +26,21 @@ The text form has one line per stage; a pass is its kind (F, B, W or BW), chunk 
 as in F0.3; two passes run together are joined, as in F1.4&BW0.2. Chunks are numbered in model
 order over the whole model. Behind the passes of a stage, each `|` begins a stream of copies to the host:
 O0.3@7 is out after 7 slots of the stage have ended, R0.3@12 back after 12; `|0.5` copies half of each
-activation. Times are needed only where the order depends on them.";
+activation. Times are needed only where the order depends on them.
 
-/// Print one schedule in the text form, or its timeline
+--format torch-csv writes what torch.distributed.pipelining loads (`_load_csv`, torchtitan's
+--parallelism.pipeline_parallel_schedule_csv): F, I (our B), W, B (our BW); pairs as OVERLAP_F_B. Such a
+file is read back wherever a schedule is named: --schedule order.csv.";
+
+/// Print one schedule, in the text form or as torch reads it, or its timeline
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Export {
     #[command(flatten)]
     asked: Asked,
     /// What to print
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// The order of passes, one line per stage
-    Text,
-    /// The simulated timeline as trace events for Perfetto or chrome://tracing
-    Chrome,
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Form::Text)]
+    format: Form,
 }
 
 impl Export {
@@ -52,14 +49,19 @@ impl Export {
         let host = Host::default();
         let context = Context::new(&host);
         let case = self.asked.read(&context).and_then(|scenario| {
-            let needs_times = matches!(self.format, Format::Chrome);
+            let needs_times = matches!(self.format, Form::Chrome);
             export(&context, scenario, needs_times)
         });
+        let case = case.and_then(|case| {
+            let csv = matches!(self.format, Form::TorchCsv).then(|| torch_csv(&context, &case));
+            Ok((case, csv.transpose()?))
+        });
         note_all(&context);
-        let case = case?;
+        let (case, csv) = case?;
         match self.format {
-            Format::Text => write!(out, "{}", case.schedule)?,
-            Format::Chrome => {
+            Form::Text => write!(out, "{}", case.schedule)?,
+            Form::TorchCsv => write!(out, "{}", csv.unwrap_or_default())?,
+            Form::Chrome => {
                 let outcome = run(case)?;
                 Traced::of(&outcome, &outcome.case.name)?.write(out)?;
             }

@@ -53,6 +53,7 @@ mod simulation;
 mod sweep;
 mod sweep_files;
 mod sweep_rows;
+mod torch_csv;
 mod trace;
 mod traces;
 mod verify;

@@ -1,7 +1,7 @@
-//! The order of a plan as `torch.distributed.pipelining` reads it: a line of each stage's passes, in CSV
-//! (`compute_only`: F, I, W, B, and a pair as one cell).
+//! The order of a plan as `torch.distributed.pipelining` reads it: the name of a class, or a file.
 
-use pipeline::{InTorch, Kind, Order, Pass, Placement, Schedule, Slot};
+use pipeline::torch_csv::{self, TorchRefusal};
+use pipeline::{InTorch, Placement};
 
 use super::answer::Plan;
 
@@ -32,51 +32,20 @@ impl TorchOrder {
             InTorch::No(lacks) => Self::No(lacks),
             InTorch::Order => {
                 let schedule = plan.finalist.schedule();
-                match (schedule.placement(), setup.chunks) {
-                    _ if !losses_are_in_order(schedule) => {
-                        Self::No("other than ascending microbatches in the last chunk")
+                let csv = match torch_csv::write(schedule) {
+                    Ok(csv) => csv,
+                    Err(TorchRefusal::Losses(..)) => {
+                        return Self::No("other than ascending microbatches in the last chunk");
                     }
-                    (Placement::Looped, 1) => Self::file(schedule, "1F1B"),
-                    (Placement::Looped, _) => Self::file(schedule, "Interleaved1F1B"),
-                    (Placement::Vee, 2) => Self::file(schedule, "ZBVZeroBubble"),
+                    Err(_) => return Self::No("such a placement of chunks"),
+                };
+                match (schedule.placement(), setup.chunks) {
+                    (Placement::Looped, 1) => Self::File { csv, class: "1F1B" },
+                    (Placement::Looped, _) => Self::File { csv, class: "Interleaved1F1B" },
+                    (Placement::Vee, 2) => Self::File { csv, class: "ZBVZeroBubble" },
                     _ => Self::No("such a placement of chunks"),
                 }
             }
         }
     }
-
-    fn file(schedule: &Schedule, class: &'static str) -> Self {
-        let lines = schedule.orders().iter().map(|order| line(order) + "\n");
-        Self::File { csv: lines.collect(), class }
-    }
-}
-
-/// Whether the last chunk's forwards ascend, as torch keeps losses in a list.
-fn losses_are_in_order(schedule: &Schedule) -> bool {
-    let last = schedule.shape().chunks() - 1;
-    schedule.orders().iter().all(|order| {
-        let own = order.passes().iter().filter(|pass| pass.kind == Kind::F && pass.chunk == last);
-        own.map(|pass| pass.microbatch).is_sorted()
-    })
-}
-
-fn line(order: &Order) -> String {
-    let cells = order.slots().map(|slot| match slot {
-        Slot::One(pass) => cell(pass),
-        Slot::Pair(one, other) => format!("({};{})OVERLAP_F_B", cell(one), cell(other)),
-    });
-    cells.collect::<Vec<_>>().join(",")
-}
-
-/// A pass in torch's letters: its B is both parts of the backward, I the one for the input.
-fn cell(pass: Pass) -> String {
-    let letter = match pass.kind {
-        Kind::F => "F",
-        Kind::B => "I",
-        Kind::W => "W",
-        Kind::BW => "B",
-        // Families with these are none of torch's.
-        Kind::S | Kind::T => "",
-    };
-    format!("{}{letter}{}", pass.chunk, pass.microbatch)
 }
