@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use question::Diagnostic;
 use question::scenario::Scenario;
+use question::{Diagnostic, echo};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -86,8 +86,14 @@ pub(crate) fn named<T: DeserializeOwned>(
     name: Option<&str>,
     key: &str,
 ) -> Result<Option<T>, Diagnostic> {
-    let read = |name: &str| serde_json::from_value(Value::from(name));
-    name.map(read)
-        .transpose()
-        .map_err(|error| Diagnostic::new(format!("{key}: {error}")).about(key))
+    let read = |name: &str| {
+        serde_json::from_value(Value::from(name)).map_err(|error: serde_json::Error| {
+            let error = error.to_string();
+            let known = error.split_once("expected ").map_or("", |(_, known)| known);
+            let known = known.trim_start_matches("one of ").replace('`', "");
+            let message = format!("{key}: there is no `{}`", echo::clip(name));
+            Diagnostic::new(message).with_help(format!("the words here are {known}")).about(key)
+        })
+    };
+    name.map(read).transpose()
 }
