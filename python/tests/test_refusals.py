@@ -67,7 +67,7 @@ TIMES: list[Any] = [
     -1, -0.001, 1e-12, 1e300, 10**30, NAN, INF, -INF, "", " ", "1", "1 parsec", "1ms\0", "-1ms", "nan",
     "infs", "\U0001f4a5", ["1ms"] * 3, [], [None], [["1ms"] * 4], {"1ms"}, {"a": 1}, numpy.ones((1, 4)),
     b"1ms", bytearray(b"1ms"), memoryview(b"1ms"), object(), True, 1j, decimal.Decimal("0.001"),
-    datetime.timedelta(days=-1), datetime.timedelta(days=999_999_999), numpy.timedelta64("NaT"),
+    datetime.timedelta(days=-1), datetime.timedelta(days=999_999_999), numpy.timedelta64("NaT", "s"),
     numpy.timedelta64(1, "M"), numpy.timedelta64(10**18, "s"), numpy.timedelta64(2 * 10**10, "s"),
     numpy.datetime64("2020"),
 ]  # fmt: skip
