@@ -95,8 +95,11 @@ def _is_watched() -> bool:
 
 
 def _tqdm() -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(leave=False)
+    with warnings.catch_warnings():
+        # A notebook without widgets gets a bar of text, and no word on how to get another.
+        warnings.simplefilter("ignore")
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return None
+        return tqdm(leave=False)
