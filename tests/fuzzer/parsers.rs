@@ -25,7 +25,6 @@ use crate::Cli;
 use crate::commands::sweep::merge;
 use crate::error::Error;
 use crate::host::Host;
-use crate::report;
 use crate::sweep::journal::Journal;
 
 /// The input of a parser.
@@ -93,7 +92,7 @@ const MOST_SHOWN: usize = 8_000;
 /// The error as the program prints it.
 fn shown(error: impl Into<Error>) -> String {
     let diagnostic = error.into().diagnostic();
-    let shown = report::text(&diagnostic);
+    let shown = draw::text::diagnostic(&diagnostic);
     assert!(shown.chars().count() <= MOST_SHOWN, "an error is told in {} bytes", shown.len());
     let _ = serde_json::to_string(&diagnostic);
     shown
