@@ -188,14 +188,14 @@ class Schedule:
         return self._inner.text()
 
     def to_torch_csv(self) -> str:
-        """The order as `torch.distributed.pipelining` loads it, one row per rank, without copies to the host.
+        r"""The order as `torch.distributed.pipelining` loads it, one row per rank, without host copies.
 
         Raises:
             InputError: If torch cannot run it, with the reason.
 
         >>> import debubble as db
-        >>> db.Schedule.from_text("F0.0 B0.0 W0.0\\nF1.0 BW1.0").to_torch_csv()
-        '0F0,0I0,0W0\\n1F0,1B0\\n'
+        >>> db.Schedule.from_text("F0.0 B0.0 W0.0\nF1.0 BW1.0").to_torch_csv()
+        '0F0,0I0,0W0\n1F0,1B0\n'
         """
         return self._inner.torch_csv()
 
