@@ -11,7 +11,7 @@ use crate::memory;
 /// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
-/// Reads a file of at most `limit` bytes; a pipe or a device of at most [`MAX_STREAM`].
+/// Reads a file of at most `limit` bytes; a pipe or a device of at most 64 MiB.
 ///
 /// # Errors
 /// If there is none, it cannot be read, or it is larger.
