@@ -161,7 +161,19 @@ fn simulate_gives_the_step_of_the_plan() {
         assert!(titan.contains("pipeline_parallel_degree = 4"), "{titan}");
         let megatron = fs::read_to_string(winner.join("megatron.sh")).unwrap();
         assert!(megatron.contains("--pipeline-model-parallel-size 4"), "{megatron}");
+        let arguments = sourced(&winner.join("megatron.sh"));
+        let at = arguments.iter().position(|one| one == "--pipeline-model-parallel-size").unwrap();
+        assert_eq!(arguments[at + 1], "4", "{megatron}");
+        assert!(arguments.iter().all(|one| !one.contains('#')), "{arguments:?}");
     }
+}
+
+/// The arguments that the script at `path` gives who sources it.
+fn sourced(path: &Path) -> Vec<String> {
+    let print = "set -eu; source \"$1\"; printf '%s\\n' \"${MEGATRON_ARGS[@]}\"";
+    let out = Command::new("bash").args(["-c", print, "bash"]).arg(path).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -138,14 +138,39 @@ pub fn cluster(question: &Question, plan: &Plan) -> String {
     )
 }
 
-/// Flags of Megatron-LM, one a line; what it cannot do is said in comments.
+/// Arguments of Megatron-LM as a script of bash: an array, and the environment that they need. What it
+/// cannot do is said in comments.
 pub fn megatron(question: &Question, plan: &Plan) -> String {
-    let costed = plan.finalist.costed();
-    let (own, model) = (&costed.setup, &question.model);
-    let mut text = "# Flags of Megatron-LM, written by `debubble plan`.\n".to_owned();
-    text += &megatron_model(model);
+    let own = &plan.finalist.costed().setup;
+    let is_fsdp = matches!(own.zero, Zero::Gradients | Zero::Parameters);
+    let connections = match (is_fsdp, own.tensor > 1 || own.context > 1) {
+        (true, _) => "# Megatron-FSDP overlaps on more connections than one.\n\
+                      unset CUDA_DEVICE_MAX_CONNECTIONS\n",
+        (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
+        (false, false) => "",
+    };
+    let flags = [
+        megatron_model(&question.model),
+        megatron_setup(question, plan),
+        megatron_schedule(plan),
+    ];
+    let lines = flags.iter().flat_map(|flags| flags.lines());
+    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+    format!(
+        "#!/bin/bash\n# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, \
+         checkpoints and learning rate:\n#   source megatron.sh\n\
+         #   torchrun --nproc-per-node 8 .. pretrain_gpt.py \"${{MEGATRON_ARGS[@]}}\" ..\n\
+         {connections}# shellcheck disable=SC2034 # Whoever sources this file uses it.\n\
+         MEGATRON_ARGS=(\n{lines})\n"
+    )
+}
+
+/// The flags of batch, parallelism and memory.
+fn megatron_setup(question: &Question, plan: &Plan) -> String {
+    let own = &plan.finalist.costed().setup;
+    let mut text = String::new();
     let mut flag = |line: String| text += &format!("{line}\n");
-    if model.experts.is_some() {
+    if question.model.experts.is_some() {
         flag(format!("--expert-model-parallel-size {}", own.expert));
     }
     flag(format!("--micro-batch-size {}", own.microbatch));
@@ -163,7 +188,8 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
         Zero::Optimizer => flag("--use-distributed-optimizer".to_owned()),
         Zero::Gradients | Zero::Parameters => {
             flag(format!(
-                "--use-megatron-fsdp\n--data-parallel-sharding-strategy {}",
+                "--use-megatron-fsdp\n--data-parallel-sharding-strategy {}\n\
+                 --ckpt-format fsdp_dtensor",
                 if own.zero == Zero::Gradients { "optim_grads" } else { "optim_grads_params" }
             ));
         }
@@ -190,7 +216,7 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
         );
     }
     flag("--bf16".to_owned());
-    text + &megatron_schedule(plan)
+    text
 }
 
 /// The flags of the model.
@@ -218,6 +244,7 @@ fn megatron_model(model: &Transformer) -> String {
     }
     if model.gated {
         flag("--swiglu\n--normalization RMSNorm\n--position-embedding-type rope".to_owned());
+        flag("# --rotary-base: that of the model's config.json, 10000 unless told".to_owned());
     }
     if let Some(experts) = model.experts {
         flag(format!("--num-experts {}", experts.count));
@@ -226,6 +253,7 @@ fn megatron_model(model: &Transformer) -> String {
     if !model.tied {
         flag("--untie-embeddings-and-output-weights".to_owned());
     }
+    flag(format!("--vocab-size {}", model.vocabulary));
     flag(format!("--seq-length {}", model.sequence));
     flag(format!("--max-position-embeddings {}", model.positions.max(model.sequence)));
     text
@@ -242,9 +270,8 @@ fn megatron_schedule(plan: &Plan) -> String {
         Family::Interleaved if even => {
             text += &format!("--num-layers-per-virtual-pipeline-stage {}\n", costed.layers[0]);
         }
-        Family::Interleaved => {
-            text += &format!("--num-virtual-stages-per-pipeline-rank {}\n", own.chunks);
-        }
+        // The layout below says how many chunks there are.
+        Family::Interleaved => {}
         other if other.vocabulary() != Vocabulary::Whole => {
             text += &format!(
                 "# {}: not in Megatron-LM; the authors' fork is sail-sg/VocabularyParallelism\n",
@@ -267,13 +294,23 @@ fn megatron_schedule(plan: &Plan) -> String {
         }
     }
     if !even {
-        let layers: Vec<String> = costed.layers.iter().map(u64::to_string).collect();
-        text += &format!(
-            "# layers of chunks in model order: {} (--pipeline-model-parallel-layout)\n",
-            layers.join(" ")
-        );
+        text += &format!("--pipeline-model-parallel-layout '{}'\n", layout(&costed.layers));
     }
     text
+}
+
+/// The `layers` of the chunks in model order, as Megatron-LM writes a layout: `E` the embedding, `t` a
+/// layer, `L` the loss, `|` between two chunks.
+fn layout(layers: &[u64]) -> String {
+    let chunks: Vec<String> = layers
+        .iter()
+        .map(|&layers| match layers {
+            0 => String::new(),
+            1 => "t".to_owned(),
+            more => format!("t*{more}"),
+        })
+        .collect();
+    format!("E{}L", chunks.join("|"))
 }
 
 /// A configuration of torchtitan, whose schedules are those of torch.distributed.pipelining.
@@ -335,4 +372,15 @@ pub fn torchtitan(question: &Question, plan: &Plan) -> String {
         stages = own.pipeline,
         microbatch = own.microbatch,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_names_the_layers_of_every_chunk() {
+        assert_eq!(layout(&[3, 4, 4, 1]), "Et*3|t*4|t*4|tL");
+        assert_eq!(layout(&[0, 2]), "E|t*2L");
+    }
 }
