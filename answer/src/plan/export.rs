@@ -144,16 +144,12 @@ pub fn megatron(question: &Question, plan: &Plan) -> String {
     let own = &plan.finalist.costed().setup;
     let is_fsdp = matches!(own.zero, Zero::Gradients | Zero::Parameters);
     let connections = match (is_fsdp, own.tensor > 1 || own.context > 1) {
-        (true, _) => "# Megatron-FSDP overlaps on more connections than one.\n\
-                      unset CUDA_DEVICE_MAX_CONNECTIONS\n",
+        (true, _) => "unset CUDA_DEVICE_MAX_CONNECTIONS # FSDP overlaps on more than one\n",
         (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
         (false, false) => "",
     };
-    let flags = [
-        megatron_model(&question.model),
-        megatron_setup(question, plan),
-        megatron_schedule(plan),
-    ];
+    let flags =
+        [megatron_model(&question.model), megatron_setup(question, plan), megatron_schedule(plan)];
     let lines = flags.iter().flat_map(|flags| flags.lines());
     let lines: String = lines.map(|line| format!("  {line}\n")).collect();
     format!(
