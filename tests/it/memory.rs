@@ -38,7 +38,7 @@ fn files_that_are_too_large_are_not_begun() {
     let asked = format!("simulate --schedule 1f1b --stages 128 --microbatches 2048 {TIMES}");
     for flag in ["--html", "--trace", "--timeline"] {
         let file = folder.path().join("file");
-        let output = limited(160, &format!("{asked} {flag} {}", file.display()));
+        let output = limited(220, &format!("{asked} {flag} {}", file.display()));
         refused(&output, &[&format!("{flag}: a file of 524288 passes takes about")]);
         assert!(!file.exists());
     }
