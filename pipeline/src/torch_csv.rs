@@ -19,6 +19,7 @@ use crate::order::Order;
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
+use crate::text::TextError;
 
 /// How many characters of a wrong cell are said back.
 const MOST_SAID: usize = 40;
@@ -152,6 +153,28 @@ fn action(pass: Pass) -> String {
     format!("{}{}{}", pass.chunk, letter(pass.kind), pass.microbatch)
 }
 
+/// Why a text is no schedule, in the form that it looks like.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ScheduleTextError {
+    /// In the text form.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// In the CSV of torch.
+    #[error(transparent)]
+    TorchCsv(#[from] TorchCsvError),
+}
+
+/// The schedule in `text`, in the text form or the CSV of torch, whichever it looks like.
+///
+/// # Errors
+/// If it is no schedule.
+pub fn read_either(text: &str) -> Result<Schedule, ScheduleTextError> {
+    match is_torch_csv(text) {
+        true => Ok(read(text)?),
+        false => Ok(text.parse()?),
+    }
+}
+
 /// Whether `text` looks like a schedule of torch rather than the text form, whose lines begin with a letter.
 #[must_use]
 pub fn is_torch_csv(text: &str) -> bool {
@@ -192,18 +215,16 @@ fn placement(shape: Shape, orders: &[Order]) -> Result<Placement, TorchCsvError>
             Some((rank, *order.passes().iter().find(|pass| home(pass) != rank)?))
         })
     };
-    let candidates = [Placement::Looped, Placement::Vee];
-    if let Some(placement) = candidates.into_iter().find(|&one| stray(one).is_none()) {
-        return Ok(placement);
+    match (stray(Placement::Looped), stray(Placement::Vee)) {
+        (None, _) => Ok(Placement::Looped),
+        (_, None) => Ok(Placement::Vee),
+        (_, Some((rank, pass))) => Err(TorchCsvError::Placement {
+            stage: pass.chunk,
+            rank,
+            looped: Placement::Looped.stage_of(shape, pass),
+            vee: Placement::Vee.stage_of(shape, pass),
+        }),
     }
-    let (rank, pass) = stray(Placement::Vee).or_else(|| stray(Placement::Looped)).unzip();
-    let pass = pass.unwrap_or(Pass::f(0, 0));
-    Err(TorchCsvError::Placement {
-        stage: pass.chunk,
-        rank: rank.unwrap_or(0),
-        looped: Placement::Looped.stage_of(shape, pass),
-        vee: Placement::Vee.stage_of(shape, pass),
-    })
 }
 
 fn read_row(row: &str, number: usize) -> Result<Order, TorchCsvError> {

@@ -9,10 +9,10 @@ use answer::timelines::{self, Recorded};
 use draw::pictures;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use question::Work;
 use question::simulate::Sort;
-use question::{Diagnostic, Work};
 
-use crate::ask::{Files, ask};
+use crate::ask::{Files, ask, look};
 use crate::columns;
 use crate::error::{raised, unwritable};
 use crate::keywords;
@@ -98,7 +98,7 @@ impl Answers {
 
     /// The timelines of the outcomes number `which` as SVG, on one time axis.
     fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
-        self.drawn(py, move |answers| {
+        look(py, &self.answers, move |answers| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answers.outcomes.get(at)).collect();
             pictures::simulate::timelines(chosen)
         })
@@ -107,7 +107,7 @@ impl Answers {
     /// Bubble rate against peak memory as SVG.
     fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
         let title = self.title.clone();
-        self.drawn(py, move |answers| {
+        look(py, &self.answers, move |answers| {
             pictures::simulate::check(answers.sizes.len())?;
             pictures::simulate::svg(title.as_deref(), answers)
         })
@@ -115,23 +115,12 @@ impl Answers {
 
     /// The timelines as a page for a browser.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
-        self.drawn(py, |answers| Ok(pictures::explain::page(&answers.outcomes)?.html))
+        look(py, &self.answers, |answers| Ok(pictures::explain::page(&answers.outcomes)?.html))
     }
 
     /// The changes that would shorten the steps, as SVG, of answers that were explained.
     fn explain_svg(&self, py: Python<'_>) -> PyResult<String> {
-        self.drawn(py, |answers| pictures::explain::tornado(&answers.outcomes))
-    }
-}
-
-impl Answers {
-    fn drawn(
-        &self,
-        py: Python<'_>,
-        draw: impl FnOnce(&::answer::simulate::Answers) -> Result<String, Diagnostic> + Send + 'static,
-    ) -> PyResult<String> {
-        let answers = Arc::clone(&self.answers);
-        Ok(ask(py, Arc::default(), None, move |_| draw(&answers))?.answer)
+        look(py, &self.answers, |answers| pictures::explain::tornado(&answers.outcomes))
     }
 }
 
@@ -160,14 +149,13 @@ impl Outcome {
         Schedule { schedule: Arc::new(self.outcome().case.schedule.clone()) }
     }
 
-    /// The timeline as columns, and the number of stages.
+    /// The timeline as columns.
     fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let answers = Arc::clone(&self.answers);
         let at = self.at;
-        let told = ask(py, Arc::default(), None, move |_| {
+        let columns = look(py, &self.answers, move |answers| {
             Ok(columns::Timeline::of(&*outcome::timeline(&answers.outcomes[at])?))
         })?;
-        told.answer.arrays(py)
+        columns.arrays(py)
     }
 
     /// Why the stages wait.
@@ -189,23 +177,19 @@ impl Outcome {
 
     /// The timeline as a file for `compare`.
     fn recorded(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        let answers = Arc::clone(&self.answers);
         let at = self.at;
-        let told = ask(py, Arc::default(), None, move |_| {
+        look(py, &self.answers, move |answers| {
             timelines::bytes(&Recorded::predicted(&answers.outcomes[at])?)
-        })?;
-        Ok(told.answer)
+        })
     }
 
     /// The run as trace events for Perfetto or chrome://tracing.
     fn trace(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        let answers = Arc::clone(&self.answers);
         let at = self.at;
-        let told = ask(py, Arc::default(), None, move |_| {
+        look(py, &self.answers, move |answers| {
             let outcome = &answers.outcomes[at];
             pictures::simulate::Traced::of(outcome, &outcome::title(outcome))?.bytes()
-        })?;
-        Ok(told.answer)
+        })
     }
 }
 

@@ -66,6 +66,19 @@ pub(crate) fn ask<T: Send + 'static>(
     }
 }
 
+/// Lets `see` work out something of an `answer` that is there, on threads of this package.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn look<A: Send + Sync + 'static, T: Send + 'static>(
+    py: Python<'_>,
+    answer: &Arc<A>,
+    see: impl FnOnce(&A) -> Result<T, Diagnostic> + Send + 'static,
+) -> PyResult<T> {
+    let answer = Arc::clone(answer);
+    Ok(ask(py, Arc::default(), None, move |_| see(&answer))?.answer)
+}
+
 /// What the work gave, unless it broke down, and what to warn of.
 type Made<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// A time or a size as numpy holds it. None is so large that it does not fit.
-pub(crate) fn signed(value: u64) -> i64 {
+fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

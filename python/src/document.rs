@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 
-use crate::ask::{Files, ask};
+use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 use crate::keywords;
 
@@ -112,42 +112,31 @@ fn document(
     Ok(Document { content: Arc::new(told.answer), warnings, interrupted })
 }
 
-impl Document {
-    fn looked_at<T: Send + 'static>(
-        &self,
-        py: Python<'_>,
-        look: impl FnOnce(&Content) -> Result<T, Diagnostic> + Send + 'static,
-    ) -> PyResult<T> {
-        let content = Arc::clone(&self.content);
-        Ok(ask(py, Arc::default(), None, move |_| look(&content))?.answer)
-    }
-}
-
 #[pymethods]
 impl Document {
     /// All of it as JSON, as the command line prints it.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
-        self.looked_at(py, Content::json)?.map_err(unwritable)
+        look(py, &self.content, Content::json)?.map_err(unwritable)
     }
 
     /// The tables that the command line prints.
     fn table(&self, py: Python<'_>) -> PyResult<String> {
-        self.looked_at(py, |content| Ok(draw::text::sheet(&content.sheet()?)))
+        look(py, &self.content, |content| Ok(draw::text::sheet(&content.sheet()?)))
     }
 
     /// The same as HTML.
     fn table_html(&self, py: Python<'_>) -> PyResult<String> {
-        self.looked_at(py, |content| Ok(draw::html::sheet(&content.sheet()?)))
+        look(py, &self.content, |content| Ok(draw::html::sheet(&content.sheet()?)))
     }
 
     /// The names of its parts with their rows as CSV, as the command line writes them.
     fn csv(&self, py: Python<'_>) -> PyResult<Named<Vec<u8>>> {
-        self.looked_at(py, Content::csv)
+        look(py, &self.content, Content::csv)
     }
 
     /// The names of its parts with their pictures as SVG.
     fn svg(&self, py: Python<'_>) -> PyResult<Named<String>> {
-        self.looked_at(py, Content::svg)
+        look(py, &self.content, Content::svg)
     }
 
     /// Whether all that was checked holds, where something is checked.

@@ -8,9 +8,8 @@ use answer::plan::{export, tables};
 use draw::pictures;
 use papers::measured::memory_error;
 use pyo3::prelude::*;
-use question::Diagnostic;
 
-use crate::ask::{Files, ask};
+use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 
 /// The plans for a model on machines.
@@ -67,12 +66,12 @@ impl Planned {
 
     /// Days against dollars as SVG.
     fn svg(&self, py: Python<'_>) -> PyResult<String> {
-        self.drawn(py, |planned| pictures::plan::svg(&planned.question, &planned.answer))
+        look(py, &self.planned, |planned| pictures::plan::svg(&planned.question, &planned.answer))
     }
 
     /// All of it as a page for a browser.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
-        self.drawn(py, pictures::plan::html)
+        look(py, &self.planned, pictures::plan::html)
     }
 
     /// The files that make the plan to take run in other programs, and their contents.
@@ -80,16 +79,5 @@ impl Planned {
         self.planned
             .winner()
             .map_or_else(Vec::new, |winner| export::files(&self.planned.question, winner))
-    }
-}
-
-impl Planned {
-    fn drawn(
-        &self,
-        py: Python<'_>,
-        draw: impl FnOnce(&planning::Planned) -> Result<String, Diagnostic> + Send + 'static,
-    ) -> PyResult<String> {
-        let planned = Arc::clone(&self.planned);
-        Ok(ask(py, Arc::default(), None, move |_| draw(&planned))?.answer)
     }
 }

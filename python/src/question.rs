@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use question::case;
 use question::keys::Keys;
 use question::scenario::Scenario;
 use question::{Context, Diagnostic};
@@ -74,13 +73,5 @@ pub(crate) fn asked(
     scenario: &Scenario,
     schedules: Option<Vec<String>>,
 ) -> Result<Scenario, Diagnostic> {
-    let mut scenario = scenario.clone();
-    let keys = Keys { schedule: schedules, ..Keys::default() };
-    let mut settings = std::mem::take(&mut scenario.settings);
-    for setting in &mut settings {
-        setting.overrule(keys.clone());
-        case::resolve_backward(context, &scenario, setting)?;
-    }
-    scenario.settings = settings;
-    Ok(scenario)
+    scenario.clone().with(context, &Keys { schedule: schedules, ..Keys::default() })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use draw::{gantt, pictures};
-use pipeline::torch_csv::{self, TorchRefusal};
+use pipeline::torch_csv::{self, ScheduleTextError, TorchRefusal};
 use pipeline::{
     Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, TextError, Vocabulary,
 };
@@ -16,7 +16,7 @@ use question::Diagnostic;
 use question::export::Form;
 use sim::Replay;
 
-use crate::ask::{Files, ask};
+use crate::ask::{Files, ask, look};
 use crate::error::raised;
 use crate::keywords;
 use crate::question::{Question, asked};
@@ -33,8 +33,8 @@ impl Schedule {
     #[staticmethod]
     #[pyo3(signature = (text, file=None))]
     fn of(py: Python<'_>, text: &str, file: Option<&str>) -> PyResult<Self> {
-        let schedule = py.detach(|| read(text, file));
-        let schedule = schedule.map_err(|wrong| raised(py, &wrong))?;
+        let schedule = py.detach(|| torch_csv::read_either(text));
+        let schedule = schedule.map_err(|error| raised(py, &diagnostic(&error, file)))?;
         Ok(Self { schedule: Arc::new(schedule) })
     }
 
@@ -85,8 +85,7 @@ impl Schedule {
 
     /// The order as SVG, with F, B, W and work on the vocabulary all as long.
     fn svg(&self, py: Python<'_>) -> PyResult<String> {
-        let schedule = Arc::clone(&self.schedule);
-        Ok(ask(py, Arc::default(), None, move |_| drawn(&schedule))?.answer)
+        look(py, &self.schedule, drawn)
     }
 
     fn __len__(&self) -> usize {
@@ -109,28 +108,19 @@ impl Schedule {
 }
 
 /// `error`, with its place in `file` if it is in one.
-fn diagnostic(error: &TextError, file: Option<&str>) -> Diagnostic {
+fn diagnostic(error: &ScheduleTextError, file: Option<&str>) -> Diagnostic {
     let Some(file) = file else { return Diagnostic::new(error.to_string()) };
     let mut diagnostic = Diagnostic::file(Path::new(file), format!("{file}: {error}"));
     if let (
-        TextError::Word { line, column, .. } | TextError::Copy { line, column, .. },
+        ScheduleTextError::Text(
+            TextError::Word { line, column, .. } | TextError::Copy { line, column, .. },
+        ),
         Some(place),
     ) = (error, &mut diagnostic.place)
     {
         (place.line, place.column) = (Some(*line), Some(*column));
     }
     diagnostic
-}
-
-/// The schedule of `text`, which is that of `file` if one is named.
-fn read(text: &str, file: Option<&str>) -> Result<pipeline::Schedule, Diagnostic> {
-    if !torch_csv::is_torch_csv(text) {
-        return text.parse().map_err(|error| diagnostic(&error, file));
-    }
-    torch_csv::read(text).map_err(|error| match file {
-        Some(file) => Diagnostic::file(Path::new(file), format!("{file}: {error}")),
-        None => Diagnostic::new(error.to_string()),
-    })
 }
 
 /// `schedule` in time, where every pass is as long and nothing is far.

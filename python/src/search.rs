@@ -6,10 +6,9 @@ use answer::search::{Answer, Row, certificate};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use question::Diagnostic;
 use question::search::Keys;
 
-use crate::ask::{Files, ask};
+use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 use crate::keywords;
 use crate::question::{Question, asked};
@@ -103,7 +102,7 @@ impl Searched {
 
     /// The timelines of the searches number `which` as SVG, on one time axis.
     fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
-        self.drawn(py, move |answer| {
+        look(py, &self.answer, move |answer| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answer.rows.get(at)).collect();
             pictures::search::timelines(chosen)
         })
@@ -112,17 +111,6 @@ impl Searched {
     /// Bubble rate against peak memory as SVG.
     fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
         let title = self.title.clone();
-        self.drawn(py, move |answer| pictures::search::svg(title.as_deref(), &answer.rows))
-    }
-}
-
-impl Searched {
-    fn drawn(
-        &self,
-        py: Python<'_>,
-        draw: impl FnOnce(&Answer) -> Result<String, Diagnostic> + Send + 'static,
-    ) -> PyResult<String> {
-        let answer = Arc::clone(&self.answer);
-        Ok(ask(py, Arc::default(), None, move |_| draw(&answer))?.answer)
+        look(py, &self.answer, move |answer| pictures::search::svg(title.as_deref(), &answer.rows))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::{Schedule, torch_csv};
+use pipeline::torch_csv;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
@@ -61,8 +61,7 @@ impl Kind {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
             return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
-        let is_schedule = text.parse::<Schedule>().is_ok() || torch_csv::read(text).is_ok();
-        is_schedule.then_some(Self::Schedule)
+        torch_csv::read_either(text).is_ok().then_some(Self::Schedule)
     }
 
     fn of_json(value: &Value) -> Option<Self> {

@@ -187,18 +187,24 @@ impl Scenario {
         file: Option<&Path>,
         flags: &Keys,
     ) -> Result<Self, Diagnostic> {
-        let mut scenario = match file {
-            Some(file) => Self::read(context, file)?,
-            None => Self::none(),
-        };
-        for setting in &mut scenario.settings {
+        match file {
+            Some(file) => Self::read(context, file)?.with(context, flags),
+            None => Self::none().with(context, flags),
+        }
+    }
+
+    /// The same questions with `flags` over what they say, ready to be answered.
+    ///
+    /// # Errors
+    /// If B and W are given both together and apart.
+    pub fn with(mut self, context: &Context<'_>, flags: &Keys) -> Result<Self, Diagnostic> {
+        for setting in &mut self.settings {
             setting.overrule(flags.clone());
         }
-        let mut settings = std::mem::take(&mut scenario.settings);
-        let resolve = |setting| case::resolve_backward(context, &scenario, setting);
+        let mut settings = std::mem::take(&mut self.settings);
+        let resolve = |setting| case::resolve_backward(context, &self, setting);
         settings.iter_mut().try_for_each(resolve)?;
-        scenario.settings = settings;
-        Ok(scenario)
+        Ok(Self { settings, ..self })
     }
 
     /// The same questions without their file: errors name the key, not its place.

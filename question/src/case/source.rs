@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::{Family, LeftOut, Placement, Schedule, TextError, torch_csv};
+use pipeline::{Family, LeftOut, Placement, Schedule, torch_csv};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
@@ -47,7 +47,8 @@ impl ScheduleSource {
         let text = context.read_text(path, MAX_SCHEDULE)?;
         let cure = "write fewer microbatches, or give the process more memory";
         memory::demand(context.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
-        let schedule = read(&text).map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
+        let schedule = torch_csv::read_either(&text);
+        let schedule = schedule.map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self::File(stem, Box::new(schedule)))
     }
@@ -67,14 +68,6 @@ impl ScheduleSource {
             Self::File(name, _) => name,
             Self::Searched(_) => SEARCHED,
         }
-    }
-}
-
-/// The schedule in `text`: in the text form, or as torch writes it.
-fn read(text: &str) -> Result<Schedule, String> {
-    match torch_csv::is_torch_csv(text) {
-        true => torch_csv::read(text).map_err(|error| error.to_string()),
-        false => text.parse().map_err(|error: TextError| error.to_string()),
     }
 }
 
