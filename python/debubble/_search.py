@@ -12,6 +12,7 @@ from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Answers, Outcome, simulate
 from ._errors import InputError, Note
 from ._kept import Kept
+from ._profile import Profile
 from ._question import Question, check
 from ._schedule import Schedule
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def search(
-    question: Question,
+    question: Union[Question, Profile],
     *,
     memory_limit: OneOrMany[MemoryLimit] | None = None,
     progress: _ask.Progress = None,
@@ -51,7 +52,7 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
-    check(question)
+    question = check(question)
     if memory_limit is not None and keys.get("memory_limits") is not None:
         message = "memory-limit and memory-limits exclude each other"
         raise InputError(message, key="memory-limits")
@@ -254,7 +255,7 @@ class FoundOrder:
         keys = self._question.keys
         name = self._figures["setting"]
         keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
-        asked = Question(**keys)
+        asked = Question._of(Question(**keys)._inner, self._question._files)
         if self.memory_limit is not None:
             asked = asked.replace(memory_limit=self.memory_limit.split(","))
         return simulate(asked, self.schedule)

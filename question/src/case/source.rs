@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::{Family, LeftOut, Placement, Schedule, torch_csv};
+use pipeline::{Family, Kind, LeftOut, Order, Placement, Schedule, Slot, torch_csv};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
@@ -58,6 +58,18 @@ impl ScheduleSource {
         match self {
             Self::Family(family) => Some(*family),
             Self::File(..) | Self::Searched(_) => None,
+        }
+    }
+
+    /// Whether every backward pass of its orders does B and W at once.
+    pub fn has_whole_backwards(&self) -> bool {
+        match self {
+            Self::Family(family) => family.has_whole_backwards(),
+            Self::File(_, schedule) => {
+                let slots = schedule.orders().iter().flat_map(Order::slots);
+                slots.flat_map(Slot::passes).all(|pass| !matches!(pass.kind, Kind::B | Kind::W))
+            }
+            Self::Searched(_) => false,
         }
     }
 
