@@ -14,9 +14,9 @@ from . import _runtime
 class Memory:
     """Measures the chunks of one rank. Passes that measure are as exact as others, but a little slower.
 
-    On processors it is what the autograd of PyTorch saves, each storage counted once, without parameters,
-    buffers and what the user passed in; what a checkpoint keeps for itself is not seen. On GPUs it is how
-    the bytes of the allocator change, which has everything.
+    On processors it is what the autograd of PyTorch saves and what the stage keeps, each storage counted
+    once, without parameters, buffers and what the user passed in; what a checkpoint keeps for itself is not
+    seen. On GPUs it is how the bytes of the allocator change, which has everything.
     """
 
     def __init__(self, on_gpu: bool) -> None:
@@ -71,7 +71,8 @@ class Memory:
         saved = self._held.get(chunk)
         measures = saved is not None and saved.microbatch == microbatch
         if measures and saved is not None:
-            self._found.setdefault(chunk, {})["until_backward"] = saved.bytes()
+            outputs = _storages(_runtime.outputs_of(stage, microbatch))
+            self._found.setdefault(chunk, {})["until_backward"] = saved.bytes(outputs)
         if not self._on_gpu or is_whole:
             yield
         else:

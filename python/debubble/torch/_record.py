@@ -6,11 +6,13 @@ import contextlib
 import datetime
 import os
 import platform
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Optional, Union
 
 from .. import _pictures
 from .._errors import InputError
+from .._profile import Profile
 from .._schedule import Schedule
 from . import _clocks, _runtime, _timeline
 from ._memory import Memory
@@ -168,19 +170,20 @@ class Recording:
         """The timeline, and under `recording` the sizes of messages and memory and the machine."""
         return _timeline.text({**self._whole.document, "recording": self._whole.about})
 
-    def profile(self) -> Any:
-        """The times, hops, messages and memory that were measured, for `debubble.search` and `simulate`."""
-        import debubble
+    def profile(self) -> Profile:
+        """The times, hops, messages and memory that were measured, for `debubble.search` and `simulate`.
 
-        of_recording = getattr(getattr(debubble, "Profile", None), "of_recording", None)
-        if of_recording is None:
-            raise InputError("this debubble makes no profiles of recordings")
-        return of_recording(self.to_json())
+        Raises:
+            InputError: If a pass is missing that every profile needs.
+        """
+        return Profile.of_recording(self.to_json().encode())
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the timeline (`.json`), for `debubble compare`, or the order (`.txt`, `.csv`, `.svg`)."""
-        if str(path).lower().endswith(".json"):
-            _pictures.save(path, {".json": self.timeline})
+        """Writes the recording (`.json`), for `debubble compare`, `debubble profile` and
+        `debubble.Profile.of_recording`; or the order (`.txt`, `.csv`, `.svg`).
+        """
+        if os.fsdecode(path).lower().endswith(".json"):
+            _pictures.save(path, {".json": lambda: _pictures.lines(self.to_json())})
         else:
             self.schedule.save(path)
 
@@ -358,7 +361,17 @@ def _about(stage: Any) -> dict[str, Any]:
     return {
         "program": f"torch {torch.__version__}",
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "date": datetime.date.today().isoformat(),
+        "cpu": _processor(),
         "cores": os.cpu_count() or 1,
         "os": f"{platform.system()} {platform.release()}",
-        "date": datetime.date.today().isoformat(),
     }
+
+
+def _processor() -> str:
+    """The name of the processor, or nothing."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

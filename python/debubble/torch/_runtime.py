@@ -191,6 +191,11 @@ def received_by(stage: Any, microbatch: int) -> list[Any]:
     return [] if stage.is_first else list(stage._forward_chunk_states[microbatch].input_values)
 
 
+def outputs_of(stage: Any, microbatch: int) -> list[Any]:
+    """What the forward of `microbatch` has made and is still held: torch waits for sends only now and then."""
+    return [one for one in stage._forward_chunk_states[microbatch].live_outputs if one is not None]
+
+
 def kept_for_weight(stage: Any, microbatch: int) -> Any:
     """What a stage holds besides its graph between I and W of `microbatch`: tensors in lists and tables."""
     return stage.backward_state.get(microbatch)

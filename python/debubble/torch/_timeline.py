@@ -263,15 +263,23 @@ def _step(
 
 def _about(parts: Sequence[Part]) -> dict[str, Any]:
     """What was measured besides times, and where."""
-    first = parts[0].about
-    memory = sorted((row for part in parts for row in part.memory), key=lambda row: row["chunk"])
+    about = {key: value for key, value in parts[0].about.items() if key != "device"}
     message = max(part.message for part in parts)
-    about: dict[str, Any] = {"program": first["program"]}
     if message:
-        about["message"] = message
-    about["memory"] = memory
-    about.update((key, first[key]) for key in ("device", "cores", "os", "date"))
+        about["message_bytes"] = message
+    rows = {row["chunk"]: row for part in parts for row in part.memory}
+    if rows.keys() == {chunk for part in parts for chunk in part.chunks}:
+        about["memory"] = [_footprint(row) for _, row in sorted(rows.items())]
     return about
+
+
+def _footprint(row: Mapping[str, int]) -> dict[str, int]:
+    """What a microbatch holds in a chunk. Where no backward is split, nothing is held from B to W: what
+    would be is no more than until then.
+    """
+    until_backward = row["until_backward"]
+    until_weight = row.get("until_weight", until_backward)
+    return {"until_backward_bytes": until_backward, "until_weight_bytes": until_weight}
 
 
 def text(document: Mapping[str, Any]) -> str:

@@ -122,16 +122,15 @@ def test_memory_is_that_of_autograd(recorded: list[Any]) -> None:
     """By hand: the block saves its input, and the inputs of GELU and of the second layer, twice as wide."""
     floats = pipelines.BATCH * pipelines.WIDTH * 8
     whole = json.loads(recorded[0][1][0])["recording"]
-    assert whole["message"] == floats
-    assert [row["chunk"] for row in whole["memory"]] == [0, 1]
+    assert whole["message_bytes"] == floats
     # Inputs of the model and targets belong to the user; the loss saves the output.
-    assert whole["memory"][0] == {"chunk": 0, "until_backward": 4 * floats}
-    assert whole["memory"][1] == {"chunk": 1, "until_backward": 6 * floats}
+    assert [row["until_backward_bytes"] for row in whole["memory"]] == [4 * floats, 6 * floats]
     split = json.loads(recorded[0][3][0])["recording"]["memory"]
-    middle = split[1]
-    # Until W: the same graph, and the gradients of the outputs of both layers.
-    assert middle["until_backward"] == 5 * floats
-    assert middle["until_weight"] >= middle["until_backward"] + 2 * floats
+    # The runtime waits for a send after the backward: until then the output is held, too.
+    assert split[1]["until_backward_bytes"] == 6 * floats
+    # Until W the graph is still held, and the gradients of input, output, and the outputs of both layers, of
+    # which the last is that of the output.
+    assert split[1]["until_weight_bytes"] == 10 * floats
 
 
 def bare(rank: int) -> Any:
@@ -249,7 +248,9 @@ def saved(rank: int, folder: str) -> Any:
     if rank == 0:
         rec.save(Path(folder) / "run.json")
         rec.save(Path(folder) / "order.csv")
-        assert Path(folder, "run.json").read_bytes() == rec.timeline()
+        assert Path(folder, "run.json").read_text() == rec.to_json() + "\n"
+        assert db.compare(Path(folder) / "run.json", rec.timeline()).error == 0.0
+        assert db.Profile.of_recording(Path(folder) / "run.json") == rec.profile()
         with pytest.raises(FileNotFoundError):
             rec.save(Path(folder) / "nowhere" / "run.json")
     return sorted(path.name for path in Path(folder).iterdir()), repr(rec)
