@@ -37,7 +37,7 @@ lint() {
   run mypy --cache-dir "$target/python/mypy" "${loose[@]}" \
     --no-strict-optional --disable-error-code dict-item "$cells"
   run mypy --cache-dir "$target/python/mypy" "${loose[@]}" \
-    --disable-error-code arg-type --disable-error-code call-arg python/tests
+    --disable-error-code arg-type --disable-error-code call-arg python/tests python/benchmarks
   run pyright --pythonpath "$venv/bin/python"
   run pyright --pythonpath "$venv/bin/python" --project "$cells"
   run pyright --pythonpath "$venv/bin/python" --project python/tests

@@ -192,7 +192,7 @@ def received_by(stage: Any, microbatch: int) -> list[Any]:
 
 
 def outputs_of(stage: Any, microbatch: int) -> list[Any]:
-    """What the forward of `microbatch` has made and is still held: torch waits for sends only now and then."""
+    """What the forward of `microbatch` has made and is still held: sends are waited for now and then."""
     return [one for one in stage._forward_chunk_states[microbatch].live_outputs if one is not None]
 
 

@@ -2,81 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import pickle
-import socket
-import traceback
 import warnings
-from collections.abc import Callable
-from multiprocessing.connection import wait
 from typing import Any
 
 import torch
+from ranks import ranks as ranks
 from torch.distributed.pipelining import PipelineStage
 
 import debubble as db
 import debubble.torch as dbt
 
-#: Seconds after which ranks that still run are ended.
-LIMIT = 90.0
-
 #: Sizes of the small model.
 BATCH, WIDTH = 2, 16
 
 TIMES: dict[str, Any] = {"forward": "10ms", "backward_input": "11ms", "backward_weight": "7ms", "hop": "1ms"}
-
-
-def ranks(count: int, work: Callable[..., Any], *args: Any) -> list[Any]:
-    """What `work(rank, *args)` returns in each of `count` processes of one process group: a value, or the
-    text of its exception. A process that ends without either leaves `None`.
-    """
-    torch.set_num_threads(1)
-    # What is imported here need not be imported by each of them.
-    fork = multiprocessing.get_context("fork")
-    port = _port()
-    ends, processes = [], []
-    for rank in range(count):
-        ours, theirs = fork.Pipe(duplex=False)
-        processes.append(fork.Process(target=_run, args=(theirs, rank, count, port, work, args)))
-        ends.append(ours)
-    for process in processes:
-        process.start()
-    found = [_told(end, process) for end, process in zip(ends, processes)]
-    for process in processes:
-        process.join(5)
-        if process.is_alive():
-            process.kill()
-    return found
-
-
-def _port() -> int:
-    with contextlib.closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def _told(end: Any, process: Any) -> Any:
-    """What a process tells before it ends."""
-    if not wait([end, process.sentinel], LIMIT):
-        process.kill()
-        return f"it neither ended nor failed within {LIMIT} s"
-    return pickle.loads(end.recv_bytes()) if end.poll() else None
-
-
-def _run(end: Any, rank: int, count: int, port: int, work: Callable[..., Any], args: Any) -> None:
-    warnings.simplefilter("ignore")
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=count
-    )
-    try:
-        told = work(rank, *args)
-    except Exception as error:
-        told = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-    # Not as torch would hand over tensors: those are gone with the process.
-    end.send_bytes(pickle.dumps(told))
-    with contextlib.suppress(Exception):
-        torch.distributed.destroy_process_group()
 
 
 def order(name: str, stages: int, microbatches: int, chunks: int = 1) -> db.Schedule:
