@@ -3,7 +3,7 @@
 Runs stages that sleep and a small GPT in named orders and a searched one, writes a table and pictures, and
 says which bars hold. Exits 1 if one does not.
 
-    python predictions.py --csv results/torch-cpu.csv --svg results/torch-cpu.svg
+    python predictions.py --results results
     python predictions.py --short
 """
 
@@ -66,10 +66,10 @@ def main() -> None:
     timed = list(held(lines))
     for text, holds in bars + timed:
         print(f"{'holds' if holds else 'FAILS'}: {text}")
-    if asked.csv:
-        Path(asked.csv).write_text(comma_separated(lines, asked.rounds), encoding="utf-8")
-    if asked.svg:
-        Path(asked.svg).write_text(pictures[cases[0].name, "searched"], encoding="utf-8")
+    if asked.results:
+        file = Path(asked.results) / f"torch-{asked.device}"
+        file.with_suffix(".csv").write_text(comma_separated(lines, asked.rounds), encoding="utf-8")
+        file.with_suffix(".svg").write_text(pictures[cases[0].name, "searched"], encoding="utf-8")
     # What a busy machine takes longer for says nothing of the code.
     sys.exit(not all(holds for _, holds in (bars if asked.short else bars + timed)))
 
@@ -78,8 +78,10 @@ def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="one small case, whose times are shown only")
     parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 3, or 1 if short]")
-    parser.add_argument("--csv", help="the table")
-    parser.add_argument("--svg", help="the searched order of the first case, predicted and measured")
+    parser.add_argument(
+        "--results",
+        help="the folder of the table, and of a picture: the searched order of the first case, predicted and measured",
+    )
     asked = parser.parse_args()
     asked.rounds = asked.rounds or (1 if asked.short else 3)
     asked.device = "cuda" if torch.cuda.device_count() >= 2 else "cpu"

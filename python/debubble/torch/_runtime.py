@@ -26,7 +26,12 @@ TRIED = ("2.15",)
 
 #: The private names, by where they are looked for.
 _NAMES = {
-    "torch.distributed.pipelining.schedules": ("_PipelineScheduleRuntime", "_Action", "_wait_batch_p2p"),
+    "torch.distributed.pipelining.schedules": (
+        "_PipelineScheduleRuntime",
+        "_Action",
+        "_wait_batch_p2p",
+        "OptimizedModule",
+    ),
     "torch.distributed.pipelining.schedules._PipelineSchedule": ("_maybe_compute_loss",),
     "torch.distributed.pipelining.schedules._PipelineScheduleRuntime": ("_prepare_schedule_with_comms",),
 }
@@ -215,4 +220,4 @@ def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
 
 def is_compiled(stage: Any) -> bool:
     """Whether the module of a stage went through `torch.compile`."""
-    return hasattr(stage.submod, "_orig_mod")
+    return isinstance(stage.submod, _schedules().OptimizedModule)
