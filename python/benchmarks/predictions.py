@@ -80,7 +80,8 @@ def arguments() -> Any:
     parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 3, or 1 if short]")
     parser.add_argument(
         "--results",
-        help="the folder of the table, and of a picture: the searched order of the first case, predicted and measured",
+        help="the folder of the table, and of a picture: the searched order of the first case, as predicted and "
+        "as measured",
     )
     asked = parser.parse_args()
     asked.rounds = asked.rounds or (1 if asked.short else 3)

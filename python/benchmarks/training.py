@@ -201,10 +201,10 @@ def passes(slot: Any) -> tuple[db.Pass, ...]:
 
 
 def sleepers(stages: int, microbatches: int, steps: int, times: tuple[float, float, float]) -> Case:
-    """A pipeline of stages that sleep: `times` are F, I and W of a layer in milliseconds, two layers on
-    each rank, some of them longer than others, as embeddings and heads make them.
+    """A pipeline of stages that sleep, two layers on each rank: `times` are F, I and W of a layer in
+    milliseconds. The first chunk is light, and the last has a head on it.
     """
-    shares = [1.0 + 0.25 * (layer % 3 == 1) - 0.2 * (layer % 4 == 2) for layer in range(2 * stages)]
+    shares = [0.6, *[1.0] * (2 * stages - 2), 1.6]
     layers = [tuple(share * one for one in times) for share in shares]
     return Case(f"sleepy, p={stages}", Sleepers(layers), stages, microbatches, steps)
 
