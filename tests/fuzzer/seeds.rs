@@ -9,7 +9,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, Write
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use pipeline::{Bytes, Footprint};
+use pipeline::{Bytes, Footprint, Placement};
 use profile::{
     Backward, Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile,
     Quantity, RecordedChunk, TrainerProfile,
@@ -121,6 +121,7 @@ fn trainer() -> TrainerProfile {
         machine: profile().machine,
         schedule: "zb-h1".to_owned(),
         stages: 2,
+        placement: Placement::Looped,
         microbatches: 4,
         half_width: 0.05,
         message: Some(Bytes(4096)),
