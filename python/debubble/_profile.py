@@ -63,6 +63,11 @@ class Profile:
         return int(self._figures["stages"])
 
     @property
+    def placement(self) -> str:
+        """Where its chunks lay: `"looped"`, `"v"` or `"mirrored"`."""
+        return str(self._figures["placement"])
+
+    @property
     def microbatches(self) -> int:
         """Microbatches of its steps."""
         return int(self._figures["microbatches"])

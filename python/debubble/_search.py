@@ -35,7 +35,8 @@ def search(
     on any number of threads; under `time_limit` only where the clock did not cut the search short.
 
     Args:
-        question: The question; a `seed` in it is that of the search.
+        question: The question; a `seed` in it is that of the search. Of a profile, orders of the chunks
+            that were recorded, where they lay.
         memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
             list with one per stage.
         progress: See `debubble.Progress`.
@@ -52,6 +53,8 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
+    if isinstance(question, Profile):
+        question, keys = _as_recorded(question, keys)
     question = check(question)
     if memory_limit is not None and keys.get("memory_limits") is not None:
         message = "memory-limit and memory-limits exclude each other"
@@ -64,6 +67,16 @@ def search(
     if inner.interrupted:
         warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
     return Found(asked, inner)
+
+
+def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKeys]:
+    """The question of `profile` with its chunks where they lay, unless `keys` say where they shall lie."""
+    question, chunks = check(profile), len(profile.chunks) // profile.stages
+    if chunks == 1:
+        return question, keys
+    if keys.get("placement") is None and profile.placement in ("looped", "v"):
+        keys = {**keys, "placement": "v" if profile.placement == "v" else "looped"}
+    return question.replace(chunks=chunks), keys
 
 
 class Found(_frames.Tabular, Sequence["FoundOrder"]):

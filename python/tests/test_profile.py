@@ -55,6 +55,16 @@ def test_stands_for_its_question(profile):
     assert pickle.loads(pickle.dumps(asked)) == asked
 
 
+def test_search_keeps_the_chunks_where_they_lay():
+    times = {"forward": "10ms", "backward_input": "9ms", "backward_weight": "8ms", "hop": "500us"}
+    run = db.simulate(db.Question(stages=3, microbatches=6, **times), "zb-v")["zb-v"].recorded()
+    profile = db.Profile.of_recording(run.replace(b'"simulated"', b'"measured"', 1))
+    assert (profile.placement, len(profile.chunks)) == ("v", 6)
+    assert db.search(profile).schedule.placement == "v"
+    looped = db.search(profile, placement="looped").schedule
+    assert (looped.placement, looped.chunks) == ("looped", 2)
+
+
 def test_saved_and_read_by_all_doors(profile, tmp_path):
     path = tmp_path / "run.toml"
     profile.save(path)

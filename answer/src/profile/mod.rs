@@ -4,7 +4,7 @@
 mod tests;
 
 use ::profile::{Backward, Facts, Quantity, RecordedChunk, TrainerProfile};
-use pipeline::Bytes;
+use pipeline::{Bytes, Placement};
 use question::Diagnostic;
 use question::format;
 use question::sheet::Sheet;
@@ -34,6 +34,7 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
 pub struct Json {
     schedule: String,
     stages: usize,
+    placement: Placement,
     microbatches: u32,
     program: String,
     device: String,
@@ -79,6 +80,7 @@ pub fn json(profile: &TrainerProfile) -> Json {
     Json {
         schedule: profile.schedule.clone(),
         stages: profile.stages,
+        placement: profile.placement,
         microbatches: profile.microbatches,
         program: profile.machine.program.clone(),
         device: profile.machine.device.clone(),

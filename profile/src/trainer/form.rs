@@ -1,6 +1,6 @@
 //! The file form of a trainer's profile: TOML, of `kind = "trainer"`.
 
-use pipeline::Bytes;
+use pipeline::{Bytes, Placement};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -22,6 +22,7 @@ struct Document {
     kind: String,
     schedule: String,
     stages: Spanned<usize>,
+    placement: Placement,
     microbatches: u32,
     half_width: Spanned<f64>,
     message: Option<Size>,
@@ -90,6 +91,7 @@ impl Document {
             kind: KIND.to_owned(),
             schedule: profile.schedule.clone(),
             stages: unplaced(profile.stages),
+            placement: profile.placement,
             microbatches: profile.microbatches,
             half_width: unplaced(half_width),
             message: profile.message.map(|bytes| Size(bytes.0)),
@@ -117,6 +119,7 @@ impl Document {
             machine: self.machine.into(),
             schedule: self.schedule,
             stages,
+            placement: self.placement,
             microbatches: self.microbatches,
             half_width,
             message: self.message.map(|size| Bytes(size.0)),

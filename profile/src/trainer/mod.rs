@@ -5,7 +5,7 @@
 mod form;
 mod recorded;
 
-use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Shape};
+use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};
 use thiserror::Error;
 
 pub(crate) use self::form::KIND;
@@ -23,6 +23,8 @@ pub struct TrainerProfile {
     pub schedule: String,
     /// Stages of the pipeline that ran.
     pub stages: usize,
+    /// Where its chunks lay.
+    pub placement: Placement,
     /// Microbatches of its steps.
     pub microbatches: u32,
     /// How narrow half the interval of each median is to be, over the median, to be called tight.

@@ -133,6 +133,7 @@ impl TrainerProfile {
             machine: facts.machine,
             schedule: facts.name,
             stages: shape.stages(),
+            placement: schedule.placement(),
             microbatches: shape.microbatches(),
             half_width: HALF_WIDTH,
             message: facts.message,

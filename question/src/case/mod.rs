@@ -21,7 +21,7 @@ pub(crate) use checks::check_limit;
 pub use copies::Ratio;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
-pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
+pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
