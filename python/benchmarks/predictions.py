@@ -78,11 +78,7 @@ def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="one small case, whose times are shown only")
     parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 3, or 1 if short]")
-    parser.add_argument(
-        "--results",
-        help="the folder of the table, and of a picture: the searched order of the first case, as predicted and "
-        "as measured",
-    )
+    parser.add_argument("--results", help="the folder for the table and a picture")
     asked = parser.parse_args()
     asked.rounds = asked.rounds or (1 if asked.short else 3)
     asked.device = "cuda" if torch.cuda.device_count() >= 2 else "cpu"

@@ -56,7 +56,8 @@ def schedule(
 
     Args:
         stages: The `PipelineStage`s of this rank, or the only one.
-        order: A schedule, the answer of a search, an outcome, or the name of a family.
+        order: A schedule, the answer of a search, an outcome, or the name of a family. Where the order of a
+            family depends on times, a name stands for the one for passes that all take as long.
         n_microbatches: The number of microbatches, m: that of the order.
         loss_fn: The loss of a microbatch, as torch's schedules take it.
         **keywords: Whatever else torch's schedules of several stages take, such as `scale_grads` and
@@ -102,7 +103,9 @@ def _order(order: Any) -> Schedule:
 
 
 def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
-    """The order of the family `name` for the pipeline of `stage`."""
+    """The order of the family `name` for the pipeline of `stage`; as for passes that all take as long, if it
+    depends on times.
+    """
     if microbatches is None:
         raise InputError(f"how many microbatches {name} is for is not said", key="n_microbatches")
     if os.sep in name:
@@ -110,7 +113,14 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
     ranks, chunks = int(stage.group_size), int(stage.num_stages)
     if chunks % ranks != 0:
         raise InputError(f"{chunks} stages of torch cannot be spread evenly over {ranks} ranks", key="stages")
-    question = Question(stages=ranks, microbatches=microbatches, chunks=chunks // ranks)
+    question = Question(
+        stages=ranks,
+        microbatches=microbatches,
+        chunks=chunks // ranks,
+        forward="1ms",
+        backward_input="1ms",
+        backward_weight="1ms",
+    )
     return Schedule.from_text(_documents.export(question, name), name)
 
 

@@ -87,7 +87,7 @@ def taken(rank: int, best: Any) -> list[Any]:
     warnings.simplefilter("ignore")
     question = db.Question(stages=RANKS, microbatches=8, **pipelines.TIMES)
     found = db.search(question)
-    every = [best, found, found[0], found.predicted, "zb-h1"]
+    every = [best, found, found[0], found.predicted, "zb-h1", "zb-2p"]
     return [
         dbt.schedule(
             stages(rank, 1, 2)[0], one, n_microbatches=8, loss_fn=pipelines.loss, scale_grads=False
@@ -97,7 +97,7 @@ def taken(rank: int, best: Any) -> list[Any]:
 
 
 def test_whatever_has_an_order_is_one() -> None:
-    assert pipelines.ranks(RANKS, taken, H1) == [[False] * 5] * RANKS
+    assert pipelines.ranks(RANKS, taken, H1) == [[False] * 6] * RANKS
 
 
 def test_what_is_no_order() -> None:
