@@ -116,7 +116,8 @@ impl TrainerProfile {
         if !recorded.is_multiple_of(asked) {
             return Err(TrainerError::Chunks { recorded, asked });
         }
-        let overhead = u128::from(self.overhead.as_ref().map_or(0, |one| one.median().0));
+        // A step has all of its overheads, the rare long ones as well: their mean is what it takes.
+        let overhead = u128::from(self.overhead.as_ref().map_or(0, |one| one.mean().0));
         let mut times = Vec::with_capacity(asked);
         for (at, chunks) in self.chunks.chunks(recorded / asked).enumerate() {
             let mut sums = [overhead; 3];
