@@ -119,12 +119,13 @@ def bits(device: str) -> Iterable[tuple[str, bool]]:
         question = db.Question(stages=2, microbatches=8, chunks=chunks, **times(uneven[chunks]))
         orders.append(quiet(db.simulate, question, name)[0].order)
     question = db.Question(stages=2, microbatches=8, chunks=2, **times(uneven[2]))
-    orders.append(quiet(db.search, question, placement="v").schedule)
-    found = told(ranks(2, training.trained, case, orders))
+    found = quiet(db.search, question, placement="v").schedule
+    orders.append(db.Schedule.from_text(found.to_text(), "searched"))
+    by_rank = told(ranks(2, training.trained, case, orders))
     for at, order in enumerate(orders):
         losses, gradients = training.alone(case, order)
-        ours = {name: one for rank in found for name, one in rank[at][1].items()}
-        last = next(rank[at][0] for rank in found if rank[at][0])
+        ours = {name: one for rank in by_rank for name, one in rank[at][1].items()}
+        last = next(rank[at][0] for rank in by_rank if rank[at][0])
         same = ours.keys() == gradients.keys() and len(last) == len(losses)
         same = same and all(torch.equal(ours[name], one) for name, one in gradients.items())
         same = same and all(map(torch.equal, last, losses))

@@ -71,8 +71,9 @@ class Ranks:
         every: list[Any] = [None] * self.count
         with self._heard(what):
             self._meet()
-            self._distributed.all_gather_object(every, told, group=self._group)
-        return every
+            self._distributed.all_gather_object(every, (self.rank, told), group=self._group)
+        # Groups of torch number their ranks as the whole run does, which need not be the order here.
+        return [one for _, one in sorted(every, key=lambda both: both[0])]
 
     def offsets(self) -> list[int]:
         """How many nanoseconds the clock of each rank is ahead of that of rank 0.

@@ -18,6 +18,8 @@ from torch.distributed.pipelining import PipelineStage
 import debubble as db
 import debubble.torch as dbt
 
+pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
+
 #: The families that torch cannot run, by a word of the reason.
 REFUSED = {
     **dict.fromkeys(("chimera", "dualpipe"), "mirrored"),

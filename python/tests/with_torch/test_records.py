@@ -145,8 +145,9 @@ def bare(rank: int) -> Any:
         rec.timeline()
     with pytest.raises(db.InputError, match="once"), rec:
         pass
+    x, y = pipelines.batch(MICROBATCHES)
     with pytest.raises(db.InputError, match="no training step"), dbt.record(schedule, timeout=20):
-        pass
+        schedule.eval(*([x] if rank == 0 else []), target=y)
     pipelines.step(schedule, stages, MICROBATCHES, [])
     return before == after
 
