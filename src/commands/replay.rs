@@ -38,9 +38,9 @@ arrived, and, on a link whose transfers are not in the trace, the shortest hop s
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Replay {
-    /// Trace of the run: Parquet, or trace events in JSON
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    /// Traces of the run, one or one for each rank: Parquet, trace events in JSON, or a timeline
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -57,7 +57,7 @@ impl Replay {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let answer = replay(&context, &self.trace, self.launch_delays, &self.asked);
+        let answer = replay(&context, &self.traces, self.launch_delays, &self.asked);
         note_all(&context);
         let answer = answer?;
         if answer.interrupted.is_some() {

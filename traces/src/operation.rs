@@ -140,6 +140,8 @@ impl fmt::Display for Operation {
     }
 }
 
+/// Nanoseconds per microsecond, the unit of trace events.
+pub(crate) const MICROSECOND: f64 = 1e3;
 /// The latest start in nanoseconds: 126 years, so that dates will do.
 pub(crate) const LATEST: f64 = 1e9 * 1e9 * 4.0;
 /// The longest duration in nanoseconds: 11 days.
