@@ -4,7 +4,8 @@
 //! Schedules that torch runs action by action (interleaved, zero-bubble, from CSV) name each
 //! `PP:<stage><action><microbatch>`: F, B (the whole backward pass), I (its input gradient), W,
 //! RECV_F, RECV_B and others. GPipe names `Forward <microbatch>` and `Backward <microbatch>`. A pass
-//! waits for its input within its own event; `gloo:recv` ends when that is there.
+//! waits for its input within its own event; `gloo:recv` ends when that is there. What else is named
+//! so takes the time of the host between passes, but for WAIT_SEND_F and its like.
 
 use pipeline::{Kind, Nanos};
 use serde_json::Value;
@@ -31,8 +32,10 @@ pub(crate) struct Rank {
     pub(crate) number: Option<u32>,
     /// How many ranks the run has.
     pub(crate) world: Option<u32>,
-    /// The number of the first step.
-    pub(crate) first_step: Option<u64>,
+    /// Its steps: number, begin and end.
+    steps: Vec<(u64, Nanos, Nanos)>,
+    /// What the host did between passes.
+    busy: Vec<(Nanos, Nanos)>,
     /// Its passes as the host saw them, in the order of the file.
     host: Vec<Action>,
     /// Its passes as the device ran them.
@@ -48,6 +51,7 @@ enum Said {
     Passes([Option<Named>; 2]),
     Asked(Named),
     Received,
+    Busy,
     Step(u64),
     Other,
 }
@@ -58,7 +62,8 @@ type Named = (Option<u16>, Kind, u32);
 impl Rank {
     /// How many events it has kept.
     pub(crate) fn len(&self) -> usize {
-        self.host.len() + self.device.len() + self.asked.len() + self.received.len()
+        let lists = [self.host.len(), self.device.len(), self.asked.len(), self.received.len()];
+        lists.into_iter().sum::<usize>() + self.busy.len() + self.steps.len()
     }
 
     /// Whether no pass was named.
@@ -94,13 +99,20 @@ impl Rank {
             Said::Asked(pass) if !on_device => {
                 self.asked.try_reserve(1).map_err(no_memory)?;
                 self.asked.push(action(pass));
+                self.busy.try_reserve(1).map_err(no_memory)?;
+                self.busy.push((start, end));
+            }
+            Said::Busy if !on_device => {
+                self.busy.try_reserve(1).map_err(no_memory)?;
+                self.busy.push((start, end));
             }
             Said::Received if !on_device => {
                 self.received.try_reserve(1).map_err(no_memory)?;
                 self.received.push((start, end));
             }
-            Said::Step(number) => {
-                self.first_step = Some(self.first_step.map_or(number, |first| first.min(number)));
+            Said::Step(number) if !on_device => {
+                self.steps.try_reserve(1).map_err(no_memory)?;
+                self.steps.push((number, start, end));
             }
             _ => {}
         }
@@ -127,11 +139,34 @@ impl Rank {
             one.start.0 += base;
             one.end.0 += base;
         }
-        for (start, end) in &mut self.received {
+        let steps = self.steps.iter_mut().map(|(_, start, end)| (start, end));
+        let spans = self.received.iter_mut().chain(&mut self.busy).map(|(start, end)| (start, end));
+        for (start, end) in steps.chain(spans) {
             start.0 += base;
             end.0 += base;
         }
         Ok(())
+    }
+
+    /// The number of its first step; 0 if its steps have none.
+    pub(crate) fn first_step(&self) -> u64 {
+        self.steps.iter().map(|step| step.0).min().unwrap_or(0)
+    }
+
+    /// What its host did between passes, with the step that it did it in. Nothing where the device
+    /// is seen, which does not wait for that.
+    pub(crate) fn between(&mut self) -> Vec<(u64, Nanos, Nanos)> {
+        let busy = std::mem::take(&mut self.busy);
+        if !self.device.is_empty() {
+            return Vec::new();
+        }
+        self.steps.sort_unstable_by_key(|&(number, start, _)| (start, number));
+        let step = |(start, end): (Nanos, Nanos)| {
+            let after = self.steps.partition_point(|step| step.1 <= start);
+            let (number, _, until) = self.steps.get(after.checked_sub(1)?)?;
+            (end <= *until).then_some((*number, start, end))
+        };
+        busy.into_iter().filter_map(step).collect()
     }
 
     /// Whether its passes say which stage they belong to.
@@ -212,7 +247,8 @@ fn said(name: &str) -> Said {
     }
     match pass(action) {
         Some(pass) => Said::Passes([Some(pass), None]),
-        None => asked(action).map_or(Said::Other, Said::Asked),
+        None if action.contains("WAIT") => Said::Other,
+        None => asked(action).map_or(Said::Busy, Said::Asked),
     }
 }
 

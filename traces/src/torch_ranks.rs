@@ -14,6 +14,8 @@ use crate::torch::{Action, Rank};
 struct Seen {
     first_step: u64,
     passes: Vec<Action>,
+    /// What else its host did: step, start and end.
+    between: Vec<(u64, Nanos, Nanos)>,
     /// Chunks that it holds, ascending.
     chunks: Vec<u16>,
 }
@@ -67,17 +69,19 @@ pub(crate) fn operations(mut ranks: Vec<Rank>) -> Result<(Vec<Operation>, Vec<La
     Ok((operations, lacks))
 }
 
-fn see(at: u32, rank: Rank) -> Seen {
+fn see(at: u32, mut rank: Rank) -> Seen {
     let number = rank.number.unwrap_or(at);
-    let first_step = rank.first_step.unwrap_or(0);
+    let first_step = rank.first_step();
+    let between = rank.between();
     let mut passes = rank.passes();
     // Who names no stages has one for each rank.
     let own = u16::try_from(number).unwrap_or(u16::MAX);
     passes.iter_mut().for_each(|one| one.chunk = Some(one.chunk.unwrap_or(own)));
     let chunks: BTreeSet<u16> = passes.iter().filter_map(|one| one.chunk).collect();
-    Seen { first_step, passes, chunks: chunks.into_iter().collect() }
+    Seen { first_step, passes, between, chunks: chunks.into_iter().collect() }
 }
 
+/// Adds the operations of `rank`, which is `stage` of `dp_rank`.
 fn add(rank: &Seen, stage: u16, dp_rank: u32, operations: &mut Vec<Operation>) {
     let mut times: BTreeMap<Pass, u64> = BTreeMap::new();
     for one in &rank.passes {
@@ -87,6 +91,22 @@ fn add(rank: &Seen, stage: u16, dp_rank: u32, operations: &mut Vec<Operation>) {
         let optype = OpType::Pass(kind);
         let duration = end - start;
         let step = std::mem::replace(step, *step + 1);
+        operations.push(Operation {
+            step,
+            dp_rank,
+            stage,
+            optype,
+            chunk,
+            microbatch,
+            start,
+            duration,
+        });
+    }
+    let last = times.into_values().max().unwrap_or(0);
+    let steps = rank.first_step..last;
+    for &(step, start, end) in rank.between.iter().filter(|one| steps.contains(&one.0)) {
+        let (chunk, microbatch, duration) = (0, 0, end - start);
+        let optype = OpType::Host;
         operations.push(Operation {
             step,
             dp_rank,

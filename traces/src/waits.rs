@@ -124,6 +124,7 @@ fn meets(one: &Operation, pipeline: u32, shape: Shape) -> Option<(OpType, u32, u
         OpType::Pass(_)
         | OpType::LayernormAllReduce
         | OpType::Optimizer
-        | OpType::GarbageCollection => None,
+        | OpType::GarbageCollection
+        | OpType::Host => None,
     }
 }
