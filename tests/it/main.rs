@@ -45,6 +45,7 @@ mod plan_model;
 mod plan_noise;
 mod plan_page;
 mod processes;
+mod recorded;
 mod removal;
 mod room;
 mod schema;

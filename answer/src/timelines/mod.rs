@@ -3,8 +3,10 @@
 
 mod check;
 mod file;
+mod recording;
 
 use pipeline::{Costs, Measurement, Metrics, Nanos, Schedule, Shape, Step};
+use profile::Facts;
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
@@ -51,6 +53,8 @@ pub struct Recorded {
     /// The steps, at least one: the slots of each stage in the order of the schedule, times since
     /// the start of the step.
     pub steps: Vec<Step>,
+    /// The machine, sizes and memory of a recorded trainer, if it is a recording.
+    pub facts: Option<Facts>,
 }
 
 impl Recorded {
@@ -70,6 +74,7 @@ impl Recorded {
             costs: Some(case.problem.costs().clone()),
             steps: steps_of(&case.schedule, &run, steps),
             schedule: case.schedule.clone(),
+            facts: None,
         })
     }
 

@@ -17,10 +17,11 @@ use pipeline::{
 use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
+pub(crate) use checks::check_limit;
 pub use copies::Ratio;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
-pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
+pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
@@ -123,7 +124,7 @@ fn prepared(
 ) -> Result<Prepared, Diagnostic> {
     complete(scenario, setting, rule)?;
     let (shape, placement) = shape(scenario, setting, rule)?;
-    let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
+    let filled = profiles::fill(context, scenario, setting, rule, (shape, placement))?;
     let setting = filled.as_ref().unwrap_or(setting);
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
