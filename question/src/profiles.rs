@@ -192,6 +192,7 @@ fn of_chunks(
     let mut filled = setting.clone();
     let keys = &mut filled.keys;
     take_times(keys, &costs.costs);
+    keys.overhead.get_or_insert(costs.overhead);
     match &costs.footprints {
         Some(footprints) => take_footprints(keys, shape, footprints),
         None => {

@@ -6,7 +6,8 @@ use tempfile::TempDir;
 
 use crate::cli::{results, run, said, stdout};
 
-const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms";
+const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \
+                     --overhead 300us";
 
 /// A run of `schedule` with [`TIMES`] on four stages as if it had been measured, in a file of `folder`.
 fn recorded(folder: &TempDir, schedule: &str) -> String {
@@ -42,10 +43,38 @@ fn a_profile_answers_as_the_times_that_ran() {
     let halves = results(&format!(
         "simulate --json --schedule 1f1b --stages 2 --microbatches 12 --profile {profile}"
     ));
-    let double = "--forward 20ms --backward-input 22ms --backward-weight 14ms --hop 1ms";
+    let double =
+        "--forward 20ms --backward-input 22ms --backward-weight 14ms --hop 1ms --overhead 300us";
     let expected =
         results(&format!("simulate --json --schedule 1f1b --stages 2 --microbatches 12 {double}"));
     assert_eq!(halves, expected);
+}
+
+#[test]
+fn overhead_is_work_of_every_pass_and_no_part_of_its_time() {
+    let span = |schedule: &str, times: &str| {
+        let question =
+            format!("simulate --json --schedule {schedule} --stages 4 --microbatches 12");
+        results(&format!("{question} {times}"))[0]["span_ns"].as_u64().unwrap()
+    };
+    let times = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms";
+    let longer = "--forward 10.3ms --backward-input 11.3ms --backward-weight 7.3ms --hop 1ms";
+    assert_eq!(span("zb-h1", TIMES), span("zb-h1", longer));
+    // A whole backward pass begins once.
+    assert_eq!(span("1f1b", TIMES), span("1f1b", &longer.replace("7.3ms", "7ms")));
+    // A timeline shows passes without it.
+    let folder = TempDir::new().unwrap();
+    let measured = recorded(&folder, "zb-h1");
+    let predicted = folder.path().join("predicted.json");
+    let predicted = predicted.to_str().unwrap();
+    let question = "--schedule zb-h1 --stages 4 --microbatches 8";
+    run(&format!("simulate {question} {times} --timeline {predicted}"));
+    let output = run(&format!("compare {predicted} {measured} --json"));
+    let compared: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let parts = compared["difference"].as_array().unwrap();
+    let of = |name: &str| parts.iter().find(|part| part["part"] == name).unwrap();
+    assert_eq!(of("kernels")["makespan_ns"], 0);
+    assert!(of("overhead")["makespan_ns"].as_i64().unwrap() > 0, "{compared}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Profiles of runs whose times are known.
 
-use ::profile::{AnyProfile, Backward, TrainerError};
-use pipeline::{Bytes, Family, Footprint, Metrics, Nanos, Shape, Slot};
+use ::profile::{AnyProfile, Backward, TrainerCosts, TrainerError};
+use pipeline::{Bytes, Costs, Family, Footprint, Metrics, Nanos, PassTimes, Shape, Slot};
 use sim::Replay;
 
 use super::*;
@@ -19,6 +19,17 @@ fn has_pairs(recorded: &Recorded) -> bool {
     slots.into_iter().any(|slot| matches!(slot, Slot::Pair(..)))
 }
 
+/// The costs of passes that begin with the overhead, as questions count it.
+fn with_overhead(costs: &TrainerCosts, whole: bool) -> Costs {
+    let TrainerCosts { costs, overhead, .. } = costs;
+    let times = costs.chunks().iter().map(|times| PassTimes {
+        forward: times.forward + *overhead,
+        backward_input: times.backward_input + *overhead,
+        backward_weight: times.backward_weight + if whole { Nanos(0) } else { *overhead },
+    });
+    Costs::new(times.collect(), costs.hop())
+}
+
 #[test]
 fn a_profile_of_a_run_predicts_that_run() {
     let mut seen = 0;
@@ -31,7 +42,8 @@ fn a_profile_of_a_run_predicts_that_run() {
         assert_eq!(profile.overhead.as_ref().unwrap().median(), Nanos(DELAY), "{}", run.name);
         let whole = family.has_whole_backwards();
         assert_eq!(matches!(profile.chunks[0].backward, Backward::Whole(_)), whole, "{}", run.name);
-        let costs = profile.costs(run.shape(), whole).unwrap().costs;
+        let costs = profile.costs(run.shape(), whole).unwrap();
+        let costs = with_overhead(&costs, whole);
         let predicted = Replay::new().timeline(&run.schedule, &costs).unwrap();
         let measured = Metrics::of(&run.steps[0].timeline()).makespan();
         // The run's first pass began after its delay, which the prediction counts as work.
@@ -48,7 +60,7 @@ fn chunks_are_put_together_but_not_cut() {
     let apart = profile.costs(Shape::new(4, 2, 8).unwrap(), false).unwrap().costs;
     let together = profile.costs(Shape::new(4, 1, 8).unwrap(), false).unwrap().costs;
     let [half, whole] = [&apart, &together].map(|costs| costs.chunks()[0].forward.0);
-    assert_eq!(whole, 2 * half - DELAY);
+    assert_eq!(whole, 2 * half);
     assert_eq!(apart.hop(), together.hop());
     let error = profile.costs(Shape::new(3, 1, 8).unwrap(), false).unwrap_err();
     assert_eq!(error, TrainerError::Chunks { recorded: 8, asked: 3 });
@@ -59,7 +71,7 @@ fn whole_backwards_say_nothing_of_their_parts() {
     let profile = of(&run_of(Family::OneFOneB, 1)).unwrap();
     let shape = Shape::new(4, 1, 8).unwrap();
     let whole = profile.costs(shape, true).unwrap().costs.chunks()[0];
-    let expected = 2 * 10_000_000 + DELAY;
+    let expected = 2 * 10_000_000;
     assert_eq!(whole.backward_input.0 + whole.backward_weight.0, expected);
     let error = profile.costs(shape, false).unwrap_err().to_string();
     assert!(error.contains("`1f1b`") && error.contains("B and W apart"), "{error}");

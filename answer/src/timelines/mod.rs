@@ -72,7 +72,7 @@ impl Recorded {
             name: case.name.clone(),
             device: device.to_owned(),
             costs: Some(case.problem.costs().clone()),
-            steps: steps_of(&case.schedule, &run, steps),
+            steps: begun_after(case.overhead, steps_of(&case.schedule, &run, steps)),
             schedule: case.schedule.clone(),
             facts: None,
         })
@@ -100,6 +100,15 @@ pub fn median(steps: &[Step]) -> usize {
     let mut by_makespan: Vec<(Nanos, usize)> = steps.iter().map(makespan).zip(0..).collect();
     by_makespan.sort_unstable();
     by_makespan.get(by_makespan.len().saturating_sub(1) / 2).map_or(0, |&(_, step)| step)
+}
+
+/// `steps` with passes that begin once the runtime of a trainer is done with its `overhead`, which is part
+/// of what they take in the simulation.
+fn begun_after(overhead: Nanos, mut steps: Vec<Step>) -> Vec<Step> {
+    for one in steps.iter_mut().flat_map(|step| &mut step.stages).flatten() {
+        one.start = (one.start + overhead).min(one.end);
+    }
+    steps
 }
 
 /// The steps of a simulated run, each on a clock that begins with its first pass.

@@ -71,8 +71,10 @@ pub enum Backward {
 /// The costs of a pipeline of a trainer's chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrainerCosts {
-    /// Times by chunk, and of a hop. The overhead of the runtime is part of every pass.
+    /// Times by chunk, and of a hop.
     pub costs: Costs,
+    /// The time that the runtime takes before every pass.
+    pub overhead: Nanos,
     /// The activations that a microbatch holds in each chunk, where they were measured for all.
     pub footprints: Option<Footprints>,
 }
@@ -116,23 +118,20 @@ impl TrainerProfile {
         if !recorded.is_multiple_of(asked) {
             return Err(TrainerError::Chunks { recorded, asked });
         }
-        let overhead = u128::from(self.overhead.as_ref().map_or(0, |one| one.median().0));
         let mut times = Vec::with_capacity(asked);
         for (at, chunks) in self.chunks.chunks(recorded / asked).enumerate() {
-            let mut sums = [overhead; 3];
+            let mut sums = [0; 3];
             for (within, chunk) in chunks.iter().enumerate() {
                 let parts = self.times(chunk, whole_backwards, at * (recorded / asked) + within)?;
                 sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
             }
-            // A whole backward pass is B and W, and begins once.
-            if whole_backwards {
-                sums[2] -= overhead;
-            }
             let [forward, backward_input, backward_weight] = checked(sums)?;
             times.push(PassTimes { forward, backward_input, backward_weight });
         }
-        let hop = self.hop.as_ref().map_or(Nanos(0), Quantity::median);
-        Ok(TrainerCosts { costs: Costs::new(times, hop), footprints: self.footprints(asked)? })
+        let [hop, overhead] =
+            [&self.hop, &self.overhead].map(|one| one.as_ref().map_or(Nanos(0), Quantity::median));
+        let footprints = self.footprints(asked)?;
+        Ok(TrainerCosts { costs: Costs::new(times, hop), overhead, footprints })
     }
 
     /// F, B and W of a chunk, in nanoseconds.
