@@ -341,8 +341,12 @@ fn a_run_of_megatron_within_one_percent() {
         println!("skipped: there is no {}", file.display());
         return;
     }
-    let words = ["replay", "--json", "--warmup-steps", "1", "--what-if", "no-stragglers"];
+    let words =
+        ["replay", "--json", "--warmup-steps", "1", "--schedule", "1f1b-i", "--chunks", "4"];
     let output = debubble(words.into_iter().chain([file.to_str().unwrap()]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("sends that hold up no rank"), "{said}");
+    assert!(said.contains("spread evenly over its chunks"), "{said}");
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(answer["steps"].as_array().unwrap().len(), 19);
     let in_sample = answer["mean_abs_error"].as_f64().unwrap();
