@@ -173,6 +173,11 @@ class _SharedKeys(TypedDict, total=False):
     optimizer: Time | None
     """Time of the optimizer on a stage [default: 0ns]."""
 
+    overhead: Time | None
+    """Time that the runtime of a trainer takes before every pass: it counts as work of the stage [default:
+    0ns].
+    """
+
     profile: Union[Name, Profile] | None
     """Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives them; in a
     scenario, relative to its folder.
