@@ -31,14 +31,21 @@ class Ranks:
         self._timeout = timeout
         self._group: Any = None
         if self.count > 1:
-            with self._heard("join"):
-                self._group = self._distributed.new_group(
-                    ranks,
-                    timeout=datetime.timedelta(seconds=timeout),
-                    backend="gloo",
-                    use_local_synchronization=True,
-                )
-                self._meet()
+            try:
+                self._join(ranks)
+            except BaseException:
+                self.close()
+                raise
+
+    def _join(self, ranks: list[int]) -> None:
+        with self._heard("join"):
+            self._group = self._distributed.new_group(
+                ranks,
+                timeout=datetime.timedelta(seconds=self._timeout),
+                backend="gloo",
+                use_local_synchronization=True,
+            )
+            self._meet()
 
     @property
     def _distributed(self) -> Any:

@@ -268,7 +268,7 @@ class _Tape:
         with measured if self._measures else contextlib.nullcontext():
             start = self._clock.mark()
             made = run(microbatch, *args, **keywords)
-        self._note("F", stage, microbatch, start)
+            self._note("F", stage, microbatch, start)
         if self._measures:
             self.memory.made(stage, microbatch)
             if not stage.is_last and int(stage.stage_index) + 1 not in self._local:
@@ -283,7 +283,7 @@ class _Tape:
         measured = self.memory.loss(stage, passes[-1].step.microbatch, [targets])
         with measured if self._measures else contextlib.nullcontext():
             made = run(stage, output, targets, *args, **keywords)
-        passes[-1] = passes[-1]._replace(end=self._clock.mark())
+            passes[-1] = passes[-1]._replace(end=self._clock.mark())
         loss = _runtime.newest_loss(self._schedule)
         if loss is not None:
             self._losses.append(loss)

@@ -99,7 +99,8 @@ def stages_in(schedule: Any) -> list[Any]:
     """The stages that `schedule` runs on this rank, in ascending order.
 
     Raises:
-        InputError: If it is no schedule of torch.
+        InputError: If PyTorch is missing or too old.
+        TypeError: If it is no schedule of torch.
     """
     torch()
     stages = getattr(schedule, "_stages", None) or [getattr(schedule, "_stage", None)]

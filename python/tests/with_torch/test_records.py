@@ -293,3 +293,23 @@ def test_torch_that_is_too_old_or_has_changed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delattr(of_torch, "_wait_batch_p2p")
     with pytest.raises(db.InputError, match=r"has no `.*_wait_batch_p2p`"):
         _runtime._check("2.15.0")
+
+
+def side_by_side(rank: int) -> Any:
+    """Two pipelines of two ranks in one run."""
+    copy, place = divmod(rank, RANKS)
+    pipeline = [torch.distributed.new_group([2 * one, 2 * one + 1]) for one in range(2)][copy]
+    module, device = pipelines.Block(place), torch.device("cpu")
+    stage = pipelining.PipelineStage(module, place, RANKS, device, group=pipeline)
+    wanted = pipelines.order("1f1b" if copy == 0 else "gpipe", RANKS, MICROBATCHES)
+    schedule = dbt.schedule(stage, wanted, loss_fn=pipelines.loss)
+    with dbt.record(schedule, timeout=20) as rec:
+        pipelines.step(schedule, [stage], MICROBATCHES, [])
+    return rec.schedule.to_text(), rec.timeline()
+
+
+def test_pipelines_side_by_side_are_recorded_apart() -> None:
+    told = pipelines.ranks(2 * RANKS, side_by_side)
+    assert told[0] == told[1] and told[2] == told[3], told
+    orders = [pipelines.order(name, RANKS, MICROBATCHES).to_text() for name in ("1f1b", "gpipe")]
+    assert [told[0][0], told[2][0]] == orders
