@@ -1,5 +1,6 @@
 #!/bin/bash
 # What the Python package does with PyTorch.
+#   tests/torch.sh environment          where PyTorch is, once it is there: its Python
 #   tests/torch.sh test target/debug    the tests, and the benchmark in short
 #   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
@@ -22,6 +23,10 @@ prepared() {
 }
 
 case ${1:-} in
+  environment)
+    environment "$venv" python/tests/requirements-torch.txt --no-deps
+    echo "$venv/bin/python"
+    ;;
   test)
     prepared "${2:-}"
     run pytest --quiet python/tests/with_torch
@@ -31,5 +36,5 @@ case ${1:-} in
     prepared "${2:-}"
     run python python/benchmarks/predictions.py --results results
     ;;
-  *) echo "test or bench?" >&2; exit 2 ;;
+  *) echo "environment, test or bench?" >&2; exit 2 ;;
 esac

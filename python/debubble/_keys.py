@@ -375,6 +375,9 @@ class ReplayKeys(TypedDict, total=False):
     seq: Whole | None
     """Sequence length s."""
 
+    warmup_steps: Whole | None
+    """Leave out the first N steps of the trace, which warm up."""
+
     what_if: OneOrMany[Literal["no-stragglers", "balanced", "free-links"]] | None
     """Change the run in these ways, one at a time.
 

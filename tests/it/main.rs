@@ -33,6 +33,7 @@ mod machine;
 mod memory;
 mod messages;
 mod noise;
+mod other_traces;
 mod paper;
 mod pictures;
 mod pipeoffload;
