@@ -34,6 +34,9 @@ case ${1:-} in
     ;;
   bench)
     prepared "${2:-}"
+    # Ranks keep the memory they have taken, as the allocators of GPUs do: glibc would give it back, and a
+    # schedule that holds much would pay for it again each step.
+    export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
     run python python/benchmarks/predictions.py --results results
     ;;
   *) echo "environment, test or bench?" >&2; exit 2 ;;

@@ -150,7 +150,7 @@ def makespans(comparison: dict[str, Any]) -> tuple[int, int]:
 def foretold(profiles: dict[int, db.Profile]) -> list[db.Outcome]:
     """The named schedules and the order that a search finds, as the profiles predict them."""
     found = [quiet(db.simulate, question(profiles[chunks], chunks), name)[0] for name, chunks in NAMED]
-    best = quiet(db.search, question(profiles[2], 2), placement="v", objective="makespan")
+    best = quiet(db.search, question(profiles[2], 2), placement="v", memory_limit="2p", objective="makespan")
     order = db.Schedule.from_text(best.schedule.to_text(), "searched")
     return [*found, quiet(db.simulate, question(profiles[2], 2), order)[0]]
 
