@@ -28,6 +28,7 @@ mod copy_op;
 mod costs;
 mod family;
 mod fault;
+mod layer_layout;
 mod memory;
 mod offload;
 mod order;
@@ -57,6 +58,7 @@ pub use costs::{
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
+pub use layer_layout::{LayerLayout, LayoutError, LayoutMisfit};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use offload::{Copies, CopyStreams};
 pub use order::Order;
