@@ -22,6 +22,7 @@ mod every;
 mod examples;
 mod execute;
 mod explain;
+mod exports;
 mod faults;
 mod fsdp;
 mod golden;
