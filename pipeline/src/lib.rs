@@ -69,7 +69,7 @@ pub use schedule::Schedule;
 #[cfg(feature = "serde")]
 pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
-pub use spread::{Share, spread};
+pub use spread::{Share, spread, spread_by_layers};
 pub use steady_state::SteadyState;
 pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};

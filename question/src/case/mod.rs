@@ -4,6 +4,7 @@ mod amounts;
 mod backward;
 mod checks;
 mod copies;
+mod layout;
 mod notes;
 mod room;
 mod searched;
@@ -18,6 +19,7 @@ use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use copies::Ratio;
+pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
@@ -112,6 +114,7 @@ pub fn shape(
     let shaped = amounts::shape(&setting.keys, rule, segments);
     let shaped = shaped.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     agree(scenario, setting, rule, shaped.0, segments)?;
+    layout::agree(scenario, setting, rule, shaped.0)?;
     Ok(shaped)
 }
 

@@ -1,7 +1,7 @@
 //! Arguments of Megatron-LM.
 
 use pipeline::{Choice, Family, LayerLayout, Vocabulary};
-use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Transformer, Zero};
+use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
 
 use super::super::answer::Plan;
 use question::plan::{Framework, Question};
@@ -167,8 +167,9 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
         lines.push(not_there(own));
     }
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
+    let told = own.split == Split::Layout;
     // What is written of other placements would be another pipeline there.
-    if !even && (runs || own.chunks == 1) {
+    if (told || !even) && (runs || own.chunks == 1) {
         lines.extend(layout(&costed.layers));
     } else if own.family == Family::Interleaved && runs {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
