@@ -29,6 +29,7 @@ mod golden;
 mod gpus;
 mod hardware;
 mod law;
+mod layout;
 mod levers;
 mod machine;
 mod memory;
