@@ -231,7 +231,8 @@ fn lengths(given: &Given<'_>) -> Result<(), String> {
 
 /// A layout of layers, which reads what it writes.
 fn layout(given: &Given<'_>) -> Result<(), String> {
-    let layout: LayerLayout = given.text()?.parse().map_err(|error: LayoutError| error.to_string())?;
+    let layout: LayerLayout =
+        given.text()?.parse().map_err(|error: LayoutError| error.to_string())?;
     assert_eq!(layout.to_string().parse(), Ok(layout));
     Ok(())
 }

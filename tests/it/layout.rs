@@ -60,8 +60,9 @@ fn a_layout_gives_stages_and_chunks() {
     assert_eq!(shape(&format!("--schedule 1f1b-i --chunks 4 {loose}")), [2, 4]);
     assert_eq!(shape(&format!("--schedule zb-v --stages 4 {loose}")), [4, 2]);
     // Commas mean nothing, and alike chunks are the even split.
-    let [even, dealt] = ["", "--layout E,(t|)*3,tL"]
-        .map(|layout| simulated(&format!("{TIMES} --forward 10ms --schedule zb-h1 --stages 4 {layout}")));
+    let [even, dealt] = ["", "--layout E,(t|)*3,tL"].map(|layout| {
+        simulated(&format!("{TIMES} --forward 10ms --schedule zb-h1 --stages 4 {layout}"))
+    });
     assert_eq!(even, dealt);
 }
 
