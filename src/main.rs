@@ -34,6 +34,7 @@ use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
 use crate::commands::plan::Plan;
+use crate::commands::profile::Profile;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -74,6 +75,7 @@ enum Command {
     Schedules(Schedules),
     Reproduce(Reproduce),
     Calibrate(Calibrate),
+    Profile(Profile),
     Export(Box<Export>),
     Replay(Replay),
     Execute(Box<Execute>),
@@ -134,6 +136,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Schedules(schedules) => schedules.run(out)?,
         Command::Reproduce(reproduce) => return reproduce.run(out),
         Command::Calibrate(calibrate) => calibrate.run(out)?,
+        Command::Profile(profile) => profile.run(out)?,
         Command::Export(export) => export.run(out)?,
         Command::Replay(replay) => replay.run(out)?,
         Command::Execute(execute) => return execute.run(out),

@@ -9,6 +9,7 @@
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::Answer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::Answer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
+//! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
 //! | a certificate | [`verify::verify`] | [`verify::Answer`] |
 //! | one schedule for other tools | [`export::export`] | [`question::case::Case`] |
 //! | all schedules | [`schedules::schedules`] | [`schedules::Answer`] |
@@ -46,6 +47,7 @@ pub mod hardware;
 pub mod noise;
 pub mod outcome;
 pub mod plan;
+pub mod profile;
 pub mod replay;
 pub mod schedules;
 pub mod search;

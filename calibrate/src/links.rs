@@ -8,15 +8,15 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use executor::{
-    DeviceError, Failure, Launch, Measured, Meeting, MeetingError, Norm, Ops, Plan, Trainer, Wire,
-    Worker, join, run,
+    DeviceError, Failure, Launch, Measured, Meeting, Norm, Ops, Plan, Trainer, Wire, Worker,
+    free_ports, join, run,
 };
 use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape, Step};
 
@@ -222,7 +222,7 @@ where
         make: &(impl Fn(usize) -> Result<W, DeviceError> + Sync),
     ) -> Result<Measured, Failure> {
         let token = RandomState::new().build_hasher().finish().to_le_bytes().to_vec();
-        let port = free_port()?;
+        let port = free_ports(1)?;
         let process = |rank| {
             let master = Ipv4Addr::LOCALHOST.to_string();
             let launch = Launch { rank, world: 2, master, port };
@@ -241,22 +241,6 @@ where
         far?;
         near?.ok_or_else(|| Failure::Lost { stage: 0, what: "it measured nothing".to_owned() })
     }
-}
-
-/// A port that nobody listens at just now. It is below those that systems give to callers (32768 and
-/// up on Linux), so that no connection takes it before it is listened at.
-fn free_port() -> Result<u16, Failure> {
-    const LOWEST: u64 = 10_000;
-    const COUNT: u64 = 20_000;
-    const TRIES: usize = 64;
-    let draw = || RandomState::new().build_hasher().finish() % COUNT;
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let mut ports = (0..TRIES).filter_map(|_| u16::try_from(LOWEST + draw()).ok());
-    let none = || MeetingError::Bind {
-        address: (Ipv4Addr::LOCALHOST, 0).into(),
-        message: format!("none of {TRIES} ports is free"),
-    };
-    Ok(ports.find(is_free).ok_or_else(none)?)
 }
 
 /// Messages over a link: one series.

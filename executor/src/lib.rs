@@ -66,8 +66,8 @@ pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
-    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, join,
-    join_directly, run,
+    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, free_ports,
+    join, join_directly, run,
 };
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 pub use worker::{Direct, Norm, Trainer, Wire, Worker};

@@ -8,12 +8,14 @@ use std::ops::Range;
 use thiserror::Error;
 use toml::Spanned;
 
-use crate::form::{Document, ModelDocument, OptimizerDocument, PartDocument, VersionOnly};
+use crate::form::{Document, First, ModelDocument, OptimizerDocument, PartDocument};
 use crate::model::Model;
 use crate::profile::{Optimizer, Part, Profile};
 use crate::quantities::{read_link, read_quantity, write_link, write_quantity};
 use crate::quantity::Quantity;
 use crate::shape::{Element, ModelShape};
+use crate::statistics::Verdict;
+use crate::trainer::{self, TrainerProfile};
 
 /// The version of the file form.
 pub const VERSION: u64 = 1;
@@ -48,19 +50,77 @@ pub(crate) fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
+/// A profile of either kind.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AnyProfile {
+    /// Of a machine and the parts of a transformer.
+    Machine(Box<Profile>),
+    /// Of a trainer and the chunks of its model.
+    Trainer(Box<TrainerProfile>),
+}
+
+impl AnyProfile {
+    /// Reads the file form of either kind.
+    ///
+    /// # Errors
+    /// Anything that is no profile of this version, with its place in `text`.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let first: Result<First, _> = toml::from_str(text);
+        let Ok(First { version, kind }) = first else {
+            return Profile::parse_body(text).map(|profile| Self::Machine(Box::new(profile)));
+        };
+        if *version.get_ref() != VERSION {
+            let message = format!("version {}: this program reads {VERSION}", version.get_ref());
+            return fail(version.span(), message);
+        }
+        match kind {
+            None => Profile::parse_body(text).map(|profile| Self::Machine(Box::new(profile))),
+            Some(kind) if kind.get_ref() == trainer::KIND => {
+                TrainerProfile::parse(text).map(|profile| Self::Trainer(Box::new(profile)))
+            }
+            Some(kind) => {
+                let message = format!("there are no profiles of kind `{}`", kind.get_ref());
+                fail(kind.span(), message)
+            }
+        }
+    }
+
+    /// The profile of a machine, if it is one.
+    #[must_use]
+    pub fn machine(&self) -> Option<&Profile> {
+        match self {
+            Self::Machine(profile) => Some(profile),
+            Self::Trainer(_) => None,
+        }
+    }
+
+    /// The quantities that cannot be relied on, by name.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<(String, Verdict)> {
+        match self {
+            Self::Machine(profile) => profile.doubts(),
+            Self::Trainer(profile) => profile.doubts(),
+        }
+    }
+}
+
 impl Profile {
     /// Reads the file form.
     ///
     /// # Errors
-    /// Anything that is not a profile of this version, with its place in `text`.
+    /// Anything that is not a profile of a machine of this version, with its place in `text`.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
-        let version_first: Result<VersionOnly, _> = toml::from_str(text);
-        if let Ok(VersionOnly { version }) = version_first
-            && *version.get_ref() != VERSION
-        {
-            let message = format!("version {}: this program reads {VERSION}", version.get_ref());
-            return fail(version.span(), message);
+        match AnyProfile::parse(text)? {
+            AnyProfile::Machine(profile) => Ok(*profile),
+            AnyProfile::Trainer(_) => Err(ProfileError {
+                message: "it is the profile of a trainer".to_owned(),
+                place: None,
+                cure: "measure the machine with `debubble calibrate`",
+            }),
         }
+    }
+
+    fn parse_body(text: &str) -> Result<Self, ProfileError> {
         let document: Document = toml::from_str(text).map_err(|error| ProfileError {
             message: error.message().to_owned(),
             place: error.span(),
@@ -83,11 +143,7 @@ impl Profile {
 
 impl Document {
     fn into_profile(self) -> Result<Profile, ProfileError> {
-        let half_width = *self.half_width.get_ref();
-        if !(half_width > 0.0 && half_width <= 1.0) {
-            let message = format!("half-width is {half_width}: it must be above 0 and at most 1");
-            return fail(self.half_width.span(), message);
-        }
+        let half_width = check_half_width(&self.half_width)?;
         let read = |quantity| read_quantity(quantity, half_width);
         let parameters = *self.optimizer.parameters.get_ref();
         if !(1..=MAX_BYTES).contains(&parameters) {
@@ -133,6 +189,16 @@ impl Document {
             link: profile.links.iter().map(|link| write_link(link, half_width)).collect(),
         }
     }
+}
+
+/// How narrow half an interval is to be, over its median: a share of it.
+pub(crate) fn check_half_width(told: &Spanned<f64>) -> Result<f64, ProfileError> {
+    let half_width = *told.get_ref();
+    if half_width > 0.0 && half_width <= 1.0 {
+        return Ok(half_width);
+    }
+    let message = format!("half-width is {half_width}: it must be above 0 and at most 1");
+    fail(told.span(), message)
 }
 
 fn read_model(model: &Spanned<ModelDocument>) -> Result<ModelShape, ProfileError> {

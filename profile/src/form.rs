@@ -142,9 +142,11 @@ impl TryFrom<i64> for Size {
     }
 }
 
+/// Read before all else.
 #[derive(Deserialize)]
-pub(crate) struct VersionOnly {
+pub(crate) struct First {
     pub(crate) version: Spanned<u64>,
+    pub(crate) kind: Option<Spanned<String>>,
 }
 
 impl From<FootprintDocument> for Footprint {

@@ -1,6 +1,7 @@
 //! Profiles of a machine: the durations of a transformer's passes, of its optimizer and of the
-//! links between stages, as `debubble calibrate` writes them ([`Profile`]), and the costs of a
-//! pipeline that follow from them.
+//! links between stages, as `debubble calibrate` writes them ([`Profile`]); profiles of a trainer: the
+//! durations of its own chunks, as they were recorded ([`TrainerProfile`]); and the costs of a pipeline
+//! that follow from either.
 //!
 //! There is no clock, thread or file in here: a profile is text that was read elsewhere.
 //! [`statistics`] says what a series of samples comes to, [`predict`] what a pipeline costs.
@@ -35,9 +36,10 @@ mod shape;
 pub mod statistics;
 #[cfg(test)]
 mod tests;
+mod trainer;
 
 pub use costs::{CostsError, Predicted, optimizer, predict};
-pub use document::{MAX_BYTES, MAX_NANOS, MAX_SAMPLES, ProfileError, VERSION};
+pub use document::{AnyProfile, MAX_BYTES, MAX_NANOS, MAX_SAMPLES, ProfileError, VERSION};
 pub use fit::Fit;
 pub use link::{Link, LinkKind, Message};
 pub use model::{Model, ModelError};
@@ -45,3 +47,6 @@ pub use profile::{Machine, Optimizer, Part, Profile};
 pub use quantity::Quantity;
 pub use shape::{Element, ModelShape};
 pub use statistics::{Summary, Verdict};
+pub use trainer::{
+    Backward, Facts, RecordedChunk, RecordedError, TrainerCosts, TrainerError, TrainerProfile,
+};

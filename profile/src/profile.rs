@@ -2,9 +2,10 @@
 
 use pipeline::Footprint;
 
-use crate::link::Link;
+use crate::link::{Link, Message};
 use crate::quantity::Quantity;
 use crate::shape::ModelShape;
+use crate::statistics::Verdict;
 
 /// The costs of a model's parts on a machine, as `debubble calibrate` measured them.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,6 +89,20 @@ impl Optimizer {
 }
 
 impl Profile {
+    /// The quantities that cannot be relied on, those of links included, by name.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<(String, Verdict)> {
+        let of_links = self.links.iter().flat_map(|link| {
+            let name = link.kind.name();
+            let named = move |one: &'_ Message| format!("{name} link, {} bytes", one.bytes);
+            link.messages.iter().map(move |one| (named(one), &one.time))
+        });
+        let of_passes = self.quantities().map(|(name, one)| (name.to_owned(), one));
+        let all = of_passes.into_iter().chain(of_links);
+        let all = all.map(|(name, one)| (name, one.verdict(self.half_width)));
+        all.filter(|(_, verdict)| *verdict != Verdict::Tight).collect()
+    }
+
     /// Every time of a pass, the optimizer's and the overhead, by name.
     #[must_use]
     pub fn quantities(&self) -> [(&'static str, &Quantity); 11] {

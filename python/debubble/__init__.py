@@ -35,6 +35,7 @@ from ._documents import (
 from ._errors import InputError, InternalError, Interrupted, Note
 from ._frames import Figures, Table
 from ._plan import Planned, plan
+from ._profile import Profile
 from ._question import Question, Schedules, Steps, factors, steps
 from ._schedule import BW, B, F, Pair, Pass, Schedule, W
 from ._search import Found, FoundOrder, search
@@ -60,6 +61,7 @@ __all__ = [
     "Pair",
     "Pass",
     "Planned",
+    "Profile",
     "Progress",
     "Question",
     "Replayed",

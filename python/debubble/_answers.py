@@ -10,6 +10,7 @@ from typing import Any, Optional, SupportsIndex, Union, overload
 
 from . import _ask, _debubble, _frames, _pictures
 from ._kept import Kept
+from ._profile import Profile
 from ._question import Question, Schedules, check, named
 from ._schedule import Schedule
 from ._timeline import Timeline
@@ -20,7 +21,7 @@ _MOST_PASSES = 20_000
 
 
 def simulate(
-    question: Question,
+    question: Union[Question, Profile],
     schedules: Optional[Schedules] = None,
     *,
     explain: bool = False,
@@ -50,7 +51,7 @@ def simulate(
     ['1f1b 0.273', 'zb-h1 0.111', 'zb-h2 0.000']
     """
     names, files = named(schedules)
-    check(question)
+    question = check(question)
     options = _Options(question, names, {**question._files, **files}, explain, front, sort)
     inner = options.asked(progress)
     _ask.note(inner.warnings)

@@ -9,6 +9,7 @@ from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
 from ._errors import InputError
 from ._kept import Kept
+from ._profile import Profile
 from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
@@ -305,7 +306,9 @@ def schedules() -> ScheduleList:
     return ScheduleList(_debubble.schedules())
 
 
-def export(question: Question, schedule: Optional[Schedules] = None, format: str = "text") -> str:
+def export(
+    question: Union[Question, Profile], schedule: Optional[Schedules] = None, format: str = "text"
+) -> str:
     """One schedule for other tools.
 
     Args:
@@ -328,7 +331,7 @@ def export(question: Question, schedule: Optional[Schedules] = None, format: str
     1F0,1B0,1F1,1B1
     """
     names, files = named(schedule)
-    check(question)
+    question = check(question)
     text, warnings = _debubble.export(question._inner, format, names, {**question._files, **files})
     _ask.note(warnings)
     return text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
 import numpy
 
 if TYPE_CHECKING:
+    from ._profile import Profile
     from ._question import Schedules
 
 _T = TypeVar("_T")
@@ -178,7 +179,7 @@ class _SharedKeys(TypedDict, total=False):
     optimizer: Time | None
     """Time of the optimizer on a stage [default: 0ns]."""
 
-    profile: Name | None
+    profile: Union[Name, Profile] | None
     """Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives them; in a
     scenario, relative to its folder.
     """

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
 from . import _debubble, _values
+from ._profile import Profile
 from ._schedule import Schedule
 
 if TYPE_CHECKING:
@@ -137,6 +138,10 @@ def _document(keys: Mapping[str, Any]) -> tuple[str, dict[str, bytes]]:
     names, files = named(given.get("schedule"))
     if names is not None:
         given["schedule"] = names
+    profile = given.get("profile")
+    if isinstance(profile, Profile):
+        path, content = profile._file()
+        given["profile"], files = path, {**files, path: content}
     return _values.document("scenario", given), files
 
 
@@ -163,14 +168,17 @@ def named(schedules: Optional[Schedules]) -> tuple[Optional[list[str]], dict[str
     return names, files
 
 
-def check(question: Question) -> None:
-    """Refuses what is no question.
+def check(question: Union[Question, Profile]) -> Question:
+    """The question, or that of a profile: its stages and microbatches. Refuses what is neither.
 
     Raises:
         TypeError: If it is something else.
     """
+    if isinstance(question, Profile):
+        return Question(profile=question, stages=question.stages, microbatches=question.microbatches)
     if not isinstance(question, Question):
         raise TypeError(f"a debubble.Question is needed, not a {type(question).__name__}")
+    return question
 
 
 class Steps(Mapping[str, Any]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from . import _debubble, _pictures
@@ -103,13 +102,8 @@ class Schedule:
         Raises:
             InputError: If it cannot be read or is no schedule, with file and line.
         """
-        file = Path(path)
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            cause = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-            raise InputError(f"cannot read {file}: {cause}", file=str(file)) from error
-        return cls._of(_debubble.Schedule.of(text, str(file)), file.stem)
+        name, inner = _debubble.Schedule.read(os.fsdecode(path))
+        return cls._of(inner, name)
 
     @classmethod
     def build(

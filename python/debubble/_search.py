@@ -12,6 +12,7 @@ from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Answers, Outcome, simulate
 from ._errors import InputError, Note
 from ._kept import Kept
+from ._profile import Profile
 from ._question import Question, check
 from ._schedule import Schedule
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def search(
-    question: Question,
+    question: Union[Question, Profile],
     *,
     memory_limit: OneOrMany[MemoryLimit] | None = None,
     progress: _ask.Progress = None,
@@ -34,7 +35,8 @@ def search(
     on any number of threads; under `time_limit` only where the clock did not cut the search short.
 
     Args:
-        question: The question; a `seed` in it is that of the search.
+        question: The question; a `seed` in it is that of the search. Of a profile, orders of the chunks
+            that were recorded, where they lay.
         memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
             list with one per stage.
         progress: See `debubble.Progress`.
@@ -51,7 +53,9 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
-    check(question)
+    if isinstance(question, Profile):
+        question, keys = _as_recorded(question, keys)
+    question = check(question)
     if memory_limit is not None and keys.get("memory_limits") is not None:
         message = "memory-limit and memory-limits exclude each other"
         raise InputError(message, key="memory-limits")
@@ -63,6 +67,16 @@ def search(
     if inner.interrupted:
         warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
     return Found(asked, inner)
+
+
+def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKeys]:
+    """The question of `profile` with its chunks where they lay, unless `keys` say where they shall lie."""
+    question, chunks = check(profile), len(profile.chunks) // profile.stages
+    if chunks == 1:
+        return question, keys
+    if keys.get("placement") is None and profile.placement in ("looped", "v"):
+        keys = {**keys, "placement": "v" if profile.placement == "v" else "looped"}
+    return question.replace(chunks=chunks), keys
 
 
 class Found(_frames.Tabular, Sequence["FoundOrder"]):
@@ -254,7 +268,7 @@ class FoundOrder:
         keys = self._question.keys
         name = self._figures["setting"]
         keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
-        asked = Question(**keys)
+        asked = Question._of(Question(**keys)._inner, self._question._files)
         if self.memory_limit is not None:
             asked = asked.replace(memory_limit=self.memory_limit.split(","))
         return simulate(asked, self.schedule)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _executors, _frames, _pictures, _values
 from ._errors import InputError
+from ._profile import Profile
 from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    question: Question,
+    question: Union[Question, Profile],
     axes: Mapping[str, Any],
     schedules: Optional[Schedules] = None,
     *,
@@ -57,7 +58,7 @@ def sweep(
     if parts is not None and operator.index(parts) < 1:
         raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
-    check(question)
+    question = check(question)
     if not isinstance(axes, Mapping):
         raise TypeError(f"axes are a dictionary of keys and their values, not a {type(axes).__name__}")
     asked = question if names is None else question.replace(schedule=names)

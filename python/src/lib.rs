@@ -14,6 +14,7 @@ mod document;
 mod error;
 mod keywords;
 mod plan;
+mod profile;
 mod question;
 mod schedule;
 mod search;
@@ -32,6 +33,8 @@ mod _debubble {
     };
     #[pymodule_export]
     use crate::plan::{Planned, plan};
+    #[pymodule_export]
+    use crate::profile::Profile;
     #[pymodule_export]
     use crate::question::Question;
     #[pymodule_export]

@@ -2,17 +2,16 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use draw::{gantt, pictures};
 use pipeline::torch_csv::{self, ScheduleTextError, TorchRefusal};
-use pipeline::{
-    Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, TextError, Vocabulary,
-};
+use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Vocabulary};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use question::Diagnostic;
+use question::case::read_schedule;
 use question::export::Form;
 use sim::Replay;
 
@@ -29,13 +28,20 @@ pub(crate) struct Schedule {
 
 #[pymethods]
 impl Schedule {
-    /// The schedule of `text`, in the text form or the CSV of torch, which is that of `file` if one is named.
+    /// The schedule of `text`, in the text form or the CSV of torch.
     #[staticmethod]
-    #[pyo3(signature = (text, file=None))]
-    fn of(py: Python<'_>, text: &str, file: Option<&str>) -> PyResult<Self> {
+    fn of(py: Python<'_>, text: &str) -> PyResult<Self> {
         let schedule = py.detach(|| torch_csv::read_either(text));
-        let schedule = schedule.map_err(|error| raised(py, &diagnostic(&error, file)))?;
-        Ok(Self { schedule: Arc::new(schedule) })
+        let wrong = |error: ScheduleTextError| raised(py, &Diagnostic::new(error.to_string()));
+        Ok(Self { schedule: Arc::new(schedule.map_err(wrong)?) })
+    }
+
+    /// The name and the schedule of the file at `path`.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<(String, Self)> {
+        let told = ask(py, Arc::default(), None, move |context| read_schedule(context, &path))?;
+        let (name, schedule) = told.answer;
+        Ok((name, Self { schedule: Arc::new(schedule) }))
     }
 
     /// The order as torch.distributed.pipelining reads it.
@@ -105,22 +111,6 @@ impl Schedule {
         self.text().hash(&mut hasher);
         hasher.finish()
     }
-}
-
-/// `error`, with its place in `file` if it is in one.
-fn diagnostic(error: &ScheduleTextError, file: Option<&str>) -> Diagnostic {
-    let Some(file) = file else { return Diagnostic::new(error.to_string()) };
-    let mut diagnostic = Diagnostic::file(Path::new(file), format!("{file}: {error}"));
-    if let (
-        ScheduleTextError::Text(
-            TextError::Word { line, column, .. } | TextError::Copy { line, column, .. },
-        ),
-        Some(place),
-    ) = (error, &mut diagnostic.place)
-    {
-        (place.line, place.column) = (Some(*line), Some(*column));
-    }
-    diagnostic
 }
 
 /// `schedule` in time, where every pass is as long and nothing is far.

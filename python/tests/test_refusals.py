@@ -234,6 +234,11 @@ def test_a_file_without_end_is_not_read_to_its_end() -> None:
     assert "larger than" in refused(lambda: db.simulate(db.Question(**KEYS), "/dev/zero")).message
 
 
+def test_files_without_an_end_are_refused() -> None:
+    with pytest.raises(db.InputError, match="/dev/zero"):
+        db.Schedule.from_file("/dev/zero")
+
+
 def test_mistakes_in_files_have_file_line_and_column(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "ünï.toml"
     file.write_text('stages = 4\nmicrobatches = "8"\n', encoding="utf-8")

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
 import numpy
 
 if TYPE_CHECKING:
+    from ._profile import Profile
     from ._question import Schedules
 
 _T = TypeVar("_T")
@@ -123,6 +124,8 @@ class _Tables:
         """The type of the values of the key `key`."""
         if key == "schedule" and self.schema in ("scenario", "replay"):
             return "Schedules"
+        if key == "profile" and self.schema == "scenario":
+            return "Union[Name, Profile]"
         if key == "setting":
             return "Iterable[SettingKeys | Mapping[str, Any]]"
         if "$ref" in node:

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use profile::Profile;
+use profile::AnyProfile;
 use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
@@ -117,7 +117,7 @@ pub enum ReadError {
 /// there. A profile is read and parsed once, however many questions of a sweep name it.
 pub struct Context<'h> {
     host: &'h dyn Host,
-    profiles: Mutex<HashMap<PathBuf, Arc<Profile>>>,
+    profiles: Mutex<HashMap<PathBuf, Arc<AnyProfile>>>,
     warnings: Mutex<Vec<String>>,
     cut_short: AtomicBool,
 }
@@ -205,8 +205,8 @@ impl<'h> Context<'h> {
     pub(crate) fn profile(
         &self,
         path: &Path,
-        parse: impl FnOnce() -> Result<Profile, Diagnostic>,
-    ) -> Result<Arc<Profile>, Diagnostic> {
+        parse: impl FnOnce() -> Result<AnyProfile, Diagnostic>,
+    ) -> Result<Arc<AnyProfile>, Diagnostic> {
         // A profile is put in whole: what a thread that broke down left is right.
         let mut known = self.profiles.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(profile) = known.get(path) {

@@ -93,6 +93,11 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
     #[serde(deserialize_with = "text")]
     pub hop: Option<Nanos>,
+    /// Time that the runtime of a trainer takes before every pass: it counts as work of the stage
+    /// [default: 0ns]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
+    #[serde(deserialize_with = "text")]
+    pub overhead: Option<Nanos>,
     /// Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or
     /// one per stage
     #[cfg_attr(
@@ -267,6 +272,7 @@ key_set!(Keys {
     backward_input: "backward-input",
     backward_weight: "backward-weight",
     hop: "hop",
+    overhead: "overhead",
     memory_limit: "memory-limit",
     hidden: "hidden",
     heads: "heads",

@@ -19,7 +19,7 @@ pub enum Kind {
     Plan,
     /// The sizes of a model as Hugging Face writes them.
     ModelConfig,
-    /// A profile, written by `debubble calibrate`.
+    /// A profile, written by `debubble calibrate` or `debubble profile`.
     Profile,
     /// A device with rates and prices.
     Machine,
@@ -82,7 +82,7 @@ impl Kind {
             Self::Sweep => "a scenario with axes, for `debubble sweep`",
             Self::Plan => "a question for `debubble plan`",
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
-            Self::Profile => "a profile of a machine, which `debubble calibrate` wrote",
+            Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",
             Self::Cluster => "a cluster",
             Self::Certificate => "a certificate, for `debubble verify`",
@@ -103,7 +103,9 @@ impl Kind {
                  model = \"{file}\", and [[cluster]] with machine = \"h100\" and devices = [512]; \
                  then `debubble plan PLAN.toml` (examples: scenarios/plan/)"
             ),
-            Self::Profile => format!("name it in a question: --profile {file} --layers N"),
+            Self::Profile => format!(
+                "name it in a question: --profile {file}, and of a machine's profile --layers N"
+            ),
             Self::Machine => format!("name it in a plan: [[cluster]] with machine = \"{file}\""),
             Self::Cluster => format!("name it in a question: --cluster {file}"),
             Self::Certificate => format!("`debubble verify {file}` checks it"),

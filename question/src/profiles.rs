@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeline::{Placement, Shape};
-use profile::{Profile, Verdict, predict};
+use pipeline::{Costs, Footprints, Placement, Shape};
+use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
+use crate::case::{ScheduleSource, check_limit};
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
@@ -17,7 +18,7 @@ use crate::scenario::{Scenario, Setting};
 const MAX_PROFILE: u64 = 64 << 20;
 
 /// The profile in that file, which is read once however many questions name it.
-pub fn read(context: &Context<'_>, path: &Path) -> Result<Arc<Profile>, Diagnostic> {
+pub fn read(context: &Context<'_>, path: &Path) -> Result<Arc<AnyProfile>, Diagnostic> {
     context.profile(path, || {
         let profile = parse(context, path)?;
         if let Some(text) = doubts(&profile) {
@@ -28,85 +29,122 @@ pub fn read(context: &Context<'_>, path: &Path) -> Result<Arc<Profile>, Diagnost
 }
 
 /// Reads the profile in that file.
-pub fn parse(context: &Context<'_>, path: &Path) -> Result<Profile, Diagnostic> {
+pub fn parse(context: &Context<'_>, path: &Path) -> Result<AnyProfile, Diagnostic> {
     let text = context.read_toml(path, MAX_PROFILE)?;
-    Profile::parse(&text).map_err(|error| {
+    AnyProfile::parse(&text).map_err(|error| {
         Diagnostic::at(path, &text, error.place, error.message).with_help(error.cure)
     })
 }
 
 /// The quantities of `profile` that its own verdicts call unreliable, in words, if there are any.
-fn doubts(profile: &Profile) -> Option<String> {
+fn doubts(profile: &AnyProfile) -> Option<String> {
     const MOST: usize = 3;
-    let of_links = profile.links.iter().flat_map(|link| {
-        link.messages
-            .iter()
-            .map(|one| (format!("{} link, {} bytes", link.kind.name(), one.bytes), &one.time))
-    });
-    let all = profile.quantities();
-    let all = all.into_iter().map(|(name, one)| (name.to_owned(), one)).chain(of_links);
-    let bad: Vec<String> = all
-        .map(|(name, one)| (name, one.verdict(profile.half_width)))
-        .filter(|(_, verdict)| *verdict != Verdict::Tight)
-        .map(|(name, verdict)| format!("{name} ({verdict})"))
-        .collect();
+    let bad: Vec<String> =
+        profile.doubts().into_iter().map(|(name, verdict)| format!("{name} ({verdict})")).collect();
     let named = bad.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = match bad.len().checked_sub(MOST) {
         None | Some(0) => String::new(),
         Some(more) => format!(" and {more} more"),
     };
+    let again = match profile {
+        AnyProfile::Machine(_) => {
+            "measure again with `debubble calibrate` on a quiet machine, with --effort thorough"
+        }
+        AnyProfile::Trainer(_) => "record more steps, with nothing else on the machine",
+    };
     (!bad.is_empty()).then(|| {
-        format!(
-            "its own verdict is bad on {named}{more}: times from it may be off; measure again with \
-             `debubble calibrate` on a quiet machine, with --effort thorough"
-        )
+        format!("its own verdict is bad on {named}{more}: times from it may be off; {again}")
     })
 }
 
 /// The profile that `keys` name, if they name one.
-pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Arc<Profile>>, Diagnostic> {
+pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Arc<AnyProfile>>, Diagnostic> {
     keys.profile.as_deref().map(|path| read(context, path)).transpose()
 }
 
-/// `setting` with what its profile says of a pipeline of `shape`; `None` if it names none.
+/// The profile of a machine that `setting` names, if it names one.
+///
+/// # Errors
+/// If it cannot be read, or is the profile of a trainer.
+pub fn of_machine(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+) -> Result<Option<Arc<AnyProfile>>, Diagnostic> {
+    let profile = of(context, &setting.keys)?;
+    if profile.as_deref().is_some_and(|profile| profile.machine().is_none()) {
+        let message = "it is the profile of a trainer, and a machine is needed here";
+        let error = scenario.error(setting, Some("profile"), message.to_owned());
+        return Err(error.with_help("measure the machine with `debubble calibrate`"));
+    }
+    Ok(profile)
+}
+
+/// `setting` with what its profile says of a pipeline of `shape` under `rule`; `None` if it names none.
 pub fn fill(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
+    rule: &ScheduleSource,
     (shape, placement): (Shape, Placement),
 ) -> Result<Option<Setting>, Diagnostic> {
-    let keys = &setting.keys;
-    let fail = |key, message: String| scenario.error(setting, Some(key), message);
-    let Some(profile) = of(context, keys)? else {
+    let Some(profile) = of(context, &setting.keys)? else {
         let message = "layers are for a profile: name one with --profile, or give the times";
-        return match keys.layers {
-            Some(_) => Err(fail("layers", message.to_owned())),
+        return match setting.keys.layers {
+            Some(_) => Err(scenario.error(setting, Some("layers"), message.to_owned())),
             None => Ok(None),
         };
     };
-    agree(scenario, setting, &profile)?;
-    let layers = layers(keys, shape).map_err(|message| fail("layers", message))?;
-    let predicted = predict(&profile, layers, shape);
-    let predicted = predicted.map_err(|error| fail("layers", format!("layers: {error}")))?;
-    let mut filled = setting.clone();
-    let keys = &mut filled.keys;
-    let chunks = predicted.costs.chunks().iter();
+    let filled = match &*profile {
+        AnyProfile::Machine(profile) => of_parts(scenario, setting, profile, (shape, placement)),
+        AnyProfile::Trainer(profile) => {
+            of_chunks(scenario, setting, profile, rule.has_whole_backwards(), shape)
+        }
+    };
+    filled.map(Some)
+}
+
+/// Gives `keys` the times of `costs`, where they have none.
+fn take_times(keys: &mut Keys, costs: &Costs) {
+    let chunks = costs.chunks().iter();
     keys.forward.get_or_insert_with(|| chunks.clone().map(|one| one.forward).collect());
     keys.backward_input
         .get_or_insert_with(|| chunks.clone().map(|one| one.backward_input).collect());
     keys.backward_weight
         .get_or_insert_with(|| chunks.clone().map(|one| one.backward_weight).collect());
     if keys.hardware.cluster.is_none() {
-        keys.hop.get_or_insert(predicted.costs.hop());
+        keys.hop.get_or_insert(costs.hop());
     }
+}
+
+/// Gives `keys` the activations of `footprints`, where they have none.
+fn take_footprints(keys: &mut Keys, shape: Shape, footprints: &Footprints) {
     if keys.activation.is_none() {
-        let all = (0..shape.chunks()).map(|chunk| predicted.footprints.of(chunk));
+        let all = (0..shape.chunks()).map(|chunk| footprints.of(chunk));
         keys.activation = Some(all.clone().map(|one| one.until_backward).collect());
         keys.activation_until_weight = Some(all.map(|one| one.until_weight).collect());
     }
+}
+
+/// `setting` with chunks made of the parts of a transformer.
+fn of_parts(
+    scenario: &Scenario,
+    setting: &Setting,
+    profile: &Profile,
+    (shape, placement): (Shape, Placement),
+) -> Result<Setting, Diagnostic> {
+    let fail = |key, message: String| scenario.error(setting, Some(key), message);
+    agree(scenario, setting, profile)?;
+    let layers = layers(&setting.keys, shape).map_err(|message| fail("layers", message))?;
+    let predicted = predict(profile, layers, shape);
+    let predicted = predicted.map_err(|error| fail("layers", format!("layers: {error}")))?;
+    let mut filled = setting.clone();
+    let keys = &mut filled.keys;
+    take_times(keys, &predicted.costs);
+    take_footprints(keys, shape, &predicted.footprints);
     if keys.hardware.given().next().is_some() {
         keys.hardware.message.get_or_insert(predicted.message);
-        let optimizer = profile::optimizer(&profile, layers, shape, placement);
+        let optimizer = profile::optimizer(profile, layers, shape, placement);
         let optimizer = optimizer.map_err(|error| fail("layers", format!("layers: {error}")))?;
         keys.hardware.optimizer.get_or_insert(optimizer);
     }
@@ -120,7 +158,52 @@ pub fn fill(
         (keys.hidden, keys.seq) = (Some(model.hidden() as u64), Some(model.sequence() as u64));
         keys.layers_per_stage = Some((layers / stages) as u64);
     }
-    Ok(Some(filled))
+    Ok(filled)
+}
+
+/// `setting` with the chunks of a trainer.
+fn of_chunks(
+    scenario: &Scenario,
+    setting: &Setting,
+    profile: &TrainerProfile,
+    whole_backwards: bool,
+    shape: Shape,
+) -> Result<Setting, Diagnostic> {
+    let fail = |key, message: String| scenario.error(setting, Some(key), message);
+    if setting.keys.layers.is_some() {
+        let message = "layers are for the profile of a machine: a trainer's knows its chunks";
+        return Err(fail("layers", message.to_owned()));
+    }
+    // Both are told apart already: the profile need not do it.
+    let apart = setting.keys.backward_input.is_some() && setting.keys.backward_weight.is_some();
+    let costs = profile.costs(shape, whole_backwards || apart).map_err(|error| {
+        let cure = match error {
+            TrainerError::Chunks { recorded, .. } => format!(
+                "ask for a number of chunks that divides {recorded}, or record the trainer with as many \
+                 stages as there shall be chunks"
+            ),
+            TrainerError::NotSplit { .. } => "record a schedule that runs them apart, such as zb-h1, or \
+                                              give backward-input and backward-weight"
+                .to_owned(),
+            TrainerError::Overflow(_) => "record it again".to_owned(),
+        };
+        fail("profile", error.to_string()).with_help(cure)
+    })?;
+    let mut filled = setting.clone();
+    let keys = &mut filled.keys;
+    take_times(keys, &costs.costs);
+    keys.overhead.get_or_insert(costs.overhead);
+    match &costs.footprints {
+        Some(footprints) => take_footprints(keys, shape, footprints),
+        None => {
+            let told = keys.activation.is_some() || keys.hidden.is_some();
+            check_limit(scenario, setting, told)?;
+        }
+    }
+    if let (Some(message), Some(_)) = (profile.message, keys.hardware.given().next()) {
+        keys.hardware.message.get_or_insert(message);
+    }
+    Ok(filled)
 }
 
 /// Checks that the keys do not speak of another model than the profile.
@@ -154,6 +237,6 @@ fn layers(keys: &Keys, shape: Shape) -> Result<usize, String> {
         (Some(layers), _) | (None, Some(layers)) => {
             usize::try_from(layers).map_err(|_| format!("layers is {layers}: too many"))
         }
-        (None, None) => Err("a profile needs the layers of the model".to_owned()),
+        (None, None) => Err("the question is incomplete: --layers missing".to_owned()),
     }
 }

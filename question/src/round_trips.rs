@@ -97,7 +97,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "vocab-t"
         | "vocab-input-forward"
         | "vocab-input-backward" => list(time()),
-        "hop" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
+        "hop" | "overhead" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
         "memory-limit" => list(limit()),
         "activation"
         | "activation-until-weight"

@@ -7,6 +7,7 @@ pub mod execute;
 pub mod export;
 pub mod fsdp;
 pub mod plan;
+pub mod profile;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use answer::timelines;
 use clap::Parser as _;
 use papers::measured::memory_error;
-use pipeline::{LayerLayout, LayoutError, Schedule};
+use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
+use profile::AnyProfile;
 use question::Context;
 use question::case::{self, ScheduleSource};
 use question::fsdp::syntax::LengthsKey;
@@ -144,9 +145,12 @@ fn machine(given: &Given<'_>) -> Result<(), String> {
 }
 
 fn profile(given: &Given<'_>) -> Result<(), String> {
-    on_disk(|context| profiles::parse(context, &given.file("profile.toml")))
-        .map(drop)
-        .map_err(shown)
+    let read = on_disk(|context| profiles::parse(context, &given.file("profile.toml")));
+    if let AnyProfile::Trainer(profile) = read.map_err(shown)? {
+        let shape = Shape::new(2, 1, 4).map_err(|fault| fault.to_string())?;
+        let _ = (profile.costs(shape, true), profile.costs(shape, false));
+    }
+    Ok(())
 }
 
 fn plan(given: &Given<'_>) -> Result<(), String> {
@@ -197,6 +201,7 @@ fn timeline(given: &Given<'_>) -> Result<(), String> {
     let recorded =
         on_disk(|context| timelines::read(context, &given.file("timeline.json"))).map_err(shown)?;
     let _ = recorded.chosen();
+    let _ = answer::profile::of(&recorded).map(|profile| profile.to_toml());
     Ok(())
 }
 

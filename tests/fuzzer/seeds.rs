@@ -9,9 +9,10 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, Write
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use pipeline::{Bytes, Footprint};
+use pipeline::{Bytes, Footprint, Placement};
 use profile::{
-    Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile, Quantity,
+    Backward, Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile,
+    Quantity, RecordedChunk, TrainerProfile,
 };
 
 use super::files::{of_folder, root};
@@ -46,7 +47,7 @@ pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
             let machines = files("scenarios/machines", ".toml").into_iter();
             machines.chain(all_scenarios().filter(is_machine)).collect()
         }
-        "profile" => vec![profile().to_toml().into_bytes()],
+        "profile" => vec![profile().to_toml().into_bytes(), trainer().to_toml().into_bytes()],
         "plan" => files("scenarios/plan", ".toml"),
         // Those that are planned; what is refused at a key is not read any further.
         "config" => {
@@ -101,6 +102,32 @@ fn profile() -> Profile {
         head: part(9_000),
         optimizer: Optimizer { parameters: 1_000, step: quantity(5_000) },
         links: vec![Link { kind: LinkKind::Queue, messages: vec![message(0), message(1 << 16)] }],
+    }
+}
+
+/// A profile of a trainer of two chunks.
+fn trainer() -> TrainerProfile {
+    let quantity = |base: u64| Quantity::of((0..9).map(|at| base + at % 4).collect());
+    let chunk = |base: u64| RecordedChunk {
+        forward: quantity(base).expect("there are samples"),
+        backward: Backward::Split {
+            input: quantity(base + 10).expect("there are samples"),
+            weight: quantity(base + 5).expect("there are samples"),
+            whole: quantity(2 * base),
+        },
+        footprint: Some(Footprint { until_backward: Bytes(300), until_weight: Bytes(200) }),
+    };
+    TrainerProfile {
+        machine: profile().machine,
+        schedule: "zb-h1".to_owned(),
+        stages: 2,
+        placement: Placement::Looped,
+        microbatches: 4,
+        half_width: 0.05,
+        message: Some(Bytes(4096)),
+        hop: quantity(50_000),
+        overhead: quantity(20_000),
+        chunks: vec![chunk(1_000_000), chunk(1_100_000)],
     }
 }
 

@@ -46,6 +46,7 @@ mod plan_model;
 mod plan_noise;
 mod plan_page;
 mod processes;
+mod recorded;
 mod removal;
 mod room;
 mod schema;

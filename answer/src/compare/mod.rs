@@ -4,7 +4,7 @@ mod passes;
 pub mod report;
 mod split;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod waits;
 
 use pipeline::{Metrics, Nanos, Step, Timeline};
@@ -102,7 +102,7 @@ impl<'a> Comparison<'a> {
 
 /// Seconds, for ratios.
 #[allow(clippy::cast_precision_loss)]
-fn seconds(time: Nanos) -> f64 {
+pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 * 1e-9
 }
 

@@ -17,12 +17,12 @@ const HOP: Nanos = Nanos(400_000);
 /// The deviations from the costs: durations in percent more, hops times so many, delays before
 /// every slot, and how much of them varies.
 #[derive(Clone, Copy, Default)]
-struct Faults {
-    slower_percent: u64,
-    hops_more: u64,
-    delay: u64,
-    jitter: u64,
-    seed: u64,
+pub(crate) struct Faults {
+    pub(crate) slower_percent: u64,
+    pub(crate) hops_more: u64,
+    pub(crate) delay: u64,
+    pub(crate) jitter: u64,
+    pub(crate) seed: u64,
 }
 
 struct Device<'a> {
@@ -93,7 +93,7 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
 }
 
 /// A run of `family`, which does such a shape.
-fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {
+pub(crate) fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded {
     try_recorded(family, shape, faults).unwrap()
 }
 
@@ -113,11 +113,12 @@ fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded
         costs: Some(problem.costs().clone()),
         steps: vec![step(&schedule, problem.costs(), faults)],
         schedule,
+        facts: None,
     })
 }
 
 /// Chunks per stage that `family` works with; 2 where it takes any.
-fn chunks(family: Family) -> u64 {
+pub(crate) fn chunks(family: Family) -> u64 {
     family.about().chunks.of(Some(2))
 }
 

@@ -15,7 +15,7 @@ const LATEST: u64 = 1_000_000_000_000_000;
 /// # Errors
 /// What is wrong, with step, stage and slot.
 pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
-    let Raw { source, device, schedule: order, costs, steps, .. } = raw;
+    let Raw { source, device, schedule: order, costs, steps, recording, .. } = raw;
     let text = order.order.join("\n");
     let schedule: Schedule = text.parse().map_err(|fault| format!("its order: {fault}"))?;
     let headers = usize::from(schedule.shape().has_shards());
@@ -31,7 +31,8 @@ pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
         whole_step(step, &schedule).map_err(|fault| format!("step {at}: {fault}"))
     };
     let steps = steps.into_iter().enumerate().map(step).collect::<Result<_, _>>()?;
-    Ok(Recorded { source, name: order.name, schedule, device, costs, steps })
+    let facts = recording.map(|one| one.facts(&order.name, &device)).transpose()?;
+    Ok(Recorded { source, name: order.name, schedule, device, costs, steps, facts })
 }
 
 fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {

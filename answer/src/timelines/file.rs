@@ -15,7 +15,8 @@
 //! T the first line of `order` is `vocabulary 1` or `vocabulary 2`, and `costs` has `shards`:
 //! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
 //! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
-//! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`.
+//! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`. A recording of
+//! a trainer also has `recording`, see [`recording`](super::recording).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,6 +28,7 @@ use pipeline::{
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::recording::RawRecording;
 use super::{Recorded, Source, check};
 use question::kinds;
 use question::kinds::Kind;
@@ -53,6 +55,8 @@ pub(super) struct Raw {
     pub(super) costs: Option<RawCosts>,
     #[serde(deserialize_with = "bounded")]
     pub(super) steps: Vec<RawStep>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recording: Option<RawRecording>,
 }
 
 /// The version of a file, read before all else.
@@ -206,6 +210,7 @@ impl Raw {
             },
             costs,
             steps: recorded.steps.iter().map(RawStep::of).collect(),
+            recording: RawRecording::of(recorded),
         }
     }
 }
@@ -270,7 +275,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Recorded, String> {
 
 /// Reads a list with at most as many elements as a pipeline may have chunks: a short text must not
 /// take much memory.
-fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+pub(super) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
     from.deserialize_seq(Bounded(PhantomData))
 }
 
@@ -330,6 +337,7 @@ mod tests {
             costs: Some(costs.clone()),
             steps: vec![step(Some(0.1), Nanos(0)), step(None, Nanos(5))],
             schedule,
+            facts: None,
         }
     }
 

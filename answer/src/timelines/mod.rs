@@ -3,8 +3,10 @@
 
 mod check;
 mod file;
+mod recording;
 
 use pipeline::{Costs, Measurement, Metrics, Nanos, Schedule, Shape, Step};
+use profile::Facts;
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
@@ -50,6 +52,8 @@ pub struct Recorded {
     /// The steps, at least one: the slots of each stage in the order of the schedule, times since
     /// the start of the step.
     pub steps: Vec<Step>,
+    /// The machine, sizes and memory of a recorded trainer, if it is a recording.
+    pub facts: Option<Facts>,
 }
 
 impl Recorded {
@@ -67,8 +71,9 @@ impl Recorded {
             name: case.name.clone(),
             device: device.to_owned(),
             costs: Some(case.problem.costs().clone()),
-            steps: steps_of(&case.schedule, &run, steps),
+            steps: begun_after(case.overhead, steps_of(&case.schedule, &run, steps)),
             schedule: case.schedule.clone(),
+            facts: None,
         })
     }
 
@@ -94,6 +99,15 @@ pub fn median(steps: &[Step]) -> usize {
     let mut by_makespan: Vec<(Nanos, usize)> = steps.iter().map(makespan).zip(0..).collect();
     by_makespan.sort_unstable();
     by_makespan.get(by_makespan.len().saturating_sub(1) / 2).map_or(0, |&(_, step)| step)
+}
+
+/// `steps` with passes that begin once the runtime of a trainer is done with its `overhead`, which is part
+/// of what they take in the simulation.
+fn begun_after(overhead: Nanos, mut steps: Vec<Step>) -> Vec<Step> {
+    for one in steps.iter_mut().flat_map(|step| &mut step.stages).flatten() {
+        one.start = (one.start + overhead).min(one.end);
+    }
+    steps
 }
 
 /// The steps of a simulated run, each on a clock that begins with its first pass.

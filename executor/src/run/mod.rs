@@ -25,7 +25,7 @@ pub use boundary::Boundary;
 pub use failure::Failure;
 pub use launch::{Launch, LaunchError};
 pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
-pub use tcp::{Meeting, MeetingError, join, join_directly};
+pub use tcp::{Meeting, MeetingError, free_ports, join, join_directly};
 pub use threads::run;
 pub use timed::Timed;
 pub use transfers::{Post, Transfers, Way};

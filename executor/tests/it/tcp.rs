@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use executor::{
-    Boundary, DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, join,
+    Boundary, DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, free_ports,
+    join,
 };
 use pipeline::{Measurement, Pass, Schedule, Step};
 
@@ -17,7 +18,7 @@ use crate::threads::{losses, pairs, run_hashed, schedules};
 
 /// A port that nobody listens at just now.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    free_ports(1).unwrap()
 }
 
 pub(crate) fn meeting(rank: usize, world: usize, port: u16) -> Meeting {

@@ -2,7 +2,7 @@
 
 use pipeline::{
     Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
-    Semantics, Shape, SteadyState, spread_by_layers,
+    Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
 };
 
 use super::{ScheduleSource, layout, vocabulary};
@@ -71,8 +71,12 @@ pub(super) fn costs(
     shape: Shape,
     placement: Placement,
     segments: u32,
+    whole_backwards: bool,
 ) -> Result<Costs, Fault> {
     let segments = u64::from(segments);
+    let overhead = keys.overhead.unwrap_or_default();
+    // A whole backward pass takes B and W, and begins once.
+    let before_weight = if whole_backwards { Nanos(0) } else { overhead };
     let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
@@ -87,15 +91,18 @@ pub(super) fn costs(
     let b = by_chunk(named("backward-input"), &keys.backward_input)?;
     let w = by_chunk(named("backward-weight"), &keys.backward_weight)?;
     let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
-        forward,
-        backward_input,
-        backward_weight,
+        forward: forward + overhead,
+        backward_input: backward_input + overhead,
+        backward_weight: backward_weight + before_weight,
     });
     let costs = Costs::new(times.collect(), hop.unwrap_or_default());
     if !shape.has_shards() {
         return Ok(costs);
     }
-    Ok(costs.with_shards(vocabulary::times(keys, shape)?, vocabulary::collectives(keys)))
+    let shards = vocabulary::times(keys, shape)?
+        .into_iter()
+        .map(|times| ShardTimes { before: times.before + overhead, after: times.after + overhead });
+    Ok(costs.with_shards(shards.collect(), vocabulary::collectives(keys)))
 }
 
 /// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per

@@ -1,6 +1,7 @@
 //! `backward`: B and W together, as profilers measure them, and how it is split into the two.
 
 use pipeline::Nanos;
+use profile::AnyProfile;
 use serde::Serialize;
 
 use crate::diagnostic::Diagnostic;
@@ -44,7 +45,8 @@ impl Split {
         if keys.backward.is_none() {
             return Ok(None);
         }
-        let measured = profiles::of(context, keys)?.map(|profile| {
+        let profile = profiles::of(context, keys)?;
+        let measured = profile.as_deref().and_then(AnyProfile::machine).map(|profile| {
             let model = profile.model.one_layer();
             (model.hidden() as u64, model.sequence() as u64)
         });

@@ -18,11 +18,7 @@ pub(super) fn complete(
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
         return Err(scenario.error(setting, Some("activation"), message));
     }
-    if let (Some(limit), false) = (limit_in_bytes(keys), has_footprints(keys)) {
-        let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
-        let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
-        return Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure));
-    }
+    check_limit(scenario, setting, has_footprints(keys))?;
     if let (Some(_), Some(told)) = (keys.vocab_tflops, told_shard_time(keys)) {
         let message = format!("vocab-tflops and {told} exclude each other");
         let cure = "vocab-tflops derives the times of S and T, vocab-s and vocab-t give them";
@@ -42,6 +38,20 @@ pub(super) fn complete(
     let cure = "times carry units, as in --forward 29.718ms; --backward gives B and W together; every \
                 flag is also a scenario key";
     Err(scenario.error(setting, None, message).with_help(cure))
+}
+
+/// Checks that a memory limit in bytes has sizes of activations to be held against.
+pub(crate) fn check_limit(
+    scenario: &Scenario,
+    setting: &Setting,
+    has_footprints: bool,
+) -> Result<(), Diagnostic> {
+    let (Some(limit), false) = (limit_in_bytes(&setting.keys), has_footprints) else {
+        return Ok(());
+    };
+    let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
+    let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
+    Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
 }
 
 /// The first memory limit that is a number of bytes.
@@ -71,7 +81,6 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     let required = [
         ("stages", needs_shape && keys.stages.is_none()),
         ("microbatches", needs_shape && keys.microbatches.is_none()),
-        ("layers", measured && keys.layers.or(keys.layers_per_stage).is_none()),
         ("forward", !measured && keys.forward.is_none()),
         ("backward-input", !measured && keys.backward_input.is_none()),
         ("backward-weight", !measured && keys.backward_weight.is_none()),

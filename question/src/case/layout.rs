@@ -23,8 +23,8 @@ pub fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), Diagnos
     let fail = |message: String| scenario.error(setting, Some("layout"), message);
     if let Some(name) = excluded(keys) {
         return Err(fail(format!("layout and {name} exclude each other")).with_help(
-            "a layout deals times and activations that are given, by layers; a profile and \
-             `debubble execute` cut models evenly, by layers",
+            "a layout deals times and activations that are given, by layers; a profile has its own, cut \
+             evenly or as they were measured",
         ));
     }
     let chunks = layout.chunks();

@@ -18,11 +18,12 @@ use pipeline::{
 use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
+pub(crate) use checks::check_limit;
 pub use copies::Ratio;
 pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
-pub use source::{ALL, SEARCHED, ScheduleSource, Selected, rules, selected};
+pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
@@ -62,6 +63,8 @@ pub struct Case {
     pub noise: Option<Noise>,
     /// The hardware that it runs on, if the question gives it.
     pub hardware: Option<Hardware>,
+    /// The time of every pass that its stage spends before it, in the runtime of a trainer.
+    pub overhead: Nanos,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
 }
@@ -102,6 +105,7 @@ struct Prepared {
     has_footprints: bool,
     limits: Option<Limits>,
     layers_per_stage: Option<u64>,
+    overhead: Nanos,
 }
 
 /// The pipeline that `rule` orders for `setting`, and where its chunks lie.
@@ -126,7 +130,7 @@ fn prepared(
 ) -> Result<Prepared, Diagnostic> {
     complete(scenario, setting, rule)?;
     let (shape, placement) = shape(scenario, setting, rule)?;
-    let filled = profiles::fill(context, scenario, setting, (shape, placement))?;
+    let filled = profiles::fill(context, scenario, setting, rule, (shape, placement))?;
     let setting = filled.as_ref().unwrap_or(setting);
     let keys = &setting.keys;
     let fault = |fault| explain(scenario, setting, rule, &fault);
@@ -137,7 +141,8 @@ fn prepared(
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     vocabulary::check(keys, rule, shape).map_err(fault)?;
-    let costs = amounts::costs(keys, hop, shape, placement, segments).map_err(fault)?;
+    let costs = amounts::costs(keys, hop, shape, placement, segments, rule.has_whole_backwards())
+        .map_err(fault)?;
     let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let wrong = |(key, message)| scenario.error(setting, Some(key), message);
     let at = (shape, placement);
@@ -160,7 +165,8 @@ fn prepared(
     let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
     let layers_per_stage = keys.layers_per_stage;
-    Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage })
+    let overhead = keys.overhead.unwrap_or_default();
+    Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage, overhead })
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.
@@ -200,7 +206,8 @@ fn case_of(
     prepared: Prepared,
     schedule: Schedule,
 ) -> Result<Case, Diagnostic> {
-    let Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage } = prepared;
+    let Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage, overhead } =
+        prepared;
     let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
     Ok(Case {
         setting: setting.name.clone(),
@@ -215,6 +222,7 @@ fn case_of(
         told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
         split: Split::of(context, &setting.keys)?,
         noise,
+        overhead,
         hardware,
         steady: amounts::steady(&setting.keys, rule),
     })

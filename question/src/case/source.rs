@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use pipeline::{Family, LeftOut, Placement, Schedule, torch_csv};
+use pipeline::torch_csv::{self, ScheduleTextError};
+use pipeline::{Family, Kind, LeftOut, Order, Placement, Schedule, Slot, TextError};
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
@@ -44,12 +45,7 @@ impl ScheduleSource {
         if !context.exists(path) && !name.contains(['/', '.']) {
             return Err(unknown(name));
         }
-        let text = context.read_text(path, MAX_SCHEDULE)?;
-        let cure = "write fewer microbatches, or give the process more memory";
-        memory::demand(context.host(), name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
-        let schedule = torch_csv::read_either(&text);
-        let schedule = schedule.map_err(|fault| Diagnostic::new(format!("{name}: {fault}")))?;
-        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let (stem, schedule) = read(context, path)?;
         Ok(Self::File(stem, Box::new(schedule)))
     }
 
@@ -61,6 +57,18 @@ impl ScheduleSource {
         }
     }
 
+    /// Whether every backward pass of its orders does B and W at once.
+    pub fn has_whole_backwards(&self) -> bool {
+        match self {
+            Self::Family(family) => family.has_whole_backwards(),
+            Self::File(_, schedule) => {
+                let slots = schedule.orders().iter().flat_map(Order::slots);
+                slots.flat_map(Slot::passes).all(|pass| !matches!(pass.kind, Kind::B | Kind::W))
+            }
+            Self::Searched(_) => false,
+        }
+    }
+
     /// The name of the family, or of the file without folder and extension.
     pub fn name(&self) -> &str {
         match self {
@@ -69,6 +77,36 @@ impl ScheduleSource {
             Self::Searched(_) => SEARCHED,
         }
     }
+}
+
+/// The schedule in the file at `path`, in the text form or the CSV of torch, and the name of the file without
+/// folder and extension.
+///
+/// # Errors
+/// If the file cannot be read, is too large for the free memory, or is no schedule, with the line.
+pub fn read(context: &Context<'_>, path: &Path) -> Result<(String, Schedule), Diagnostic> {
+    let text = context.read_text(path, MAX_SCHEDULE)?;
+    let name = path.display().to_string();
+    let cure = "write fewer microbatches, or give the process more memory";
+    memory::demand(context.host(), &name, (text.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
+    let schedule = torch_csv::read_either(&text).map_err(|error| misread(path, &error))?;
+    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok((stem, schedule))
+}
+
+/// `error`, with its place in the file at `path`.
+fn misread(path: &Path, error: &ScheduleTextError) -> Diagnostic {
+    let mut diagnostic = Diagnostic::file(path, format!("{}: {error}", path.display()));
+    if let (
+        ScheduleTextError::Text(
+            TextError::Word { line, column, .. } | TextError::Copy { line, column, .. },
+        ),
+        Some(place),
+    ) = (error, &mut diagnostic.place)
+    {
+        (place.line, place.column) = (Some(*line), Some(*column));
+    }
+    diagnostic
 }
 
 fn unknown(name: &str) -> Diagnostic {

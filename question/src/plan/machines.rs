@@ -263,6 +263,11 @@ pub fn measured(
     model: &Transformer,
 ) -> Result<Measured, Diagnostic> {
     let profile = profiles::read(context, path)?;
+    let Some(profile) = profile.machine() else {
+        let message = format!("{}: it is the profile of a trainer", path.display());
+        let cure = "measure the machine with `debubble calibrate`";
+        return Err(Diagnostic::new(message).with_help(cure));
+    };
     let own = [
         ("hidden", model.hidden),
         ("heads", model.heads),

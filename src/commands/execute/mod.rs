@@ -197,6 +197,7 @@ impl Execute {
             device,
             costs: Some(case.problem.costs().clone()),
             steps: measured.steps,
+            facts: None,
         };
         let details = Details { timeline: self.svg.is_some(), ..Details::default() };
         Ok(Ran {

@@ -7,7 +7,6 @@ use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{Read, stdin};
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -51,20 +50,6 @@ fn new_token() -> String {
     format!("{:016x}{:016x}", draw(), draw())
 }
 
-/// The first of `count` ports in a row that are free on the loopback address.
-fn free_ports(count: u16) -> Result<u16, Error> {
-    let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    for _ in 0..64 {
-        let Ok(first) = bind(0).and_then(|listener| listener.local_addr()) else { continue };
-        let Some(last) = first.port().checked_add(count) else { continue };
-        let held: Vec<_> = (first.port()..last).map(bind).collect();
-        if held.iter().all(Result::is_ok) {
-            return Ok(first.port());
-        }
-    }
-    Err(Error::question(format!("there are no {count} free ports in a row on 127.0.0.1")))
-}
-
 /// A process, and what it says on stderr.
 struct Stage {
     child: Child,
@@ -93,7 +78,7 @@ impl Drop for Crew {
 /// A process that cannot be started, or the first that fails.
 pub fn supervise(stages: usize, jobs: usize) -> Result<Verdict, Error> {
     let ports = u16::try_from(jobs).map_err(|_| Error::question("there are too many runs"))?;
-    let port = free_ports(ports)?;
+    let port = executor::free_ports(ports).map_err(|error| Error::question(error.to_string()))?;
     let token = std::env::var_os(TOKEN).unwrap_or_else(|| new_token().into());
     let mut crew = Crew(Vec::with_capacity(stages));
     for rank in 0..stages {

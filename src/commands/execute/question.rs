@@ -5,7 +5,7 @@ use std::time::Duration;
 use calibrate::machine;
 use executor::{Devices, Model, ModelError};
 use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
-use profile::Profile;
+use profile::{AnyProfile, Profile};
 use sim::Replay;
 
 use super::flags::Execute;
@@ -103,8 +103,9 @@ fn common(
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
     let (mut sizes, mut neighbours) = (None, None);
     if trains {
-        let profile = profiles::of(context, &setting.keys)?;
-        if let Some(profile) = &profile {
+        let profile = profiles::of_machine(context, scenario, setting)?;
+        let profile = profile.as_deref().and_then(AnyProfile::machine);
+        if let Some(profile) = profile {
             let mut own = setting.clone();
             own.keys.hardware.vocabulary = taken.vocabulary;
             profiles::agree(scenario, &own, profile)?;
@@ -112,7 +113,7 @@ fn common(
             neighbours = Some(profile.machine.neighbours);
         }
         let keys = &mut scenario.settings[at].keys;
-        sizes = Some(Sizes::take(keys, taken.vocabulary, profile.as_deref()));
+        sizes = Some(Sizes::take(keys, taken.vocabulary, profile));
         if profile.is_none() {
             fill_times(keys);
         }

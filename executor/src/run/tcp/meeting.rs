@@ -287,6 +287,11 @@ impl Hall<'_> {
         left: Duration,
     ) -> Result<(Hello, TcpStream), Refusal> {
         let stream = TcpStream::connect_timeout(address, left)?;
+        // Where nobody listens yet, a system that lends this very port to the call connects it to
+        // itself, and the port is taken for whoever was to listen there.
+        if stream.local_addr()? == stream.peer_addr()? {
+            return Err(Refusal::Stranger("nobody listens there".to_owned()));
+        }
         stream.set_nodelay(true)?;
         let other = self.hello.fresh().call(&stream, &self.meeting.token, self.deadline)?;
         Ok((other, stream))

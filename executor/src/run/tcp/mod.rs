@@ -9,6 +9,7 @@ mod hello;
 mod lobby;
 mod meeting;
 mod mesh;
+mod ports;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use meeting::{Meeting, MeetingError};
+pub use ports::free_ports;
 
 use self::direct::Devices;
 use self::frame::{Head, pack_norm, pack_report};

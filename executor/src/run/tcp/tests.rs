@@ -1,14 +1,14 @@
 //! A peer that has the token and yet sends what it should not.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pipeline::{Costs, Nanos, PassTimes, Schedule, Value};
 
 use super::frame::{HEADER, Head, MOST_WORDS};
-use super::{Meeting, join, meeting};
+use super::{Meeting, free_ports, join, meeting};
 use crate::run::inbox::Name;
 use crate::run::launch::Launch;
 use crate::{Failure, Plan, Timed};
@@ -22,7 +22,7 @@ fn plan() -> Plan {
 /// met.
 fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
     let plan = plan();
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let port = free_ports(1).unwrap();
     let meeting = |rank| {
         let launch = Launch { rank, world: 2, master: "127.0.0.1".to_owned(), port };
         Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }

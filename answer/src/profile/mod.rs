@@ -1,0 +1,138 @@
+//! `debubble profile`: the profile of a trainer, made of a recording of it.
+
+#[cfg(test)]
+mod tests;
+
+use ::profile::{Backward, Facts, Quantity, RecordedChunk, TrainerProfile};
+use pipeline::{Bytes, Placement};
+use question::Diagnostic;
+use question::format;
+use question::sheet::Sheet;
+use serde::Serialize;
+
+use crate::compare::seconds as seconds_of;
+use crate::timelines::{Recorded, Source};
+
+/// The profile of the trainer that was `recorded`.
+///
+/// # Errors
+/// If it is a prediction, or holds too little: the pass or size is named.
+pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
+    if recorded.source != Source::Measured {
+        let error = Diagnostic::new("it is a prediction: a profile is made of what was measured");
+        return Err(error.with_help("record the trainer, or run `debubble execute --timeline`"));
+    }
+    let unknown = || Facts { name: recorded.name.clone(), ..Facts::default() };
+    let mut facts = recorded.facts.clone().unwrap_or_else(unknown);
+    facts.machine.device.clone_from(&recorded.device);
+    TrainerProfile::recorded(&recorded.schedule, &recorded.steps, facts)
+        .map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+/// A profile as JSON: medians in seconds, sizes in bytes.
+#[derive(Serialize)]
+pub struct Json {
+    schedule: String,
+    stages: usize,
+    placement: Placement,
+    microbatches: u32,
+    program: String,
+    device: String,
+    message_bytes: Option<u64>,
+    hop_seconds: Option<f64>,
+    overhead_seconds: Option<f64>,
+    chunks: Vec<ChunkJson>,
+}
+
+#[derive(Serialize)]
+struct ChunkJson {
+    forward_seconds: f64,
+    backward_input_seconds: Option<f64>,
+    backward_weight_seconds: Option<f64>,
+    backward_seconds: Option<f64>,
+    activation_bytes: Option<u64>,
+    activation_until_weight_bytes: Option<u64>,
+}
+
+/// The passes of a chunk: B, W, and both at once.
+fn backwards(chunk: &RecordedChunk) -> [Option<&Quantity>; 3] {
+    match &chunk.backward {
+        Backward::Whole(whole) => [None, None, Some(whole)],
+        Backward::Split { input, weight, whole } => [Some(input), Some(weight), whole.as_ref()],
+    }
+}
+
+/// `profile` for programs.
+#[must_use]
+pub fn json(profile: &TrainerProfile) -> Json {
+    let seconds = |one: &Quantity| seconds_of(one.median());
+    let chunk = |chunk: &RecordedChunk| {
+        let [input, weight, whole] = backwards(chunk).map(|one| one.map(seconds));
+        ChunkJson {
+            forward_seconds: seconds(&chunk.forward),
+            backward_input_seconds: input,
+            backward_weight_seconds: weight,
+            backward_seconds: whole,
+            activation_bytes: chunk.footprint.map(|one| one.until_backward.0),
+            activation_until_weight_bytes: chunk.footprint.map(|one| one.until_weight.0),
+        }
+    };
+    Json {
+        schedule: profile.schedule.clone(),
+        stages: profile.stages,
+        placement: profile.placement,
+        microbatches: profile.microbatches,
+        program: profile.machine.program.clone(),
+        device: profile.machine.device.clone(),
+        message_bytes: profile.message.map(|bytes| bytes.0),
+        hop_seconds: profile.hop.as_ref().map(seconds),
+        overhead_seconds: profile.overhead.as_ref().map(seconds),
+        chunks: profile.chunks.iter().map(chunk).collect(),
+    }
+}
+
+/// `profile` for people: a row for each chunk, the hop and the overhead below.
+#[must_use]
+pub fn sheet(profile: &TrainerProfile) -> Sheet {
+    let time = |one: Option<&Quantity>| one.map_or_else(none, |one| format::time(one.median()));
+    let size = |one: Option<Bytes>| one.map_or_else(none, |bytes| bytes.to_string());
+    let row = |(at, chunk): (usize, &RecordedChunk)| {
+        let [input, weight, whole] = backwards(chunk);
+        vec![
+            at.to_string(),
+            time(Some(&chunk.forward)),
+            time(input),
+            time(weight),
+            time(whole),
+            size(chunk.footprint.map(|one| one.until_backward)),
+            size(chunk.footprint.map(|one| one.until_weight)),
+        ]
+    };
+    let header = ["chunk", "F", "B", "W", "B and W at once", "M_B", "M_W"];
+    let rows = profile.chunks.iter().enumerate().map(row);
+    let doubts = match profile.doubts().as_slice() {
+        [] => String::new(),
+        [(one, _)] => format!("{one} is known less well than its median shows\n"),
+        [(one, _), rest @ ..] => {
+            format!("{one} and {} more are known less well than their medians show\n", rest.len())
+        }
+    };
+    let TrainerProfile { schedule, stages, microbatches, .. } = profile;
+    Sheet::default()
+        .and_text(format!(
+            "recorded: {schedule} on {}, {stages} stages, {microbatches} microbatches\n\n",
+            profile.machine.device
+        ))
+        .and(Sheet::table(&header, rows))
+        .and_text(format!(
+            "\nhop {}, overhead of a pass {}, message {}\n{doubts}",
+            time(profile.hop.as_ref()),
+            time(profile.overhead.as_ref()),
+            size(profile.message)
+        ))
+}
+
+/// The word for what was not recorded.
+fn none() -> String {
+    "-".to_owned()
+}

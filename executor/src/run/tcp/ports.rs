@@ -1,0 +1,52 @@
+//! Ports for processes that meet on this machine.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use super::meeting::MeetingError;
+
+/// Below the ports that systems lend to callers (32768 and up on Linux): no connection takes one of
+/// these before it is listened at, not even one that calls that very port.
+const LOWEST: u16 = 10_000;
+/// How many ports are drawn from.
+const COUNT: u16 = 20_000;
+/// How often ports are drawn before there are none.
+const TRIES: usize = 64;
+
+/// The first of `count` ports in a row at which nobody listens on the loopback address just now.
+///
+/// # Errors
+/// If none were found.
+pub fn free_ports(count: u16) -> Result<u16, MeetingError> {
+    let spare = u64::from(COUNT.saturating_sub(count)).max(1);
+    let draw = || RandomState::new().build_hasher().finish() % spare;
+    let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    let are_free = |first: &u16| {
+        // All are held before any is let go: two of them are never the same.
+        let held: Option<Vec<_>> = first
+            .checked_add(count)
+            .and_then(|end| (*first..end).map(|port| bind(port).ok()).collect());
+        held.is_some()
+    };
+    let drawn = (0..TRIES).filter_map(|_| Some(LOWEST + u16::try_from(draw()).ok()?));
+    drawn.into_iter().find(are_free).ok_or_else(|| MeetingError::Bind {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        message: format!("there are no {count} free ports in a row"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_in_a_row_are_free_and_not_for_callers() {
+        let first = free_ports(8).unwrap();
+        assert!((LOWEST..LOWEST + COUNT).contains(&first), "{first}");
+        for port in first..first + 8 {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        }
+        assert!(free_ports(u16::MAX).is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! A trainer as it was recorded: the times and sizes of the chunks of its own model, of its hops and of
+//! its runtime. Where a [`Profile`](crate::Profile) knows the parts of a transformer, this one knows
+//! whole chunks, of whatever model.
+
+mod form;
+mod recorded;
+
+use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};
+use thiserror::Error;
+
+pub(crate) use self::form::KIND;
+pub use self::recorded::{Facts, RecordedError};
+use crate::profile::Machine;
+use crate::quantity::Quantity;
+use crate::statistics::Verdict;
+
+/// The passes of a trainer, as they were recorded while it ran a schedule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TrainerProfile {
+    /// Where and when it was recorded, and with which program.
+    pub machine: Machine,
+    /// The name of the schedule that ran.
+    pub schedule: String,
+    /// Stages of the pipeline that ran.
+    pub stages: usize,
+    /// Where its chunks lay.
+    pub placement: Placement,
+    /// Microbatches of its steps.
+    pub microbatches: u32,
+    /// How narrow half the interval of each median is to be, over the median, to be called tight.
+    pub half_width: f64,
+    /// The bytes of a value that crosses between stages, where they are known.
+    pub message: Option<Bytes>,
+    /// The time from the end of a pass to the arrival of its value at another stage that waited for it;
+    /// none where no stage ever waited.
+    pub hop: Option<Quantity>,
+    /// The time between a pass that could have begun and its beginning: what the trainer's runtime does
+    /// between passes.
+    pub overhead: Option<Quantity>,
+    /// By chunk, in the order of the model.
+    pub chunks: Vec<RecordedChunk>,
+}
+
+/// One chunk of a trainer's model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedChunk {
+    /// F for one microbatch.
+    pub forward: Quantity,
+    /// The backward passes of one microbatch.
+    pub backward: Backward,
+    /// The activations that it holds of one microbatch, where they were measured.
+    pub footprint: Option<Footprint>,
+}
+
+/// The backward passes that were recorded of a chunk: whole ones, split ones, or both.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Backward {
+    /// B and W in one pass.
+    Whole(Quantity),
+    /// B and W apart.
+    Split {
+        /// B.
+        input: Quantity,
+        /// W.
+        weight: Quantity,
+        /// Both in one pass, where such passes ran as well.
+        whole: Option<Quantity>,
+    },
+}
+
+/// The costs of a pipeline of a trainer's chunks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrainerCosts {
+    /// Times by chunk, and of a hop.
+    pub costs: Costs,
+    /// The time that the runtime takes before every pass.
+    pub overhead: Nanos,
+    /// The activations that a microbatch holds in each chunk, where they were measured for all.
+    pub footprints: Option<Footprints>,
+}
+
+/// Why a trainer's profile says nothing of a pipeline.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TrainerError {
+    /// Chunks that are not cut so.
+    #[error("the profile has {recorded} chunks, which cannot be put together to {asked}")]
+    Chunks {
+        /// Chunks that were recorded.
+        recorded: usize,
+        /// Chunks that are asked about.
+        asked: usize,
+    },
+    /// B and W were never run apart.
+    #[error(
+        "the profile was recorded under `{schedule}`, whose backward passes of chunk {chunk} are whole: \
+         it does not know B and W apart"
+    )]
+    NotSplit {
+        /// The schedule that ran.
+        schedule: String,
+        /// The first chunk without B and W.
+        chunk: usize,
+    },
+    /// Times or sizes that overflow.
+    #[error(transparent)]
+    Overflow(#[from] pipeline::Fault),
+}
+
+impl TrainerProfile {
+    /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them
+    /// each. With `whole_backwards` every backward pass of its schedule does B and W at once: then
+    /// passes that were recorded so count, where there are any.
+    ///
+    /// # Errors
+    /// Chunks that are not put together of the recorded ones; passes that were not recorded.
+    pub fn costs(&self, shape: Shape, whole_backwards: bool) -> Result<TrainerCosts, TrainerError> {
+        let (recorded, asked) = (self.chunks.len(), usize::from(shape.chunks()));
+        if !recorded.is_multiple_of(asked) {
+            return Err(TrainerError::Chunks { recorded, asked });
+        }
+        let mut times = Vec::with_capacity(asked);
+        for (at, chunks) in self.chunks.chunks(recorded / asked).enumerate() {
+            let mut sums = [0; 3];
+            for (within, chunk) in chunks.iter().enumerate() {
+                let parts = self.times(chunk, whole_backwards, at * (recorded / asked) + within)?;
+                sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+            }
+            let [forward, backward_input, backward_weight] = checked(sums)?;
+            times.push(PassTimes { forward, backward_input, backward_weight });
+        }
+        let [hop, overhead] =
+            [&self.hop, &self.overhead].map(|one| one.as_ref().map_or(Nanos(0), Quantity::median));
+        let footprints = self.footprints(asked)?;
+        Ok(TrainerCosts { costs: Costs::new(times, hop), overhead, footprints })
+    }
+
+    /// F, B and W of a chunk, in nanoseconds.
+    fn times(
+        &self,
+        chunk: &RecordedChunk,
+        whole_backwards: bool,
+        at: usize,
+    ) -> Result<[u128; 3], TrainerError> {
+        let median = |one: &Quantity| u128::from(one.median().0);
+        let (input, weight) = match (&chunk.backward, whole_backwards) {
+            // How a whole pass is divided does not matter where it is never divided.
+            (Backward::Whole(whole) | Backward::Split { whole: Some(whole), .. }, true) => {
+                let whole = median(whole);
+                (whole - whole / 2, whole / 2)
+            }
+            (Backward::Split { input, weight, .. }, _) => (median(input), median(weight)),
+            (Backward::Whole(_), false) => {
+                return Err(TrainerError::NotSplit { schedule: self.schedule.clone(), chunk: at });
+            }
+        };
+        Ok([median(&chunk.forward), input, weight])
+    }
+
+    fn footprints(&self, asked: usize) -> Result<Option<Footprints>, TrainerError> {
+        let Some(all) = self.chunks.iter().map(|one| one.footprint).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(None);
+        };
+        let sum = |chunks: &[Footprint]| {
+            let sum =
+                |of: fn(&Footprint) -> u64| chunks.iter().map(|one| u128::from(of(one))).sum();
+            let [until_backward, until_weight] =
+                checked([sum(|one| one.until_backward.0), sum(|one| one.until_weight.0)])?;
+            let [until_backward, until_weight] = [until_backward.0, until_weight.0].map(Bytes);
+            Ok(Footprint { until_backward, until_weight })
+        };
+        let together = all.chunks(all.len() / asked).map(sum);
+        Ok(Some(Footprints::new(together.collect::<Result<_, TrainerError>>()?)))
+    }
+
+    /// The quantities that cannot be relied on, by name. Samples far from the median are not held against
+    /// it: a runtime in Python always has some.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<(String, Verdict)> {
+        let all = self.quantities().into_iter();
+        let all = all.map(|(name, one)| (name, one.verdict(self.half_width)));
+        let is_bad =
+            |verdict: &Verdict| !matches!(verdict, Verdict::Tight | Verdict::Scattered { .. });
+        all.filter(|(_, verdict)| is_bad(verdict)).collect()
+    }
+
+    /// Every quantity, by name.
+    fn quantities(&self) -> Vec<(String, &Quantity)> {
+        let of_chunks = self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            let (split, whole) = match &chunk.backward {
+                Backward::Whole(whole) => (None, Some(whole)),
+                Backward::Split { input, weight, whole } => (Some([input, weight]), whole.as_ref()),
+            };
+            let [input, weight] = split.map_or([None; 2], |both| both.map(Some));
+            let all =
+                [("F", Some(&chunk.forward)), ("B", input), ("W", weight), ("B and W", whole)];
+            let named = move |(name, one): (&str, _)| Some((format!("chunk {at} {name}"), one?));
+            all.into_iter().filter_map(named)
+        });
+        let of_all = [("hop", &self.hop), ("overhead of a pass", &self.overhead)];
+        let of_all =
+            of_all.into_iter().filter_map(|(name, one)| Some((name.to_owned(), one.as_ref()?)));
+        of_chunks.chain(of_all).collect()
+    }
+}
+
+/// Sums as times.
+fn checked<const N: usize>(sums: [u128; N]) -> Result<[Nanos; N], TrainerError> {
+    for sum in sums {
+        pipeline::check_sum("the times and sizes of the profile", sum)?;
+    }
+    Ok(sums.map(|sum| Nanos(u64::try_from(sum).unwrap_or(u64::MAX))))
+}

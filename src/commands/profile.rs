@@ -1,0 +1,61 @@
+//! `debubble profile`: the profile of a trainer that was recorded.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::{profile, timelines};
+use clap::Args;
+use draw::text;
+use question::Context;
+
+use super::{OUTPUT, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  A run that debubble.torch recorded, and the best order for what was measured:
+    debubble profile run.json --output run.toml
+    debubble search --profile run.toml --stages 4 --microbatches 12 --memory-limit 1p
+  A run of this program:
+    debubble execute --schedule zb-h1 --stages 4 --microbatches 8 --forward 10ms \\
+      --backward-input 10ms --backward-weight 8ms --timeline run.json
+    debubble profile run.json
+
+Times are medians over all steps and microbatches. A pass could begin when its stage was free and
+its values were there: how much later it began is overhead, which questions add to every pass. A hop
+is measured where a stage waited for the value. Chunks that were recorded apart may be asked about
+together: a profile of 8 chunks answers for 8, 4, 2 and 1.";
+
+/// Make a profile of a recorded run: what passes, hops and the runtime of a trainer took
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Profile {
+    /// The run: what debubble.torch recorded, or a file of `execute --timeline`
+    recording: PathBuf,
+    /// Write the profile, for --profile of `simulate`, `sweep` and `search`
+    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml")]
+    #[arg(value_parser = files::output)]
+    output: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+}
+
+impl Profile {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let host = Host::default();
+        let recorded = timelines::read(&Context::new(&host), &self.recording)?;
+        let made = profile::of(&recorded)?;
+        if let Some(path) = &self.output {
+            files::write(path, made.to_toml())?;
+        }
+        match self.json {
+            true => print_json(out, &profile::json(&made))?,
+            false => write!(out, "{}", text::sheet(&profile::sheet(&made)))?,
+        }
+        Ok(())
+    }
+}
