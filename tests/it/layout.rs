@@ -130,7 +130,7 @@ fn a_plan_has_the_layout_that_it_is_told() {
 fn a_plan_for_megatron_writes_its_layout_back() {
     let folder = TempDir::new().unwrap();
     let (file, winner) = (folder.path().join("plan.toml"), folder.path().join("winner"));
-    let layout = "Et*2|(t*3|)*6t*4L";
+    let layout = "Ett|(t*3|)*6t*4L";
     let search = format!("[search]\npipeline = 4\nschedule = \"1f1b-i\"\nlayout = \"{layout}\"\n");
     fs::write(&file, format!("framework = \"megatron\"\n{SMALL}{search}")).unwrap();
     let out = command().arg("plan").arg(&file).args(["--json", "--export"]).arg(&winner).output();
