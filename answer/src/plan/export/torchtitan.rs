@@ -103,10 +103,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
         }
         lines.push("--parallelism.module_fqns_per_model_part".to_owned());
         let parts = parts(&costed.layers, "lm_head");
-        lines.extend(parts.iter().map(|part| match part.is_empty() {
-            true => "''".to_owned(),
-            false => part.join(","),
-        }));
+        lines.extend(parts.iter().map(|part| format!("'{}'", part.join(","))));
         // Its CUDA graphs know no pipelines.
         lines.push("--training.disable_cuda_graphs".to_owned());
     }
