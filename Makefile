@@ -18,6 +18,10 @@
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make python the tests of the Python package alone, in an environment under target/python. With
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
+# make torch  how well steps of PyTorch are foretold: stages that sleep and a small GPT in named schedules
+#             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
+#             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes five
+#             minutes of a machine with nothing else to do, and 700 MB to download at first
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
@@ -32,7 +36,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python wheel sdist
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch wheel sdist
 
 all: reproduce
 
@@ -93,6 +97,11 @@ slurm: cargo
 python: cargo
 	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/python.sh test "$(TARGET)/debug"
+
+# Searches are made with what the tests have built, whose arithmetic is optimised.
+torch: cargo
+	cargo build --quiet --profile test --package debubble-python --locked --lib
+	bash tests/torch.sh bench "$(TARGET)/debug"
 
 wheel sdist: cargo
 	bash tests/wheel.sh $@

@@ -49,11 +49,32 @@ with_uv() {
 }
 
 # Makes the environment $1 of the packages in the file $2, unless it is there and the file has not changed.
+# What follows is said to whoever installs.
 environment() {
-  cmp -s "$2" "$1/requirements.txt" && return
-  if ! { empty "$1" "$python" && with_uv "$1" && install "$1" -r "$2"; }; then
-    tail -n 5 "$1.log"
-    skip "the packages in $2 cannot be installed"
+  local venv=$1 file=$2
+  shift 2
+  cmp -s "$file" "$venv/requirements.txt" && return
+  if ! { empty "$venv" "$python" && with_uv "$venv" && install "$venv" "$@" -r "$file"; }; then
+    tail -n 5 "$venv.log"
+    skip "the packages in $file cannot be installed"
   fi
-  cp "$2" "$1/requirements.txt"
+  cp "$file" "$venv/requirements.txt"
+}
+
+# Runs a command in the environment `venv`, and shows it.
+run() {
+  echo "$*"
+  PATH=$venv/bin:$PATH "$@"
+}
+
+# The package as it is installed, in the folder $2: its files beside the extension that cargo has left in
+# the folder $1. What runs from here on finds it, and the command line.
+site() {
+  rm -rf "$2"
+  mkdir -p "$2/debubble"
+  for file in python/debubble/*.py* python/debubble/py.typed python/debubble/torch; do
+    ln -s "$PWD/$file" "$2/debubble/"
+  done
+  cp "$1/lib_debubble.so" "$2/debubble/_debubble.abi3.so"
+  export PYTHONPATH=$2 PYTHONDONTWRITEBYTECODE=1 DEBUBBLE=$1/debubble
 }

@@ -25,6 +25,14 @@ impl Quantity {
         Nanos(self.summary.median)
     }
 
+    /// The mean, rounded down: for what adds up, as overheads do, of which a few are far above the median.
+    #[must_use]
+    pub fn mean(&self) -> Nanos {
+        let sum: u128 = self.samples.iter().map(|&one| u128::from(one)).sum();
+        let mean = sum / (self.samples.len() as u128).max(1);
+        Nanos(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
     /// The summary of the samples.
     #[must_use]
     pub const fn summary(&self) -> &Summary {

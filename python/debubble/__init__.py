@@ -32,7 +32,7 @@ from ._documents import (
     schema,
     verify,
 )
-from ._errors import InputError, InternalError, Interrupted, Note
+from ._errors import InputError, InternalError, Interrupted, LostRank, Note
 from ._frames import Figures, Table
 from ._plan import Planned, plan
 from ._profile import Profile
@@ -55,6 +55,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "Interrupted",
+    "LostRank",
     "Note",
     "Outcome",
     "Packed",

@@ -223,7 +223,7 @@ def sweep(
 def plan(path: _Path, files: _Files | None = None, progress: _Report | None = None) -> Planned: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def replay(
-    path: _Path,
+    paths: Sequence[_Path],
     keys: str,
     launch_delays: bool = False,
     files: _Files | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
@@ -121,7 +122,7 @@ class Replayed(Document):
 
 
 def replay(
-    trace: Source,
+    trace: Source | Sequence[Source],
     *,
     launch_delays: bool = False,
     progress: _ask.Progress = None,
@@ -130,7 +131,8 @@ def replay(
     """Predicts the steps of a real run from its durations, and what they would have been.
 
     Args:
-        trace: The trace: Parquet in the form of the StragglerAnalysis data set, or trace events in JSON.
+        trace: The trace: Parquet in the form of the StragglerAnalysis data set, trace events in JSON, or a
+            timeline; or a list of the traces of all ranks, as `torch.profiler` writes them.
         launch_delays: Whether to let pass between two operations of a rank what always does.
         progress: See `debubble.Progress`.
         **keys: `what_if` and `schedule` name changes of the run; `debubble.schema("replay")` describes all.
@@ -145,14 +147,20 @@ def replay(
     >>> db.replay(trace, what_if="balanced").rows[0].predicted_ns
     15000000
     """
-    path, files = _values.content(trace, "trace.json")
+    sources = trace if isinstance(trace, (list, tuple)) else [trace]
+    paths: list[str] = []
+    files: dict[str, bytes] = {}
+    for at, source in enumerate(sources):
+        path, content = _values.content(source, f"trace-{at}.json" if len(sources) > 1 else "trace.json")
+        paths.append(path)
+        files.update(content or {})
     given: dict[str, Any] = dict(keys)
     names, own = named(given.get("schedule"))
     if names is not None:
         given["schedule"] = names
     document = _values.document("replay", given)
     with _ask.watching(progress) as report:
-        inner = _debubble.replay(path, document, launch_delays, {**(files or {}), **own}, report)
+        inner = _debubble.replay(paths, document, launch_delays, {**files, **own}, report)
     _ask.note(inner.warnings)
     return _ask.whole(Replayed(inner), inner.interrupted)
 

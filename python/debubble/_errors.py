@@ -60,6 +60,10 @@ class InternalError(RuntimeError):
     """A mistake of debubble itself, never of a question."""
 
 
+class LostRank(RuntimeError):
+    """A rank of a run on several that has ended, or that did not answer in time."""
+
+
 class Interrupted(KeyboardInterrupt):
     """A Ctrl-C that came while an answer was worked out.
 

@@ -179,6 +179,11 @@ class _SharedKeys(TypedDict, total=False):
     optimizer: Time | None
     """Time of the optimizer on a stage [default: 0ns]."""
 
+    overhead: Time | None
+    """Time that the runtime of a trainer takes before every pass: it counts as work of the stage [default:
+    0ns].
+    """
+
     profile: Union[Name, Profile] | None
     """Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives them; in a
     scenario, relative to its folder.
@@ -375,6 +380,9 @@ class ReplayKeys(TypedDict, total=False):
 
     seq: Whole | None
     """Sequence length s."""
+
+    warmup_steps: Whole | None
+    """Leave out the first N steps of the trace, which warm up."""
 
     what_if: OneOrMany[Literal["no-stragglers", "balanced", "free-links"]] | None
     """Change the run in these ways, one at a time.

@@ -85,7 +85,7 @@ class Profile:
 
     @property
     def overhead(self) -> Optional[float]:
-        """Seconds by which the median pass begins later than it could."""
+        """Seconds by which passes begin later than they could, on average."""
         overhead: Optional[float] = self._figures["overhead_seconds"]
         return overhead
 

@@ -165,13 +165,13 @@ pub(crate) fn fsdp(
     })
 }
 
-/// Predicts the steps of the run in the trace at `path`, of `files` or of the disk, as it was and with the
+/// Predicts the steps of the run in the traces at `paths`, of `files` or of the disk, as it was and with the
 /// changes of `keys`, an object of keywords as JSON.
 #[pyfunction]
-#[pyo3(signature = (path, keys, launch_delays=false, files=None, progress=None))]
+#[pyo3(signature = (paths, keys, launch_delays=false, files=None, progress=None))]
 pub(crate) fn replay(
     py: Python<'_>,
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     keys: &str,
     launch_delays: bool,
     files: Option<Files>,
@@ -179,7 +179,7 @@ pub(crate) fn replay(
 ) -> PyResult<Document> {
     let keys: replay_keys::Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
-        traced::replay(context, &path, launch_delays, &keys).map(Content::Replayed)
+        traced::replay(context, &paths, launch_delays, &keys).map(Content::Replayed)
     })
 }
 

@@ -232,6 +232,18 @@ def test_a_replayed_trace(command: doors.Command, tmp_path: Path) -> None:
     assert printed(db.replay(file, launch_delays=True)) == delays
 
 
+def test_traces_of_all_ranks(command: doors.Command) -> None:
+    folder = Path(__file__).resolve().parents[2] / "tests" / "traces"
+    files = [folder / f"ScheduleZBVZeroBubble.{rank}.json" for rank in (0, 1)]
+    told = command.stdout("replay", *files, "--warmup-steps=1", "--json")
+    assert printed(db.replay(files, warmup_steps=1)) == told
+    ranks = db.replay([file.read_bytes() for file in files], warmup_steps=1)
+    assert printed(ranks) == told
+    assert ranks.to_dict()["hops"]["measured"] is False
+    with pytest.raises(db.InputError, match="none of rank 1"):
+        db.replay(files[0])
+
+
 def test_packing(command: doors.Command, tmp_path: Path) -> None:
     packed = db.fsdp(
         devices=4, minibatch_size=[1, 4], packing_ratio=1, minibatches=6, parameters="1GB", bandwidth="50GB/s"

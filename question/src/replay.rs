@@ -20,6 +20,10 @@ pub struct Keys {
     )]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub what_if: Vec<WhatIf>,
+    /// Leave out the first N steps of the trace, which warm up
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Run"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_steps: Option<u64>,
     /// Order the passes by these schedules, with the run's median times: compare them with
     /// no-stragglers, and with the run's own schedule
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE,..", value_delimiter = ','))]

@@ -20,27 +20,36 @@ Examples:
   debubble replay trace.parquet
   debubble replay trace.parquet --what-if no-stragglers,free-links --json
   debubble replay trace.parquet --schedule zb-h1,zb-2p --backward-split 0.6
+  debubble replay megatron.json --warmup-steps 1
+  debubble replay rank0.json rank1.json rank2.json rank3.json
   debubble export --format chrome --schedule 1f1b --stages 4 --microbatches 8 \\
     --forward 1ms --backward-input 1ms --backward-weight 1ms > run.json; debubble replay run.json
 
 A trace is Parquet in the form of the StragglerAnalysis data set (columns dp_rank, stage, step,
-optype, start_ts and duration in seconds, mc, mb_id), or trace events in JSON: events with ph = X
-whose args say kind (F, B, W, BW) or optype, stage, step, dp_rank, chunk and microbatch; without
-kind the name is read, as in F0.3, and without stage the thread.
+optype, start_ts and duration in seconds, mc, mb_id), a timeline of simulate or execute, or trace
+events in JSON: events with ph = X whose args say kind (F, B, W, BW) or optype, stage, step,
+dp_rank, chunk and microbatch; without kind the name is read, as in F0.3, and without stage the
+thread. Or, as Megatron-style tracers write them, events forward and backward with ph = B and E, of
+which E says microbatch, model_chunk, pp_rank and iteration. Or what torch.profiler saw of the
+actions of torch.distributed.pipelining (PP:3F12 and the like), one file for each rank.
 
 A step lasts from the start of the first operation of any rank to the end of the last of any. The
 prediction lets all ranks begin at once and every operation start as soon as what it waits for is
 there: on its rank, what was over when it started; of a transfer or collective, the last rank to
 arrive. Measured start times give that order, how long a transfer or collective takes once all have
-arrived, and, on a link whose transfers are not in the trace, the shortest hop seen; nothing else.";
+arrived, and, on a link whose transfers are not in the trace, an estimate of the hop: the median
+time from when both ends were ready to when a rank went on that waited for nothing else, or what the
+same value of other steps took, if that is less. In a Megatron-style trace a rank is held up by its
+sends until the other end is ready. The answer says what was estimated, how the prediction fares
+with hops that are estimated from other steps only, and what the trace lacks.";
 
 /// Predict the steps of a real run from its durations, and what they would have been
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Replay {
-    /// Trace of the run: Parquet, or trace events in JSON
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    /// Traces of the run, one or one for each rank: Parquet, trace events in JSON, or a timeline
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -57,7 +66,7 @@ impl Replay {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let answer = replay(&context, &self.trace, self.launch_delays, &self.asked);
+        let answer = replay(&context, &self.traces, self.launch_delays, &self.asked);
         note_all(&context);
         let answer = answer?;
         if answer.interrupted.is_some() {

@@ -191,9 +191,10 @@ fn certificate(given: &Given<'_>) -> Result<(), String> {
 /// A run, checked and timed anew.
 fn trace(given: &Given<'_>) -> Result<(), String> {
     let trace = traces::read(given.bytes.to_vec()).map_err(|error| error.to_string())?;
-    let run = traces::Run::new(trace.operations).map_err(|error| error.to_string())?;
+    let run = traces::Run::new(trace).map_err(|error| error.to_string())?;
     let times = traces::Times::measured(&run).with_launch_delays(&run);
-    let _ = (run.predict(&times), traces::Medians::of(&run));
+    let _ = (run.predict(&times), run.predict_held_out(&times), traces::Medians::of(&run));
+    let _ = (run.links(), run.lacks().iter().map(ToString::to_string).collect::<Vec<_>>());
     Ok(())
 }
 

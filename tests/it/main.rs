@@ -35,6 +35,7 @@ mod machine;
 mod memory;
 mod messages;
 mod noise;
+mod other_traces;
 mod paper;
 mod pictures;
 mod pipeoffload;

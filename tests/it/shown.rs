@@ -232,7 +232,7 @@ fn a_replayed_trace_reads_alike() {
         ..Default::default()
     };
     let context = Context::new(&files.host);
-    let answer = replay::replay(&context, Path::new("run.json"), false, &keys).unwrap();
+    let answer = replay::replay(&context, &[PathBuf::from("run.json")], false, &keys).unwrap();
     let printed = files.prints("replay run.json --what-if no-stragglers --schedule zb-h1");
     assert_eq!(text::sheet(&answer.sheet()), printed);
     check_fragment(&answer.sheet());

@@ -380,7 +380,7 @@ fn damaged_files_do_no_harm() {
     let message = |(at, bits): (usize, u8)| {
         let mut content = whole.clone();
         content[at] ^= bits;
-        let run = traces::read(content).and_then(|trace| traces::Run::new(trace.operations));
+        let run = traces::read(content).and_then(traces::Run::new);
         run.err().map(|error| error.to_string())
     };
     let messages: Vec<String> = damages.filter_map(message).collect();

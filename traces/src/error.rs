@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::MAX_OPERATIONS;
 use crate::operation::OpType;
+use crate::reader::Form;
 
 /// Where in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,8 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
+    /// What stands beside `traceEvents`.
+    Head,
 }
 
 impl fmt::Display for Place {
@@ -22,6 +25,7 @@ impl fmt::Display for Place {
         match self {
             Self::Row(row) => write!(f, "row {row}"),
             Self::Event(event) => write!(f, "event {event}"),
+            Self::Head => f.write_str("beside its events"),
         }
     }
 }
@@ -119,6 +123,83 @@ pub enum TraceError {
         /// Its name.
         name: String,
     },
+    /// A pass that begins while another of its kind is under way on its rank.
+    #[error(
+        "{place}: a {name} begins on pid {pid}, where the one that begins at {first} has no end: \
+         cut the trace at whole iterations"
+    )]
+    BegunTwice {
+        /// Where the second begins.
+        place: Place,
+        /// The name of the pass.
+        name: &'static str,
+        /// Its rank.
+        pid: u16,
+        /// Where the first begins.
+        first: Place,
+    },
+    /// The end of a pass that has not begun.
+    #[error(
+        "{place}: a {name} ends on pid {pid} that has not begun: cut the trace at whole iterations"
+    )]
+    NeverBegun {
+        /// Where it ends.
+        place: Place,
+        /// The name of the pass.
+        name: &'static str,
+        /// Its rank.
+        pid: u16,
+    },
+    /// A pass that ends before it begins.
+    #[error("{place}: time goes backwards: a {name} ends on pid {pid} before it begins at {begun}")]
+    EndsFirst {
+        /// Where it ends.
+        place: Place,
+        /// The name of the pass.
+        name: &'static str,
+        /// Its rank.
+        pid: u16,
+        /// Where it begins.
+        begun: Place,
+    },
+    /// Files of one run in several forms.
+    #[error("it is {found}, but the file before it is {first}: replay them apart")]
+    Mixed {
+        /// The form of this file.
+        found: Form,
+        /// That of the first.
+        first: Form,
+    },
+    /// Two files of the same rank.
+    #[error("two of the files are of rank {rank}: give one file for each rank, all of one run")]
+    RankTwice {
+        /// The rank.
+        rank: u32,
+    },
+    /// Stages without a file.
+    #[error(
+        "{given} of the {world} ranks of the run are there; give the files of all in one go: there \
+         is none of rank {}{}",
+        list(missing), if missing.len() + *given < *world as usize { " and others" } else { "" }
+    )]
+    RanksMissing {
+        /// The first ranks that are missing.
+        missing: Vec<u32>,
+        /// How many there are.
+        given: usize,
+        /// How many ranks the run has.
+        world: u32,
+    },
+    /// A trace of `torch.profiler` in which no pass of a pipeline is named.
+    #[error(
+        "it is a trace of torch.profiler that names no passes: torch names those of ScheduleGPipe \
+         and of schedules that run action by action (interleaved, zero-bubble, from CSV), and none \
+         of Schedule1F1B; run that order from a CSV, or record the run with debubble.torch"
+    )]
+    Unnamed,
+    /// A compressed file.
+    #[error("it is compressed with gzip: decompress it first (gunzip), as in gunzip trace.json.gz")]
+    Gzip,
     /// No operation at all.
     #[error(
         "it has no operations of a pipeline{}: a trace event needs args.kind and args.microbatch, \
@@ -239,6 +320,10 @@ fn limit(most: usize) -> String {
         MAX_OPERATIONS.. => format!("at most {MAX_OPERATIONS}"),
         _ => format!("the memory that is free here is enough for {most}; replay fewer steps"),
     }
+}
+
+fn list(ranks: &[u32]) -> String {
+    ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn others(skipped: usize) -> String {

@@ -5,8 +5,11 @@ use std::ops::Range;
 use pipeline::{Placement, Shape};
 
 use crate::error::TraceError;
+use crate::hops::Edge;
 use crate::operation::{OpType, Operation};
-use crate::waits::{meetings, wait_for_values, wait_in_rank};
+use crate::reader::Sends;
+use crate::values::wait_for_values;
+use crate::waits::{meetings, wait_in_rank};
 
 /// An operation that another one waits for, besides those that it runs together with.
 #[derive(Clone, Copy)]
@@ -15,8 +18,16 @@ pub(crate) struct Wait {
     pub(crate) on: u32,
     /// Whether its start is enough.
     pub(crate) start_is_enough: bool,
-    /// Time from then on until it can start.
-    pub(crate) hop: u64,
+    /// The edge whose hop passes from then on until it can start, by its place in
+    /// [`Graph::edges`]; [`ALONE`] if none does.
+    pub(crate) edge: u32,
+}
+
+impl Wait {
+    /// Its time, where edges have these `hops`.
+    fn hop(&self, hops: &[u64]) -> u64 {
+        hops.get(self.edge as usize).copied().unwrap_or(0)
+    }
 }
 
 /// Operations that several ranks do together.
@@ -28,7 +39,7 @@ pub(crate) struct Meeting {
     pub(crate) last: u32,
 }
 
-/// No meeting.
+/// No meeting, no edge.
 pub(crate) const ALONE: u32 = u32::MAX;
 
 /// Who waits for whom in a step. Operations are named by their place in it.
@@ -41,6 +52,8 @@ pub(crate) struct Graph {
     meeting: Vec<u32>,
     meetings: Vec<Meeting>,
     members: Vec<u32>,
+    /// The values that cross to another rank without a transfer in the trace.
+    edges: Vec<Edge>,
 }
 
 /// A step while its graph is made: its operations rank by rank, each rank's by start.
@@ -50,6 +63,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) ranks: Vec<Range<usize>>,
     pub(crate) shape: Shape,
     pub(crate) placement: Placement,
+    pub(crate) sends: Sends,
 }
 
 /// Operations, each with one that it waits for.
@@ -62,10 +76,11 @@ impl Graph {
         for rank in &parts.ranks {
             wait_in_rank(parts.operations, rank.clone(), &mut waits)?;
         }
-        wait_for_values(parts, &mut waits)?;
+        let edges = wait_for_values(parts, &mut waits)?;
         let (meeting, meetings, members) = meetings(parts)?;
         let (waits_at, waits) = by_operation(parts.operations.len(), &waits);
-        let mut graph = Self { order: Vec::new(), waits_at, waits, meeting, meetings, members };
+        let mut graph =
+            Self { order: Vec::new(), waits_at, waits, meeting, meetings, members, edges };
         graph.find_order();
         if graph.order.len() < parts.operations.len() {
             let mut posted = vec![false; parts.operations.len()];
@@ -120,9 +135,9 @@ impl Graph {
         }
     }
 
-    /// The longest hop on a link whose transfers are not in the trace.
-    pub(crate) fn hop(&self) -> u64 {
-        self.waits.iter().map(|wait| wait.hop).max().unwrap_or(0)
+    /// The values that cross to another rank without a transfer in the trace.
+    pub(crate) fn edges(&self) -> &[Edge] {
+        &self.edges
     }
 
     fn waits(&self, one: usize) -> &[Wait] {
@@ -157,12 +172,17 @@ impl Graph {
     }
 
     /// How long after everything it waits for was there each operation really started.
-    pub(crate) fn launch_delays(&self, operations: &[Operation], begin: u64) -> Vec<u64> {
+    pub(crate) fn launch_delays(
+        &self,
+        operations: &[Operation],
+        begin: u64,
+        hops: &[u64],
+    ) -> Vec<u64> {
         let ready = |one: usize| {
             let of = |wait: &Wait| {
                 let on = &operations[wait.on as usize];
                 let reached = if wait.start_is_enough { on.start } else { on.end() };
-                reached.0.saturating_add(wait.hop)
+                reached.0.saturating_add(wait.hop(hops))
             };
             self.waits(one).iter().map(of).max().unwrap_or(begin)
         };
@@ -171,16 +191,15 @@ impl Graph {
     }
 
     /// When the last operation ends, where each takes its time of `own` and starts `launch` after
-    /// it could. All ranks begin at 0.
-    pub(crate) fn predict(&self, own: &[u64], launch: &[u64], free_links: bool) -> u64 {
+    /// it could, and each edge its hop, none where there are no `hops`. All ranks begin at 0.
+    pub(crate) fn predict(&self, own: &[u64], launch: &[u64], hops: &[u64]) -> u64 {
         let mut start = vec![0u64; own.len()];
         let mut end = vec![0u64; own.len()];
         for &at in &self.order {
             let one = at as usize;
             let reached = |wait: &Wait| {
                 let times = if wait.start_is_enough { &start } else { &end };
-                let hop = if free_links { 0 } else { wait.hop };
-                times[wait.on as usize].saturating_add(hop)
+                times[wait.on as usize].saturating_add(wait.hop(hops))
             };
             let ready = self.waits(one).iter().map(reached).max().unwrap_or(0);
             start[one] = ready.saturating_add(launch.get(one).copied().unwrap_or(0));
@@ -208,7 +227,7 @@ fn by_operation(count: usize, waits: &Waits) -> (Vec<u32>, Vec<Wait>) {
         at[one + 1] += at[one];
     }
     let mut next = at.clone();
-    let none = Wait { on: 0, start_is_enough: false, hop: 0 };
+    let none = Wait { on: 0, start_is_enough: false, edge: ALONE };
     let mut sorted = vec![none; waits.len()];
     for &(one, wait) in waits {
         let place = &mut next[one as usize];

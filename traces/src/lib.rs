@@ -1,14 +1,15 @@
 //! Reads the operations of a real training run and predicts its steps from their durations.
 //!
-//! A trace, [`read`] from Parquet or from trace events (Chrome, Perfetto), is a list of
-//! [`Operation`]s. [`Run::new`] finds out which operation waited for which, and keeps only that and
-//! how long each took by itself; from these [`Run::predict`] times the steps again, with the measured
-//! durations or with other [`Times`]. No file is opened in here.
+//! A trace, [`read`] from Parquet or from trace events (Chrome, Perfetto, Megatron, `torch.profiler`),
+//! is a list of [`Operation`]s; [`Reader`] takes the files of several ranks. [`Run::new`] finds out
+//! which operation waited for which, and keeps only that and how long each took by itself; from these
+//! [`Run::predict`] times the steps again, with the measured durations or with other [`Times`]. No
+//! file is opened in here.
 //!
 //! The model: a rank runs its operations one after the other, and an operation that several ranks
 //! take part in takes its own time from the moment the last of them has begun it. The measured starts
-//! serve to find the order, the own times and, for links whose transfers are not in the trace, the
-//! hop; afterwards they are dropped.
+//! serve to find the order, the own times and, for links whose transfers are not in the trace, to
+//! estimate the hops ([`Run::links`]); afterwards they are dropped.
 //!
 //! ```
 //! use pipeline::Nanos;
@@ -19,7 +20,7 @@
 //!     {"ph": "X", "name": "F0.0", "tid": 0, "ts": 0, "dur": 10},
 //!     {"ph": "X", "name": "BW0.0", "tid": 0, "ts": 10, "dur": 20}
 //! ]"#;
-//! let run = Run::new(read(events.to_vec())?.operations)?;
+//! let run = Run::new(read(events.to_vec())?)?;
 //! assert_eq!(run.steps()[0].measured(), Nanos(30_000));
 //! assert_eq!(run.predict(&Times::measured(&run)), [Nanos(30_000)]);
 //! # Ok::<(), traces::TraceError>(())
@@ -27,16 +28,27 @@
 
 mod chrome;
 mod error;
+mod events;
 mod graph;
 mod guard;
+mod hops;
+mod lack;
+mod megatron;
 mod operation;
 mod parquet;
+mod reader;
 mod run;
 mod times;
+mod torch;
+mod torch_ranks;
+mod values;
 mod waits;
 
 pub use error::{Place, TraceError};
+pub use hops::LinkHops;
+pub use lack::Lack;
 pub use operation::{Direction, OpType, Operation, Side};
+pub use reader::{Form, Reader, Sends, Trace};
 pub use run::{Run, Step};
 pub use times::{Medians, Times};
 
@@ -44,32 +56,30 @@ pub use times::{Medians, Times};
 pub const MAX_OPERATIONS: usize = 20_000_000;
 
 /// The most bytes of memory that an operation takes from [`read`] to [`Run::predict`].
-pub const BYTES_PER_OPERATION: u64 = 256;
+pub const BYTES_PER_OPERATION: u64 = 512;
 
-/// The contents of a trace.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Trace {
-    /// The operations, as they stand in the file.
-    pub operations: Vec<Operation>,
-    /// Events that are no operations of a pipeline, such as those of a profiler; never in Parquet.
-    pub skipped: usize,
-}
-
-/// Reads a trace: Parquet if it begins like a Parquet file, trace events if it begins like JSON.
+/// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins
+/// like JSON.
 ///
 /// Parquet has the columns of the StragglerAnalysis data set, one row per operation: `dp_rank`,
 /// `stage`, `step`, `optype`, `start_ts` and `duration` in seconds, `mc` (chunk of the stage) and
 /// `mb_id`, the last two -1 where an operation has none; other columns are ignored. Chunk `mc` of
 /// stage `s` of `p` is chunk `mc * p + s` of the model.
 ///
-/// Of trace events (Chrome, Perfetto), those with `"ph": "X"` are read, `ts` and `dur` in
-/// microseconds. `args` says `kind` or `optype` (F, B, W, BW, or an `optype` as in Parquet),
-/// `stage`, `step`, `dp_rank`, `chunk` (in model order over the whole model) and `microbatch`.
-/// Without `kind` the event's name is read as a pass, as in `F0.3`; without `stage` the thread is
-/// the stage; `step`, `dp_rank` and `chunk` are 0 where they are not said.
+/// Of trace events with `"ph": "X"`, `ts` and `dur` are in microseconds. `args` says `kind` or
+/// `optype` (F, B, W, BW, or an `optype` as in Parquet), `stage`, `step`, `dp_rank`, `chunk` (in
+/// model order over the whole model) and `microbatch`. Without `kind` the event's name is read as a
+/// pass, as in `F0.3`; without `stage` the thread is the stage; `step`, `dp_rank` and `chunk` are 0
+/// where they are not said.
+///
+/// Where there are none of these, events with `"ph": "B"` and `"E"` called `forward` and `backward`
+/// are read as Megatron-style tracers write them: the end says `microbatch`, `model_chunk` (of the
+/// rank), `pp_rank` (or it is the `pid`), `iteration` and `dp_rank`. And where annotations name the
+/// actions of `torch.distributed.pipelining`, as in `PP:3F12`, it is what `torch.profiler` saw of one
+/// rank.
 ///
 /// # Errors
-/// If it is neither, is cut off, lacks something, or has values that make no sense.
+/// If it is none of these, is cut off, lacks something, or has values that make no sense.
 pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
     read_within(content, u64::MAX)
 }
@@ -80,12 +90,7 @@ pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
 /// # Errors
 /// As [`read`]; and if there are too many operations for that memory.
 pub fn read_within(content: Vec<u8>, memory: u64) -> Result<Trace, TraceError> {
-    let most = usize::try_from(memory / BYTES_PER_OPERATION).unwrap_or(usize::MAX);
-    let most = most.min(MAX_OPERATIONS);
-    let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
-    match first {
-        _ if content.starts_with(b"PAR1") => parquet::read(content, most),
-        Some(b'{' | b'[') => chrome::read(&content, most),
-        _ => Err(TraceError::NotATrace),
-    }
+    let mut reader = Reader::within(memory);
+    reader.add(content)?;
+    reader.finish()
 }

@@ -45,13 +45,15 @@ pub enum OpType {
     Optimizer,
     /// Garbage collection of the host.
     GarbageCollection,
+    /// Something else that the host does between passes, such as to post a transfer.
+    Host,
 }
 
 use Direction::{Backward, Forward};
 use Side::{Recv, Send};
 
 /// Every name an operation is read by; the first of two is the one it is printed by.
-const NAMES: [(&str, OpType); 17] = [
+const NAMES: [(&str, OpType); 18] = [
     ("F", OpType::Pass(Kind::F)),
     ("B", OpType::Pass(Kind::B)),
     ("W", OpType::Pass(Kind::W)),
@@ -69,6 +71,7 @@ const NAMES: [(&str, OpType); 17] = [
     ("optimizer-clip-main-grad", OpType::ClipGradients),
     ("optimizer", OpType::Optimizer),
     ("gc", OpType::GarbageCollection),
+    ("host", OpType::Host),
 ];
 
 impl OpType {
@@ -140,6 +143,8 @@ impl fmt::Display for Operation {
     }
 }
 
+/// Nanoseconds per microsecond, the unit of trace events.
+pub(crate) const MICROSECOND: f64 = 1e3;
 /// The latest start in nanoseconds: 126 years, so that dates will do.
 pub(crate) const LATEST: f64 = 1e9 * 1e9 * 4.0;
 /// The longest duration in nanoseconds: 11 days.

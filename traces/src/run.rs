@@ -6,7 +6,10 @@ use pipeline::{Fault, Kind, Nanos, Order, Placement, Schedule, Shape, Slot};
 
 use crate::error::TraceError;
 use crate::graph::{Graph, Parts};
+use crate::hops::{self, Edge, LinkHops};
+use crate::lack::Lack;
 use crate::operation::Operation;
+use crate::reader::{Sends, Trace};
 use crate::times::Times;
 use crate::waits::together;
 
@@ -17,6 +20,10 @@ pub struct Run {
     own: Vec<u64>,
     dp_ranks: Vec<u32>,
     steps: Vec<Step>,
+    /// The estimated hops of each step's edges.
+    hops: Vec<Vec<u64>>,
+    sends: Sends,
+    lacks: Vec<Lack>,
 }
 
 /// One training step of a run.
@@ -31,12 +38,18 @@ pub struct Step {
 }
 
 impl Run {
-    /// Checks that `operations` are whole steps of a pipeline, and finds out who waited for whom.
+    /// Checks that `trace` has whole steps of a pipeline, finds out who waited for whom, and
+    /// estimates the hops of values whose transfers are not in it.
+    ///
+    /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows
+    /// that they did not.
     ///
     /// # Errors
     /// If a pass is missing, doubled or on a wrong stage, if time goes backwards, or if the
     /// operations of different ranks do not fit together.
-    pub fn new(mut operations: Vec<Operation>) -> Result<Self, TraceError> {
+    pub fn new(trace: Trace) -> Result<Self, TraceError> {
+        let sends = trace.sends();
+        let Trace { mut operations, lacks, .. } = trace;
         // Stable: operations of no length stay as they stand in the file.
         operations.sort_by_key(|one| (one.step, one.dp_rank, one.stage, one.start, one.end()));
         let stages = operations.iter().map(|one| u64::from(one.stage) + 1).max();
@@ -44,20 +57,36 @@ impl Run {
         let mut dp_ranks: Vec<u32> = operations.iter().map(|one| one.dp_rank).collect();
         dp_ranks.sort_unstable();
         dp_ranks.dedup();
-        let mut run = Self { operations, own: Vec::new(), dp_ranks, steps: Vec::new() };
-        let mut first = 0;
-        while first < run.operations.len() {
-            let number = run.operations[first].step;
-            let count = run.operations[first..].partition_point(|one| one.step == number);
-            let step = run.step(first..first + count, stages)?;
-            run.own.extend(step.graph.own_times(&run.operations[first..first + count]));
-            run.steps.push(step);
-            first += count;
-        }
+        let (own, steps, hops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut run = Self { operations, own, dp_ranks, steps, hops, sends, lacks };
+        run.steps = match run.all_steps(stages, sends) {
+            Ok(steps) if sends == Sends::Free || are_held_up(&steps) => steps,
+            Err(error) if sends == Sends::Free => return Err(error),
+            _ => {
+                run.sends = Sends::Free;
+                run.all_steps(stages, Sends::Free)?
+            }
+        };
+        let own = run
+            .steps
+            .iter()
+            .map(|step| step.graph.own_times(&run.operations[step.operations.clone()]));
+        run.own = own.collect::<Vec<_>>().concat();
+        let edges = run.edges();
+        run.hops = hops::estimate(&edges, &edges);
         Ok(run)
     }
 
-    fn step(&self, range: Range<usize>, stages: u64) -> Result<Step, TraceError> {
+    fn all_steps(&self, stages: u64, sends: Sends) -> Result<Vec<Step>, TraceError> {
+        let steps = self.operations.chunk_by(|one, other| one.step == other.step);
+        let ranges = steps.scan(0, |next, step| {
+            let first = std::mem::replace(next, *next + step.len());
+            Some(first..*next)
+        });
+        ranges.map(|range| self.step(range, stages, sends)).collect()
+    }
+
+    fn step(&self, range: Range<usize>, stages: u64, sends: Sends) -> Result<Step, TraceError> {
         let operations = &self.operations[range.clone()];
         let number = operations[0].step;
         let pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);
@@ -85,7 +114,7 @@ impl Run {
             let first = std::mem::replace(next, *next + rank.len());
             Some(first..*next)
         });
-        let parts = Parts { operations, ranks: ranks.collect(), shape, placement };
+        let parts = Parts { operations, ranks: ranks.collect(), shape, placement, sends };
         let graph = Graph::new(&parts)?;
         let begin = operations.iter().map(|one| one.start).min().unwrap_or_default();
         let end = operations.iter().map(Operation::end).max().unwrap_or_default();
@@ -117,22 +146,77 @@ impl Run {
 
     /// How long each of [`Self::operations`] hesitated when it could have started.
     pub(crate) fn launch_delays(&self) -> Vec<u64> {
-        let of = |step: &Step| {
-            step.graph.launch_delays(&self.operations[step.operations.clone()], step.begin.0)
+        let of = |(step, hops): (&Step, &Vec<u64>)| {
+            let operations = &self.operations[step.operations.clone()];
+            step.graph.launch_delays(operations, step.begin.0, hops)
         };
-        self.steps.iter().flat_map(of).collect()
+        self.steps.iter().zip(&self.hops).flat_map(of).collect()
+    }
+
+    /// The edges of each step.
+    fn edges(&self) -> Vec<&[Edge]> {
+        self.steps.iter().map(|step| step.graph.edges()).collect()
+    }
+
+    /// What the trace does not say of the run.
+    #[must_use]
+    pub fn lacks(&self) -> &[Lack] {
+        &self.lacks
+    }
+
+    /// How sends that are not in the trace hold up their rank.
+    #[must_use]
+    pub const fn sends(&self) -> Sends {
+        self.sends
+    }
+
+    /// The hops over each link whose transfers are not in the trace, as they are estimated; none if
+    /// nothing is.
+    #[must_use]
+    pub fn links(&self) -> Vec<LinkHops> {
+        hops::links(self.edges().into_iter())
     }
 
     /// How long each step takes if its operations take `times`: from the moment at which all ranks
     /// begin to the end of the last operation of any.
     #[must_use]
     pub fn predict(&self, times: &Times) -> Vec<Nanos> {
-        let of = |step: &Step| {
+        self.predict_with(times, &self.hops)
+    }
+
+    /// How long each step takes as [`Self::predict`] says, but with hops that are estimated from
+    /// other steps than it: every second one from the rest, and those from it. None where no hops
+    /// are estimated, or there is one step.
+    #[must_use]
+    pub fn predict_held_out(&self, times: &Times) -> Option<Vec<Nanos>> {
+        let edges = self.edges();
+        if edges.len() < 2 || edges.iter().all(|edges| edges.is_empty()) {
+            return None;
+        }
+        let every_second = |first: usize| -> Vec<&[Edge]> {
+            edges.iter().skip(first).step_by(2).copied().collect()
+        };
+        let [even, odd] = [0, 1].map(every_second);
+        let mut hops = vec![Vec::new(); edges.len()];
+        for (first, predicted, learned) in [(0, &even, &odd), (1, &odd, &even)] {
+            let estimated = hops::estimate(predicted, learned);
+            hops.iter_mut()
+                .skip(first)
+                .step_by(2)
+                .zip(estimated)
+                .for_each(|(hops, new)| *hops = new);
+        }
+        Some(self.predict_with(times, &hops))
+    }
+
+    fn predict_with(&self, times: &Times, hops: &[Vec<u64>]) -> Vec<Nanos> {
+        let of = |(step, hops): (&Step, &Vec<u64>)| {
             let range = step.operations.clone();
             let launch = times.launch.get(range.clone()).unwrap_or_default();
-            Nanos(step.graph.predict(&times.own[range], launch, times.free_links))
+            let hops = if times.free_links { &[][..] } else { hops };
+            Nanos(step.graph.predict(&times.own[range], launch, hops))
         };
-        self.steps.iter().map(of).collect()
+        self.steps.iter().zip(hops).map(of).collect()
     }
 
     /// Whether the run has whole backward passes, rather than B and W apart.
@@ -143,9 +227,9 @@ impl Run {
     }
 
     /// The time from the end of a pass to the arrival of its value where transfers are not in the
-    /// trace: the longest over the links of the first step.
+    /// trace: the median of the estimates.
     pub(crate) fn hop(&self) -> u64 {
-        self.steps.first().map_or(0, |step| step.graph.hop())
+        hops::median(&mut self.hops.concat())
     }
 
     /// The order in which the pipeline of `dp_rank` (by its place in [`Self::dp_ranks`]) did the
@@ -179,6 +263,12 @@ impl Step {
     pub fn measured(&self) -> Nanos {
         self.end - self.begin
     }
+}
+
+/// Whether senders waited until the other end was ready, but for one in twenty.
+fn are_held_up(steps: &[Step]) -> bool {
+    let edges = || steps.iter().flat_map(|step| step.graph.edges());
+    edges().filter(|edge| edge.went_on).count() * 20 <= edges().count()
 }
 
 /// The smallest shape that has all passes of a step.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::{Kind, Nanos, Pass};
 
+use crate::hops::median;
 use crate::operation::{OpType, Operation};
 use crate::run::Run;
 
@@ -103,7 +104,8 @@ impl Medians {
         self.passes.get(&(kind, chunk)).copied().unwrap_or_default()
     }
 
-    /// The median of a transfer between two stages; the longest hop if the trace has no transfers.
+    /// The median of a transfer between two stages; the median of the estimated hops if the
+    /// trace has no transfers.
     #[must_use]
     pub const fn transfer(&self) -> Nanos {
         self.transfer
@@ -134,12 +136,4 @@ fn medians<K: Ord>(values: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
     let mut groups: BTreeMap<K, Vec<u64>> = BTreeMap::new();
     values.for_each(|(key, value)| groups.entry(key).or_default().push(value));
     groups.into_iter().map(|(key, mut values)| (key, median(&mut values))).collect()
-}
-
-/// The value in the middle, the lower of two; 0 of none.
-fn median(values: &mut [u64]) -> u64 {
-    match values.len() {
-        0 => 0,
-        count => *values.select_nth_unstable((count - 1) / 2).1,
-    }
 }

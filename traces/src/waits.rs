@@ -1,9 +1,9 @@
-//! Finds out from a trace who waited for whom: on a rank, for a value, and for others to join.
+//! Finds out from a trace who waited for whom on a rank, and for others to join.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pipeline::{Shape, Value};
+use pipeline::Shape;
 
 use crate::error::TraceError;
 use crate::graph::{ALONE, Meeting, Parts, Wait, Waits};
@@ -14,7 +14,7 @@ const CROWD: usize = 64;
 
 /// Whether `first` was over when `second` started, but for what clocks and rounding do: an overlap
 /// of at most a quarter of the shorter one.
-fn was_over(first: &Operation, second: &Operation) -> bool {
+pub(crate) fn was_over(first: &Operation, second: &Operation) -> bool {
     let slack = first.duration.0.min(second.duration.0) / 4;
     first.end().0 <= second.start.0.saturating_add(slack)
 }
@@ -41,7 +41,7 @@ pub(crate) fn wait_in_rank(
         let Operation { step, dp_rank, stage, .. } = *one;
         let place = |at: usize| u32::try_from(at).unwrap_or(ALONE);
         let mut wait = |on: usize, start_is_enough| {
-            waits.push((place(at), Wait { on: place(on), start_is_enough, hop: 0 }));
+            waits.push((place(at), Wait { on: place(on), start_is_enough, edge: ALONE }));
         };
         if at > begin {
             wait(at - 1, !was_over(&operations[at - 1], one));
@@ -65,88 +65,6 @@ pub(crate) fn wait_in_rank(
         under_way.push(at);
     }
     Ok(())
-}
-
-/// The value that `user` needs comes from `maker`.
-struct Need {
-    user: usize,
-    maker: usize,
-    link: Link,
-}
-
-/// Between which stages, and which way.
-type Link = (u16, u16, Direction);
-
-/// Passes wait for the values they need. On a link whose transfers are not in the trace, a hop
-/// takes the shortest time seen between the end of a maker and the start of its user.
-pub(crate) fn wait_for_values(parts: &Parts<'_>, waits: &mut Waits) -> Result<(), TraceError> {
-    let operations = parts.operations;
-    let needs = needs(parts);
-    let mut hops: BTreeMap<Link, u64> = BTreeMap::new();
-    for &Need { user, maker, link } in &needs {
-        let (maker, user) = (&operations[maker], &operations[user]);
-        if user.end() <= maker.start && maker.duration.0 > 0 {
-            let Operation { step, dp_rank, .. } = *user;
-            let (user, maker) = (user.to_string(), maker.to_string());
-            return Err(TraceError::Backwards { step, dp_rank, user, maker });
-        }
-        let gap = user.start.0.saturating_sub(maker.end().0);
-        hops.entry(link).and_modify(|hop| *hop = gap.min(*hop)).or_insert(gap);
-    }
-    let sends = operations.iter().filter_map(|one| match one.optype {
-        OpType::Transfer(direction, Side::Send) => Some((one.stage, direction)),
-        _ => None,
-    });
-    let recorded: BTreeSet<_> = sends.collect();
-    let place = |at: usize| u32::try_from(at).unwrap_or(ALONE);
-    for &Need { user, maker, link } in &needs {
-        let (from, to, direction) = link;
-        let free = from == to || recorded.contains(&(from, direction));
-        let hop = if free { 0 } else { hops[&link] };
-        let wait = Wait { on: place(maker), start_is_enough: false, hop };
-        waits.push((place(user), wait));
-        // The first of two passes that share a rank waits for what the second needs.
-        if user > 0 && together(&operations[user - 1], &operations[user]) {
-            waits.push((place(user - 1), wait));
-        }
-    }
-    Ok(())
-}
-
-/// Every value that a pass needs, but for what its own rank made just before.
-fn needs(parts: &Parts<'_>) -> Vec<Need> {
-    let (shape, placement) = (parts.shape, parts.placement);
-    let mut made = vec![0usize; shape.value_cells()];
-    let mut needs = Vec::new();
-    // A pipeline is as many ranks as it has stages, one after the other.
-    for ranks in parts.ranks.chunks(shape.stages()) {
-        let places = || ranks.iter().cloned().flatten();
-        let passes = || places().filter_map(|at| Some((at, parts.operations[at].pass()?)));
-        for (at, pass) in passes() {
-            pass.makes().into_iter().for_each(|value| made[shape.value_cell(value)] = at);
-        }
-        for (user, pass) in passes() {
-            for value in pass.needs(shape) {
-                let direction = match value {
-                    Value::Output { .. } => Direction::Forward,
-                    Value::Gradient { .. } => Direction::Backward,
-                    // A trace has no passes of a vocabulary in shards.
-                    Value::Statistics { .. } | Value::HiddenGradient { .. } => continue,
-                };
-                let Some(home) = placement.maker(shape, value) else { continue };
-                let from = u16::try_from(home).unwrap_or(u16::MAX);
-                let to = parts.operations[user].stage;
-                if from != to {
-                    needs.push(Need {
-                        user,
-                        maker: made[shape.value_cell(value)],
-                        link: (from, to, direction),
-                    });
-                }
-            }
-        }
-    }
-    needs
 }
 
 /// Which operations are one thing done by several ranks: the same number of the same operation.
@@ -206,6 +124,7 @@ fn meets(one: &Operation, pipeline: u32, shape: Shape) -> Option<(OpType, u32, u
         OpType::Pass(_)
         | OpType::LayernormAllReduce
         | OpType::Optimizer
-        | OpType::GarbageCollection => None,
+        | OpType::GarbageCollection
+        | OpType::Host => None,
     }
 }

@@ -29,7 +29,7 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
         .map_err(|error| Diagnostic::new(error.to_string()))
 }
 
-/// A profile as JSON: medians in seconds, sizes in bytes.
+/// A profile as JSON: medians in seconds, of the overhead the mean; sizes in bytes.
 #[derive(Serialize)]
 pub struct Json {
     schedule: String,
@@ -86,7 +86,7 @@ pub fn json(profile: &TrainerProfile) -> Json {
         device: profile.machine.device.clone(),
         message_bytes: profile.message.map(|bytes| bytes.0),
         hop_seconds: profile.hop.as_ref().map(seconds),
-        overhead_seconds: profile.overhead.as_ref().map(seconds),
+        overhead_seconds: profile.overhead.as_ref().map(|one| seconds_of(one.mean())),
         chunks: profile.chunks.iter().map(chunk).collect(),
     }
 }
@@ -125,9 +125,9 @@ pub fn sheet(profile: &TrainerProfile) -> Sheet {
         ))
         .and(Sheet::table(&header, rows))
         .and_text(format!(
-            "\nhop {}, overhead of a pass {}, message {}\n{doubts}",
+            "\nhop {}, mean overhead of a pass {}, message {}\n{doubts}",
             time(profile.hop.as_ref()),
-            time(profile.overhead.as_ref()),
+            profile.overhead.as_ref().map_or_else(none, |one| format::time(one.mean())),
             size(profile.message)
         ))
 }

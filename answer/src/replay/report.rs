@@ -13,6 +13,18 @@ pub(super) fn sheet(answer: &Answer) -> Sheet {
     Sheet::table(&["step", "measured", "predicted", "error"], rows)
         .and_text(format!("\nmean absolute error {mean}, largest {max}\n"))
         .and(changes(answer).under_a_gap())
+        .and(estimates(answer))
+}
+
+/// How hops were estimated, and what else the trace does not say.
+fn estimates(answer: &Answer) -> Sheet {
+    let hops = answer.hops.as_ref().map(|hops| hops.sheet().under_a_gap());
+    let lacks: String = answer.lacks.iter().map(|lack| format!("the trace has {lack}\n")).collect();
+    let lacks = Sheet::default().and_text(format!("\n{lacks}"));
+    match hops {
+        Some(hops) => hops.and(lacks),
+        None => lacks,
+    }
 }
 
 fn step(step: &Step) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::fmt;
 use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Schedule, Shape};
 use rayon::prelude::*;
 use serde::Serialize;
-use traces::{Medians, Operation, Run, Times};
+use traces::{Medians, Operation, Run, Sends, Times};
 
 use question::case::{self, ScheduleSource};
 use question::replay::{Keys, WhatIf};
@@ -105,6 +105,7 @@ impl<'a> Asked<'a> {
         let fault = |fault: pipeline::Fault| Diagnostic::new(fault.to_string());
         let split = self.split(run);
         let first = &run.steps()[0];
+        self.note_limits(run, first.shape());
         let own = run.schedule(first, 0).map_err(fault)?;
         let costs = own_costs(first.shape(), medians, split);
         let makespan = |schedule: &Schedule, costs: &Costs| {
@@ -123,6 +124,17 @@ impl<'a> Asked<'a> {
             Ok(Change::new(rule.name().to_owned(), was, step))
         };
         self.rules.iter().take_while(|_| !self.context.stopped()).map(answer).collect()
+    }
+
+    /// Says what the times of other schedules leave out.
+    fn note_limits(&self, run: &Run, shape: Shape) {
+        let paired = "other schedules are timed with sends that hold up no rank, unlike the run's";
+        let spread = "other schedules are timed with the work of a stage spread evenly over its \
+                      chunks, unlike the run's";
+        let notes =
+            [(paired, run.sends() == Sends::Paired), (spread, shape.chunks_per_stage() > 1)];
+        let said = notes.into_iter().filter(|(_, applies)| *applies);
+        said.for_each(|(text, _)| self.context.warn(text.to_owned()));
     }
 
     /// The pipeline of the run as a question: its shape, and per stage the times of all its chunks.

@@ -25,7 +25,7 @@ use std::path::Path;
 use pipeline::{
     Collectives, Costs, MAX_CHUNKS, Measurement, Nanos, PassTimes, ShardTimes, Step, Value,
 };
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::recording::RawRecording;
@@ -253,14 +253,55 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
 /// If the file cannot be read, is too large, or is not the timeline of a schedule: stage and slot
 /// are named.
 pub fn read(context: &Context<'_>, path: &Path) -> Result<Recorded, Diagnostic> {
-    let bytes = context.read_bytes(path, MAX_FILE)?;
+    read_content(context, path, &context.read_bytes(path, MAX_FILE)?)
+}
+
+/// Reads the content of a file of [`bytes`] that has been read from `path`.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_content(
+    context: &Context<'_>,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Recorded, Diagnostic> {
     let what = format!("the timeline in {}", path.display());
     let cure = "record fewer steps, or give the process more memory";
     memory::demand(context.host(), &what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
-    parse(&bytes).map_err(|cause| {
+    parse(bytes).map_err(|cause| {
         let error = Diagnostic::unreadable(path, &cause);
-        kinds::misplaced(path, &String::from_utf8_lossy(&bytes), &[Kind::Timeline], error)
+        kinds::misplaced(path, &String::from_utf8_lossy(bytes), &[Kind::Timeline], error)
     })
+}
+
+/// Whether `content` is a timeline rather than a trace, by the first of its keys that tells.
+pub(crate) fn is_one(content: &[u8]) -> bool {
+    let mut found = false;
+    // The error that ends the search says nothing.
+    let _ = serde_json::Deserializer::from_slice(content).deserialize_map(Keys(&mut found));
+    found
+}
+
+/// Looks for a key that timelines have and traces have not, or the other way round.
+struct Keys<'f>(&'f mut bool);
+
+impl<'de> Visitor<'de> for Keys<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while let Some(key) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
+            *self.0 = matches!(&*key, "schedule" | "steps" | "costs");
+            if *self.0 || key == "traceEvents" {
+                return Err(A::Error::custom("decided"));
+            }
+            entries.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the bytes of a file.

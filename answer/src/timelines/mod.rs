@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
 pub use file::{bytes, read};
+pub(crate) use file::{is_one, read_content};
 
 use crate::outcome;
 use crate::outcome::Outcome;

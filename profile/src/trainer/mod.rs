@@ -128,8 +128,9 @@ impl TrainerProfile {
             let [forward, backward_input, backward_weight] = checked(sums)?;
             times.push(PassTimes { forward, backward_input, backward_weight });
         }
-        let [hop, overhead] =
-            [&self.hop, &self.overhead].map(|one| one.as_ref().map_or(Nanos(0), Quantity::median));
+        let hop = self.hop.as_ref().map_or(Nanos(0), Quantity::median);
+        // A step has all of its overheads, the rare long ones as well: their mean is what it takes.
+        let overhead = self.overhead.as_ref().map_or(Nanos(0), Quantity::mean);
         let footprints = self.footprints(asked)?;
         Ok(TrainerCosts { costs: Costs::new(times, hop), overhead, footprints })
     }

@@ -11,10 +11,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use self::column::Column;
 use self::pages::Pages;
+use crate::MAX_OPERATIONS;
 use crate::error::{Place, TraceError};
 use crate::guard::guarded;
 use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
-use crate::{MAX_OPERATIONS, Trace};
 
 /// The columns that are read.
 const COLUMNS: [&str; 8] =
@@ -30,13 +30,13 @@ const SMALL: u64 = 1 << 16;
 const MOST_OF_A_BYTE: u64 = 8;
 
 /// Reads `content`, of which no more than `most` operations are taken.
-pub(crate) fn read(content: Vec<u8>, most: usize) -> Result<Trace, TraceError> {
+pub(crate) fn read(content: Vec<u8>, most: usize) -> Result<Vec<Operation>, TraceError> {
     let content = Bytes::from(content);
     // What the library breaks down at is no more to a user than a file that it refuses.
     guarded(|| decode(&content, most)).unwrap_or_else(|what| Err(TraceError::Damaged(what)))
 }
 
-fn decode(content: &Bytes, most: usize) -> Result<Trace, TraceError> {
+fn decode(content: &Bytes, most: usize) -> Result<Vec<Operation>, TraceError> {
     let file = SerializedFileReader::new(content.clone())?;
     let rows = rows(&file, content.len() as u64, most)?;
     let places = places(&file)?;
@@ -50,7 +50,7 @@ fn decode(content: &Bytes, most: usize) -> Result<Trace, TraceError> {
         return Err(TraceError::CutOff { column, found: operations.len(), rows });
     }
     name_chunks(&mut operations)?;
-    Ok(Trace { operations, skipped: 0 })
+    Ok(operations)
 }
 
 /// How many rows the file promises, before any memory is taken for them.

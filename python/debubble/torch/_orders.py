@@ -1,0 +1,181 @@
+"""Orders of debubble as schedules of torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from .. import _documents
+from .._answers import Outcome
+from .._errors import InputError
+from .._question import Question
+from .._schedule import Pair, Schedule
+from .._search import Found, FoundOrder
+from . import _runtime
+from ._record import NAME
+
+#: What has one order.
+Order = Union[Schedule, Found, FoundOrder, Outcome]
+
+
+def stages_of(order: Order, rank: int) -> list[int]:
+    """The stages of torch that `rank` must build to run an order, ascending.
+
+    Stages of torch are the chunks of debubble: of a V with p ranks, rank r has r and 2p-1-r.
+
+    Args:
+        order: A schedule, the answer of a search, or an outcome.
+        rank: The rank in the pipeline, from 0.
+
+    Raises:
+        InputError: If torch cannot run the order, or there is no such rank.
+
+    >>> import debubble as db
+    >>> import debubble.torch as dbt
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> [dbt.stages_of(db.simulate(q, "zb-v")[0], rank) for rank in range(4)]
+    [[0, 7], [1, 6], [2, 5], [3, 4]]
+    """
+    schedule = _order(order)
+    schedule.to_torch_csv()
+    return _chunks(schedule, rank)
+
+
+def schedule(
+    stages: Union[Any, Sequence[Any]],
+    order: Union[Order, str],
+    *,
+    n_microbatches: Optional[int] = None,
+    loss_fn: Any = None,
+    **keywords: Any,
+) -> Any:
+    """The schedule of torch that runs the stages of this rank in an order of debubble.
+
+    Every rank of the pipeline makes it of the same order, with the stages that `stages_of` names for it.
+
+    Args:
+        stages: The `PipelineStage`s of this rank, or the only one.
+        order: A schedule, the answer of a search, an outcome, or the name of a family. Where the order of a
+            family depends on times, a name stands for the one for passes that all take as long.
+        n_microbatches: The number of microbatches, m: that of the order.
+        loss_fn: The loss of a microbatch, as torch's schedules take it.
+        **keywords: Whatever else torch's schedules of several stages take, such as `scale_grads` and
+            `args_chunk_spec`.
+
+    Returns:
+        An object with the methods of torch's schedules: `step`, `eval`.
+
+    Raises:
+        InputError: If torch cannot run the order, with the reason; or if it is for other stages, ranks or
+            microbatches.
+    """
+    torch = _runtime.torch()
+    stage_class = torch.distributed.pipelining.PipelineStage
+    given = list(stages) if isinstance(stages, Sequence) else [stages]
+    if not given or not all(isinstance(one, stage_class) for one in given):
+        raise TypeError("stages are PipelineStages of torch, one or a list, and at least one")
+    given.sort(key=lambda stage: stage.stage_index)
+    found = _family(order, given[0], n_microbatches) if isinstance(order, str) else _order(order)
+    rows = found.to_torch_csv()
+    _check(found, given, n_microbatches)
+    _check_modules(found, given)
+    fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)
+    if not fully_sharded:
+        # What stays unsharded matters to FSDP alone, and choosing it takes long.
+        keywords.setdefault("max_active_stages", len(given))
+    made = _runtime.built(given, rows, {"n_microbatches": found.microbatches, "loss_fn": loss_fn, **keywords})
+    setattr(made, NAME, found.name)
+    return made
+
+
+def _order(order: Any) -> Schedule:
+    if isinstance(order, Schedule):
+        return order
+    if isinstance(order, (Found, FoundOrder)):
+        return order.schedule
+    if isinstance(order, Outcome):
+        return order.order
+    raise TypeError(
+        "an order is a Schedule, the answer of a search, an Outcome or the name of a family, "
+        f"not a {type(order).__name__}"
+    )
+
+
+def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
+    """The order of the family `name` for the pipeline of `stage`; as for passes that all take as long, if it
+    depends on times.
+    """
+    if microbatches is None:
+        raise InputError(f"how many microbatches {name} is for is not said", key="n_microbatches")
+    if os.sep in name:
+        return Schedule.from_file(name)
+    ranks, chunks = int(stage.group_size), int(stage.num_stages)
+    if chunks % ranks != 0:
+        raise InputError(f"{chunks} stages of torch cannot be spread evenly over {ranks} ranks", key="stages")
+    question = Question(
+        stages=ranks,
+        microbatches=microbatches,
+        chunks=chunks // ranks,
+        forward="1ms",
+        backward_input="1ms",
+        backward_weight="1ms",
+    )
+    return Schedule.from_text(_documents.export(question, name), name)
+
+
+def _chunks(schedule: Schedule, rank: int) -> list[int]:
+    if not 0 <= rank < schedule.stages:
+        raise InputError(f"there is no rank {rank}: {schedule.name} is for {schedule.stages}", key="rank")
+    found: set[int] = set()
+    for slot in schedule.slots(rank):
+        found.update(int(one.chunk or 0) for one in (slot if isinstance(slot, Pair) else (slot,)))
+    return sorted(found)
+
+
+def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int]) -> None:
+    """Refuses an order for another pipeline than that of `stages`."""
+    name = f"the order {schedule.name!r}"
+    ranks = int(stages[0].group_size)
+    if schedule.stages != ranks:
+        raise InputError(f"{name} is for {schedule.stages} ranks, and the pipeline has {ranks}", key="stages")
+    if microbatches is not None and microbatches != schedule.microbatches:
+        message = f"{name} has {schedule.microbatches} microbatches, not {microbatches}"
+        raise InputError(message, key="n_microbatches")
+    every = schedule.stages * schedule.chunks
+    total = int(stages[0].num_stages)
+    if total != every:
+        message = (
+            f"{name} is for {every} stages of torch, {schedule.chunks} per rank, and the model has {total}"
+        )
+        raise InputError(message, key="stages")
+    rank = int(stages[0].group_rank)
+    wanted, given = _chunks(schedule, rank), [int(stage.stage_index) for stage in stages]
+    if given != wanted:
+        message = f"{name} runs {_listed(wanted)} on rank {rank}, which was given {_listed(given)}"
+        cure = f"build the stages that debubble.torch.stages_of(order, {rank}) names"
+        raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
+
+
+def _check_modules(schedule: Schedule, stages: Sequence[Any]) -> None:
+    """Refuses modules whose gradients torch gets wrong where the backward is split."""
+    rank = int(stages[0].group_rank)
+    slots = schedule.slots(rank)
+    kinds = {one.kind for slot in slots for one in (slot if isinstance(slot, Pair) else (slot,))}
+    if "W" not in kinds:
+        return
+    parallel = _runtime.torch().nn.parallel.DistributedDataParallel
+    for stage in stages:
+        why = None
+        if isinstance(stage.submod, parallel):
+            why = "DistributedDataParallel does not reduce the gradients of a split backward"
+        elif _runtime.is_compiled(stage):
+            why = "torch.compile cannot split the backward of a module"
+        if why is not None:
+            raise InputError(
+                f"stage {stage.stage_index} cannot run the order {schedule.name!r}: {why}", key="stages"
+            )
+
+
+def _listed(stages: Sequence[int]) -> str:
+    return f"stage{'s' if len(stages) != 1 else ''} {', '.join(map(str, stages))}"

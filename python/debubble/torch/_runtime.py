@@ -1,0 +1,224 @@
+"""All that is used of PyTorch beyond its public names, and which versions it was tried with.
+
+No other file of the package may name what begins with an underscore in `torch`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import hashlib
+import importlib
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+from .._errors import InputError, Note
+
+#: The oldest version of PyTorch whose runtime has all that is needed and gets split backwards right.
+OLDEST = (2, 15)
+
+#: The versions that the tests were run with.
+TRIED = ("2.15",)
+
+#: The private names, by where they are looked for.
+_NAMES = {
+    "torch.distributed.pipelining.schedules": (
+        "_PipelineScheduleRuntime",
+        "_Action",
+        "_wait_batch_p2p",
+        "OptimizedModule",
+    ),
+    "torch.distributed.pipelining.schedules._PipelineSchedule": ("_maybe_compute_loss",),
+    "torch.distributed.pipelining.schedules._PipelineScheduleRuntime": ("_prepare_schedule_with_comms",),
+}
+
+
+class Step(NamedTuple):
+    """One pass as torch's runtime was asked for it."""
+
+    kind: str
+    chunk: int
+    microbatch: int
+
+
+@functools.cache
+def torch() -> Any:
+    """The module `torch`.
+
+    Raises:
+        InputError: If it is not there, too old, or lacks a name that is needed.
+    """
+    try:
+        found: Any = importlib.import_module("torch")
+        importlib.import_module("torch.distributed.pipelining.schedules")
+    except ImportError as error:
+        message = f"debubble.torch needs PyTorch {_oldest()} or newer, which cannot be loaded: {error}"
+        raise InputError(message, message=message, help="pip install torch") from error
+    _check(str(found.__version__))
+    return found
+
+
+def _oldest() -> str:
+    return ".".join(map(str, OLDEST))
+
+
+def _check(version: str) -> None:
+    """Refuses a version that is too old or has changed, and warns of one that was never tried."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None or tuple(map(int, numbers.groups())) < OLDEST:
+        message = f"debubble.torch needs PyTorch {_oldest()} or newer, and this is {version}"
+        raise InputError(message, message=message, help="pip install --upgrade torch")
+    for place, names in _NAMES.items():
+        for name in names:
+            if not hasattr(_found(place), name):
+                message = (
+                    f"PyTorch {version} has no `{place}.{name}`: "
+                    f"debubble.torch was tried with {', '.join(TRIED)}"
+                )
+                raise InputError(message, message=message, help="install one of those versions")
+    if ".".join(numbers.groups()) not in TRIED:
+        text = f"debubble.torch was tried with PyTorch {', '.join(TRIED)}, and this is {version}"
+        warnings.warn(text, Note, stacklevel=4)
+
+
+def _found(place: str) -> Any:
+    """The module or class of the dotted name `place`, or nothing."""
+    module, _, name = place.rpartition(".")
+    return getattr(_schedules(), name, None) if module.endswith("schedules") else _schedules()
+
+
+def _schedules() -> Any:
+    return importlib.import_module("torch.distributed.pipelining.schedules")
+
+
+def stages_in(schedule: Any) -> list[Any]:
+    """The stages that `schedule` runs on this rank, in ascending order.
+
+    Raises:
+        InputError: If PyTorch is missing or too old.
+        TypeError: If it is no schedule of torch.
+    """
+    torch()
+    stages = getattr(schedule, "_stages", None) or [getattr(schedule, "_stage", None)]
+    if not isinstance(schedule, _schedules()._PipelineSchedule) or stages[0] is None:
+        raise TypeError(
+            f"a schedule of torch.distributed.pipelining is needed, not a {type(schedule).__name__}"
+        )
+    return sorted(stages, key=lambda stage: stage.stage_index)
+
+
+def microbatches_of(schedule: Any) -> int:
+    """The number of microbatches that `schedule` cuts a batch into."""
+    return int(schedule._n_microbatches)
+
+
+def is_training(schedule: Any) -> bool:
+    """Whether the step that `schedule` is about to run has backwards: `eval()` has none."""
+    return bool(schedule._has_backward)
+
+
+def fingerprint(schedule: Any) -> str:
+    """The same text on all ranks whose schedules have the same order."""
+    order = getattr(schedule, "pipeline_order", None) or {}
+    text = repr(sorted((rank, [str(action) for action in row]) for rank, row in order.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
+    """The passes of `rank` that run together, in their order (`OVERLAP_F_B`)."""
+    found: list[tuple[Step, Step]] = []
+    for action in (getattr(schedule, "pipeline_order", None) or {}).get(rank, ()):
+        parts = getattr(action, "sub_actions", None) or ()
+        if len(parts) == 2:
+            first, second = (
+                Step(_KINDS[part.computation_type.value], int(part.stage_index), int(part.microbatch_index))
+                for part in parts
+            )
+            found.append((first, second))
+    return found
+
+
+#: Torch's letters of passes as kinds of debubble.
+_KINDS = {"F": "F", "I": "B", "W": "W", "B": "BW"}
+
+
+def newest_loss(schedule: Any) -> Optional[Any]:
+    """The loss that was computed last in the step that runs, as a tensor without its graph."""
+    losses = schedule._internal_losses
+    return losses[-1].detach() if losses else None
+
+
+#: What is called instead of a function: the function, and its arguments.
+Around = Callable[..., Any]
+
+
+class Hooks(NamedTuple):
+    """What is called in place of torch's functions; each gets the function first, then its arguments."""
+
+    step: Around
+    forward: Around
+    loss: Around
+    backward: Around
+    weight: Around
+    wait: Around
+
+
+@contextlib.contextmanager
+def hooked(schedule: Any, hooks: Hooks) -> Iterator[None]:
+    """Puts `hooks` around the functions of `schedule` and of its stages, and takes them off at the end."""
+    with contextlib.ExitStack() as put:
+        for stage in stages_in(schedule):
+            _put(put, stage, "forward_one_chunk", functools.partial(hooks.forward, stage))
+            _put(put, stage, "backward_one_chunk", functools.partial(hooks.backward, stage))
+            _put(put, stage, "backward_weight_one_chunk", functools.partial(hooks.weight, stage))
+        _put(put, schedule, "_maybe_compute_loss", hooks.loss)
+        _put(put, schedule, "step", hooks.step)
+        _put(put, _schedules(), "_wait_batch_p2p", hooks.wait)
+        yield
+
+
+def _put(put: contextlib.ExitStack, owner: Any, name: str, around: Around) -> None:
+    """Puts `around` before the attribute `name` of `owner` until `put` is closed."""
+    own = vars(owner)
+    original = getattr(owner, name)
+    if name in own:
+        put.callback(setattr, owner, name, own[name])
+    else:
+        put.callback(delattr, owner, name)
+    setattr(owner, name, functools.partial(around, original))
+
+
+def received_by(stage: Any, microbatch: int) -> list[Any]:
+    """What the forward of `microbatch`, which has just run, began with and keeps for the backward."""
+    return [] if stage.is_first else list(stage._forward_chunk_states[microbatch].input_values)
+
+
+def outputs_of(stage: Any, microbatch: int) -> list[Any]:
+    """What the forward of `microbatch` has made and is still held: sends are waited for now and then."""
+    return [one for one in stage._forward_chunk_states[microbatch].live_outputs if one is not None]
+
+
+def kept_for_weight(stage: Any, microbatch: int) -> Any:
+    """What a stage holds besides its graph between I and W of `microbatch`: tensors in lists and tables."""
+    return stage.backward_state.get(microbatch)
+
+
+def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
+    """The runtime of torch with the order in `rows`, its CSV of passes alone."""
+    module = _schedules()
+    schedule = module._PipelineScheduleRuntime(list(stages), **keywords)
+    cells = list(csv.reader(io.StringIO(rows)))
+    schedule.pipeline_order = {
+        rank: [module._Action.from_str(cell) for cell in row] for rank, row in enumerate(cells)
+    }
+    schedule._prepare_schedule_with_comms(schedule.pipeline_order)
+    return schedule
+
+
+def is_compiled(stage: Any) -> bool:
+    """Whether the module of a stage went through `torch.compile`."""
+    return isinstance(stage.submod, _schedules().OptimizedModule)

@@ -1,0 +1,32 @@
+"""The program of the page on PyTorch runs as it stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import debubble as db
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "torch_pipeline.py"
+
+
+def test_torch_pipeline(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(EXAMPLE), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    profile = db.Profile.from_file(tmp_path / "profile.toml")
+    assert (profile.stages, profile.placement, len(profile.chunks)) == (2, "v", 4)
+    searched = json.loads((tmp_path / "searched.json").read_text())
+    assert searched["schedule"]["name"] == "zb-auto"
+    assert len(searched["steps"]) == 5
+    assert "measured on cpu, 5 steps" in done.stdout

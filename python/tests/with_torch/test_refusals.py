@@ -1,0 +1,126 @@
+"""What `debubble.torch.schedule` refuses, and why."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pipelines
+from torch.distributed.pipelining import PipelineStage
+
+import debubble as db
+import debubble.torch as dbt
+
+RANKS = 2
+
+V = pipelines.order("zb-v", RANKS, 8, 2)
+H1 = pipelines.order("zb-h1", RANKS, 8)
+
+
+def stages(rank: int, chunks: int, every: int) -> list[Any]:
+    """Chunks that lie looped."""
+    return [pipelines.stage(rank + RANKS * at, every) for at in range(chunks)]
+
+
+def refused(rank: int) -> list[str]:
+    """Messages of the rank, in the order of `SAID`."""
+    looped = stages(rank, 2, 4)
+    one = stages(rank, 1, 2)
+    wide = pipelines.order("zb-h1", 4, 8)
+    found = []
+    for given, order, keywords in [
+        (looped, V, {}),
+        (one, V, {}),
+        (one, wide, {}),
+        (one, H1, {"n_microbatches": 4}),
+        (one, "zb-h1", {}),
+        (one, "zb-h0", {"n_microbatches": 8}),
+        (stages(rank, 1, 3), "zb-h1", {"n_microbatches": 8}),
+        (looped, "dualpipe", {"n_microbatches": 8}),
+        (compiled(rank), H1, {}),
+        (in_parallel(rank), H1, {}),
+    ]:
+        with pytest.raises(db.InputError) as caught:
+            dbt.schedule(given, order, loss_fn=pipelines.loss, **keywords)
+        found.append(caught.value.message)
+    return found
+
+
+def compiled(rank: int) -> list[Any]:
+    module = torch.compile(pipelines.Block(rank), backend="eager")
+    return [PipelineStage(module, rank, RANKS, torch.device("cpu"))]
+
+
+def in_parallel(rank: int) -> list[Any]:
+    module = torch.nn.parallel.DistributedDataParallel(pipelines.Block(rank))
+    return [PipelineStage(module, rank, RANKS, torch.device("cpu"))]
+
+
+SAID = [
+    "the order 'zb-v' runs stages 1, 2 on rank 1, which was given stages 1, 3",
+    "the order 'zb-v' is for 4 stages of torch, 2 per rank, and the model has 2",
+    "the order 'zb-h1' is for 4 ranks, and the pipeline has 2",
+    "the order 'zb-h1' has 8 microbatches, not 4",
+    "how many microbatches zb-h1 is for is not said",
+    "zb-h0",
+    "3 stages of torch cannot be spread evenly over 2 ranks",
+    "torch holds every chunk on one rank, and a mirrored placement has two copies of each",
+    "stage 1 cannot run the order 'zb-h1': torch.compile cannot split the backward of a module",
+    "DistributedDataParallel does not reduce the gradients of a split backward",
+]
+
+
+def test_orders_for_another_pipeline() -> None:
+    other, told = pipelines.ranks(RANKS, refused)
+    assert isinstance(other, list) and isinstance(told, list), (other, told)
+    for message, said in zip(told, SAID):
+        assert said in message
+    assert len(told) == len(SAID)
+
+
+def taken(rank: int, best: Any) -> list[Any]:
+    """Everything that has an order is one, and so is the name of a family."""
+    warnings.simplefilter("ignore")
+    question = db.Question(stages=RANKS, microbatches=8, **pipelines.TIMES)
+    found = db.search(question)
+    every = [best, found, found[0], found.predicted, "zb-h1", "zb-2p"]
+    return [
+        dbt.schedule(
+            stages(rank, 1, 2)[0], one, n_microbatches=8, loss_fn=pipelines.loss, scale_grads=False
+        ).scale_grads
+        for one in every
+    ]
+
+
+def test_whatever_has_an_order_is_one() -> None:
+    assert pipelines.ranks(RANKS, taken, H1) == [[False] * 6] * RANKS
+
+
+def test_what_is_no_order() -> None:
+    with pytest.raises(TypeError, match="an order is a Schedule"):
+        dbt.stages_of(7, 0)
+    with pytest.raises(db.InputError, match="there is no rank 2: zb-v is for 2"):
+        dbt.stages_of(V, 2)
+    with pytest.raises(TypeError, match="stages are PipelineStages"):
+        dbt.schedule([], V)
+    assert [dbt.stages_of(V, rank) for rank in range(RANKS)] == [[0, 3], [1, 2]]
+
+
+def profile_of_another(rank: int) -> str:
+    """A profile of a model in 2 chunks knows nothing of one in 4."""
+    trained = pipelines.Trained(rank, H1)
+    with dbt.record(trained.schedule, timeout=30) as rec:
+        for _ in range(2):
+            trained.step()
+    with pytest.raises(db.InputError) as caught:
+        db.simulate(db.Question(profile=rec.profile(), stages=RANKS, microbatches=8, chunks=2), "zb-v")
+    return caught.value.message
+
+
+def test_a_profile_of_another_model() -> None:
+    message = "the profile has 2 chunks, which cannot be put together to 4"
+    assert pipelines.ranks(RANKS, profile_of_another) == [message] * RANKS

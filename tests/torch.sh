@@ -1,0 +1,40 @@
+#!/bin/bash
+# What the Python package does with PyTorch.
+#   tests/torch.sh environment          where PyTorch is, once it is there: its Python
+#   tests/torch.sh test target/debug    the tests, and the benchmark in short
+#   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
+# In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
+# python3. Says "skipped" and succeeds where there is none of 3.11 or newer, or PyTorch cannot be had; it has
+# 700 MB to download and takes 4.5 GB. With DEBUBBLE_PYTHON=require, as in CI, it fails then.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tests/python-environment.sh
+
+case $version in
+  3.9 | 3.10) skip "PyTorch needs Python 3.11, and $python is $version" ;;
+esac
+venv=$target/python/venv-$version-torch
+
+prepared() {
+  local built
+  built=$(realpath "${1:?the folder of what cargo has built}")
+  environment "$venv" python/tests/requirements-torch.txt --no-deps
+  site "$built" "$target/python/site-torch"
+}
+
+case ${1:-} in
+  environment)
+    environment "$venv" python/tests/requirements-torch.txt --no-deps
+    echo "$venv/bin/python"
+    ;;
+  test)
+    prepared "${2:-}"
+    run pytest --quiet python/tests/with_torch
+    run python python/benchmarks/predictions.py --short
+    ;;
+  bench)
+    prepared "${2:-}"
+    run python python/benchmarks/predictions.py --results results
+    ;;
+  *) echo "environment, test or bench?" >&2; exit 2 ;;
+esac

@@ -1,0 +1,138 @@
+"""Traces of `torch.profiler`, one for each rank of a small pipeline on CPUs (gloo).
+
+python tests/torch/traces.py SCHEDULE RANKS FOLDER [--steps N] [--strip]
+
+Writes FOLDER/SCHEDULE.RANK.json for each rank. Stages sleep for exact times, so that many ranks need few
+cores: F takes 20 ms, the gradient of the input 20 ms, that of the weights 10 ms, and what comes last adds
+10 ms to its F. With --strip only that is kept which `debubble replay` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.pipelining.schedules as schedules
+import torch.multiprocessing
+from torch.distributed.pipelining import PipelineStage
+from torch.profiler import ProfilerActivity, profile, schedule
+
+MICROBATCHES = 8
+
+
+class Sleep(torch.autograd.Function):
+    """What it is given, after a time; and its gradient, after another."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, forward: float, backward: float) -> torch.Tensor:
+        ctx.backward_seconds = backward
+        time.sleep(forward)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        time.sleep(ctx.backward_seconds)
+        return gradient, None, None
+
+
+class Stage(torch.nn.Module):
+    """A stage whose passes take exact times: I runs only the node of x, W only that of the weight."""
+
+    def __init__(self, forward: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.forward_seconds = forward
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = Sleep.apply(self.weight, 0.0, 0.01)
+        return Sleep.apply(x, self.forward_seconds, 0.02) + weight
+
+
+def run(rank: int, ranks: int, name: str, folder: str, steps: int, port: int) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    kind = getattr(schedules, name)
+    several = issubclass(kind, schedules.PipelineScheduleMulti)
+    chunks = 2 * ranks if several else ranks
+    mine = [rank]
+    if several:
+        is_v = name in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV")
+        mine.append(chunks - 1 - rank if is_v else rank + ranks)
+
+    def stage(chunk: int) -> PipelineStage:
+        forward = 0.03 if chunk == chunks - 1 else 0.02
+        return PipelineStage(Stage(forward), chunk, chunks, torch.device("cpu"))
+
+    stages = [stage(chunk) for chunk in mine]
+    pipeline = kind(
+        stages if several else stages[0],
+        n_microbatches=MICROBATCHES,
+        loss_fn=lambda y, target: ((y - target) ** 2).mean(),
+    )
+    x = torch.ones(MICROBATCHES, 4, requires_grad=True)
+
+    def step() -> None:
+        inputs = (x,) if 0 in mine else ()
+        target = {"target": x.detach(), "losses": []} if chunks - 1 in mine else {}
+        dist.barrier()
+        pipeline.step(*inputs, **target)
+
+    step()
+    path = Path(folder) / f"{name}.{rank}.json"
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=0, warmup=1, active=steps),
+        on_trace_ready=lambda seen: seen.export_chrome_trace(str(path)),
+    ) as seen:
+        for _ in range(steps + 1):
+            step()
+            seen.step()
+    dist.destroy_process_group()
+
+
+def is_read(name: str) -> bool:
+    words = ("PP:", "Forward", "Backward", "ProfilerStep", "gloo:recv")
+    return name.startswith(words) and "WAIT" not in name
+
+
+def stripped(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace with what is read of it, and one event that is not."""
+    keys = ("schemaVersion", "distributedInfo", "baseTimeNanoseconds")
+    events = [event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    read = ("ph", "cat", "name", "ts", "dur")
+    events = [{key: event[key] for key in read} for event in events if is_read(event["name"])]
+    host = next(event for event in trace["traceEvents"] if event.get("cat") == "cpu_op")
+    head: dict[str, Any] = {key: trace[key] for key in keys}
+    head["distributedInfo"] = {key: head["distributedInfo"][key] for key in ("backend", "rank", "world_size")}
+    return {**head, "traceEvents": [{key: host[key] for key in read}, *events]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("schedule")
+    parser.add_argument("ranks", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--strip", action="store_true")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = (asked.ranks, asked.schedule, str(asked.folder), asked.steps, port)
+    torch.multiprocessing.spawn(run, args=arguments, nprocs=asked.ranks)
+    for path in asked.folder.glob(f"{asked.schedule}.*.json") if asked.strip else []:
+        lines = json.dumps(stripped(json.loads(path.read_text())), separators=(",", ":"))
+        path.write_text(lines.replace('{"ph"', '\n{"ph"') + "\n")
+
+
+if __name__ == "__main__":
+    main()

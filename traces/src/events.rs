@@ -1,0 +1,182 @@
+//! Goes through the events of a JSON trace one by one, so that those that are not read cost no
+//! memory, and hands each to the reader of its form.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::Value;
+
+use crate::error::{Place, TraceError};
+
+/// The fields of an event that are read; all others are ignored.
+#[derive(Deserialize)]
+pub(crate) struct Event<'a> {
+    #[serde(borrow)]
+    pub(crate) ph: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) cat: Option<Cow<'a, str>>,
+    pub(crate) ts: Option<Value>,
+    pub(crate) dur: Option<Value>,
+    pub(crate) pid: Option<Value>,
+    pub(crate) tid: Option<Value>,
+    pub(crate) args: Option<Args>,
+}
+
+/// The fields of an event's `args` that are read. A profiler may mean something else by these
+/// names: whether they are numbers is checked only where the event is an operation.
+#[derive(Deserialize, Default)]
+pub(crate) struct Args {
+    pub(crate) kind: Option<Value>,
+    pub(crate) optype: Option<Value>,
+    pub(crate) stage: Option<Value>,
+    pub(crate) step: Option<Value>,
+    pub(crate) dp_rank: Option<Value>,
+    pub(crate) chunk: Option<Value>,
+    pub(crate) microbatch: Option<Value>,
+    pub(crate) iteration: Option<Value>,
+    pub(crate) model_chunk: Option<Value>,
+    pub(crate) pp_rank: Option<Value>,
+}
+
+/// What an object says beside its events.
+#[derive(Default)]
+pub(crate) struct Head {
+    /// `distributedInfo`, which `torch.profiler` writes.
+    pub(crate) distributed: Option<Distributed>,
+    /// `baseTimeNanoseconds`: the time at which `ts` is 0.
+    pub(crate) base: Option<Value>,
+    /// Whether there is a `schemaVersion`, as in every trace of `torch.profiler`.
+    pub(crate) by_torch: bool,
+}
+
+/// The place of a process among those of its run.
+#[derive(Deserialize)]
+pub(crate) struct Distributed {
+    pub(crate) rank: Option<Value>,
+    pub(crate) world_size: Option<Value>,
+}
+
+/// Takes the events, each with its place.
+pub(crate) trait Sink {
+    /// Takes `event`.
+    fn take(&mut self, event: &Event<'_>, place: Place) -> Result<(), TraceError>;
+}
+
+/// Hands the events of `content` to `sink`.
+pub(crate) fn each(content: &[u8], sink: &mut dyn Sink) -> Result<Head, TraceError> {
+    let mut json = serde_json::Deserializer::from_slice(content);
+    let mut head = Head::default();
+    let taken = match content.trim_ascii_start().starts_with(b"[") {
+        true => Events { sink }.deserialize(&mut json)?,
+        false => json.deserialize_map(Object { sink, head: &mut head })?,
+    };
+    json.end()?;
+    taken.map(|()| head)
+}
+
+/// An error of the trace, rather than of its JSON, is the inner one.
+type Taken = Result<(), TraceError>;
+
+/// The object form of a trace: its events stand under `traceEvents`.
+struct Object<'s> {
+    sink: &'s mut dyn Sink,
+    head: &'s mut Head,
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Taken;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with trace events")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Taken, A::Error> {
+        const EVENTS: &str = "traceEvents";
+        let mut taken = None;
+        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                EVENTS => {
+                    let events = entries.next_value_seed(Events { sink: &mut *self.sink })?;
+                    if taken.replace(events).is_some() {
+                        return Err(de::Error::duplicate_field(EVENTS));
+                    }
+                }
+                "distributedInfo" => self.head.distributed = entries.next_value()?,
+                "baseTimeNanoseconds" => self.head.base = entries.next_value()?,
+                "schemaVersion" => {
+                    entries.next_value::<IgnoredAny>()?;
+                    self.head.by_torch = true;
+                }
+                _ => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        taken.ok_or_else(|| de::Error::missing_field(EVENTS))
+    }
+}
+
+/// The events themselves.
+struct Events<'s> {
+    sink: &'s mut dyn Sink,
+}
+
+impl<'de> DeserializeSeed<'de> for Events<'_> {
+    type Value = Taken;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Taken, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Events<'_> {
+    type Value = Taken;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of trace events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Taken, A::Error> {
+        let mut number = 0;
+        while let Some(event) = events.next_element::<Event<'de>>()? {
+            if let Err(error) = self.sink.take(&event, Place::Event(number)) {
+                while events.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Err(error));
+            }
+            number += 1;
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// A whole number, if there is a value.
+pub(crate) fn whole(
+    value: Option<&Value>,
+    at: Place,
+    column: &'static str,
+) -> Result<Option<i64>, TraceError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_i64();
+            number.map(Some).ok_or_else(|| wrong(value, at, column, "no whole number"))
+        }
+    }
+}
+
+/// A number that has to be there.
+pub(crate) fn decimal(
+    value: Option<&Value>,
+    at: Place,
+    column: &'static str,
+) -> Result<f64, TraceError> {
+    let value = value.ok_or(TraceError::Absent { place: at, column })?;
+    value.as_f64().ok_or_else(|| wrong(value, at, column, "not a number"))
+}
+
+fn wrong(value: &Value, place: Place, column: &'static str, why: &'static str) -> TraceError {
+    let value = value.to_string().chars().take(40).collect();
+    TraceError::Value { place, column, value, why }
+}

@@ -1,0 +1,238 @@
+//! Takes the files of a run one after the other, each recognised by its content.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::error::{Place, TraceError};
+use crate::events::{Event, Sink, each};
+use crate::lack::{Lack, missing, without_cut_steps};
+use crate::megatron::Passes;
+use crate::operation::Operation;
+use crate::torch::Rank;
+use crate::{BYTES_PER_OPERATION, MAX_OPERATIONS, chrome, parquet, torch_ranks};
+
+/// The form of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A table in the form of the StragglerAnalysis data set.
+    Parquet,
+    /// Complete trace events, as debubble writes them.
+    Events,
+    /// Events that begin and end, as Megatron-style tracers write them.
+    Megatron,
+    /// A trace of `torch.profiler`, one file for each rank.
+    Torch,
+    /// A timeline that debubble recorded or simulated.
+    Timeline,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parquet => "a table of operations (Parquet)",
+            Self::Events => "a trace of complete events",
+            Self::Megatron => "a Megatron-style trace of events that begin and end",
+            Self::Torch => "a trace of torch.profiler",
+            Self::Timeline => "a timeline of debubble",
+        })
+    }
+}
+
+/// How the send of a value that has no operation of its own holds up the rank that sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sends {
+    /// Not at all.
+    Free,
+    /// Megatron's: after each pass the rank sends its value and receives the input of its next pass
+    /// of the same kind, in one batch; that pass waits for both, and a transfer for both ends.
+    Paired,
+}
+
+/// The contents of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// The operations, as they stand in the files.
+    pub operations: Vec<Operation>,
+    /// Events that are no operations of a pipeline, such as those of a profiler; never in Parquet.
+    pub skipped: usize,
+    /// The form of the files.
+    pub form: Form,
+    /// What the trace does not say.
+    pub lacks: Vec<Lack>,
+}
+
+impl Trace {
+    /// A trace of `operations` that something else than [`Reader`] has read.
+    #[must_use]
+    pub fn of(operations: Vec<Operation>, form: Form) -> Self {
+        let lacks = if operations.is_empty() { Vec::new() } else { missing(&operations) };
+        Self { operations, skipped: 0, form, lacks }
+    }
+
+    /// The same without its first `count` steps.
+    #[must_use]
+    pub fn without_first_steps(mut self, count: u64) -> Self {
+        let steps: BTreeSet<u64> = self.operations.iter().map(|one| one.step).collect();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        match steps.into_iter().nth(count) {
+            Some(first) => self.operations.retain(|one| one.step >= first),
+            None => self.operations.clear(),
+        }
+        self
+    }
+
+    /// How sends that are not in the trace hold up their rank, by its form.
+    pub(crate) const fn sends(&self) -> Sends {
+        match self.form {
+            Form::Megatron => Sends::Paired,
+            _ => Sends::Free,
+        }
+    }
+}
+
+/// What has been read of a run.
+pub struct Reader {
+    most: usize,
+    form: Option<Form>,
+    operations: Vec<Operation>,
+    ranks: Vec<Rank>,
+    lacks: Vec<Lack>,
+    skipped: usize,
+}
+
+impl Reader {
+    /// One that takes no more than `memory` bytes for the operations, of which each takes
+    /// [`BYTES_PER_OPERATION`] in the end.
+    #[must_use]
+    pub fn within(memory: u64) -> Self {
+        let most = usize::try_from(memory / BYTES_PER_OPERATION).unwrap_or(usize::MAX);
+        Self {
+            most: most.min(MAX_OPERATIONS),
+            form: None,
+            operations: Vec::new(),
+            ranks: Vec::new(),
+            lacks: Vec::new(),
+            skipped: 0,
+        }
+    }
+
+    /// Takes a file: Parquet if it begins like a Parquet file, trace events if it begins like JSON.
+    ///
+    /// # Errors
+    /// If it is neither, is cut off, lacks something, has values that make no sense, is of another
+    /// form than the files before, or has too many operations for the memory.
+    pub fn add(&mut self, content: Vec<u8>) -> Result<(), TraceError> {
+        let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
+        match first {
+            _ if content.starts_with(&[0x1f, 0x8b]) => Err(TraceError::Gzip),
+            _ if content.starts_with(b"PAR1") => {
+                self.expect(Form::Parquet)?;
+                let operations = parquet::read(content, self.room())?;
+                self.operations.extend(operations);
+                Ok(())
+            }
+            Some(b'{' | b'[') => self.add_events(&content),
+            _ => Err(TraceError::NotATrace),
+        }
+    }
+
+    fn add_events(&mut self, content: &[u8]) -> Result<(), TraceError> {
+        let mut file = File { room: self.room(), ..File::default() };
+        let head = each(content, &mut file)?;
+        let File { mut rank, events, passes, skipped, .. } = file;
+        self.skipped += skipped;
+        if !rank.is_empty() {
+            self.expect(Form::Torch)?;
+            rank.head(&head)?;
+            self.ranks.push(rank);
+        } else if !events.is_empty() {
+            self.expect(Form::Events)?;
+            self.operations.extend(events);
+        } else if passes.len() > 0 {
+            self.expect(Form::Megatron)?;
+            let (operations, lacks) = passes.finish()?;
+            self.operations.extend(operations);
+            self.lacks.extend(lacks);
+        } else if head.by_torch || head.distributed.is_some() {
+            return Err(TraceError::Unnamed);
+        } else {
+            return Err(TraceError::Nothing { skipped });
+        }
+        Ok(())
+    }
+
+    /// How many operations may still be read.
+    fn room(&self) -> usize {
+        let ranks: usize = self.ranks.iter().map(Rank::len).sum();
+        self.most.saturating_sub(self.operations.len() + ranks)
+    }
+
+    fn expect(&mut self, found: Form) -> Result<(), TraceError> {
+        match self.form.replace(found) {
+            Some(first) if first != found => Err(TraceError::Mixed { found, first }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The trace that the files are together.
+    ///
+    /// # Errors
+    /// If there are no operations, or the files are not those of all stages.
+    pub fn finish(self) -> Result<Trace, TraceError> {
+        let Self { form, mut operations, ranks, mut lacks, skipped, .. } = self;
+        let form = form.ok_or(TraceError::Nothing { skipped })?;
+        if form == Form::Torch {
+            let (of_ranks, of_torch) = torch_ranks::operations(ranks)?;
+            operations = of_ranks;
+            lacks.extend(of_torch);
+        }
+        if matches!(form, Form::Torch | Form::Megatron) {
+            let cut;
+            (operations, cut) = without_cut_steps(operations);
+            lacks.extend(cut);
+        }
+        if operations.is_empty() {
+            return Err(TraceError::Nothing { skipped });
+        }
+        let mut all = missing(&operations);
+        all.extend(lacks);
+        Ok(Trace { operations, skipped, form, lacks: all })
+    }
+}
+
+/// The events of a file, by the form that they have.
+#[derive(Default)]
+struct File {
+    /// The most operations.
+    room: usize,
+    rank: Rank,
+    events: Vec<Operation>,
+    passes: Passes,
+    skipped: usize,
+}
+
+impl Sink for File {
+    fn take(&mut self, event: &Event<'_>, place: Place) -> Result<(), TraceError> {
+        if event.ph.as_deref() != Some("X") {
+            self.passes.take(event, place)?;
+        } else if !self.rank.take(event, place)? {
+            match chrome::operation(event, place)? {
+                Some(one) => {
+                    let rows = self.events.len() + 1;
+                    self.events.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
+                    self.events.push(one);
+                }
+                None => self.skipped += 1,
+            }
+        }
+        let rows = self.events.len() + self.passes.len() + self.rank.len();
+        if rows > self.room {
+            let most = self.room;
+            return Err(TraceError::TooMany {
+                rows: i64::try_from(rows).unwrap_or(i64::MAX),
+                most,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! Reads what `torch.profiler` saw of one rank: the actions that `torch.distributed.pipelining`
+//! names.
+//!
+//! Schedules that torch runs action by action (interleaved, zero-bubble, from CSV) name each
+//! `PP:<stage><action><microbatch>`: F, B (the whole backward pass), I (its input gradient), W,
+//! RECV_F, RECV_B and others. GPipe names `Forward <microbatch>` and `Backward <microbatch>`. A pass
+//! waits for its input within its own event; `gloo:recv` ends when that is there. What else is named
+//! so takes the time of the host between passes, but for WAIT_SEND_F and its like.
+
+use pipeline::{Kind, Nanos};
+use serde_json::Value;
+
+use crate::error::{Place, TraceError};
+use crate::events::{Event, Head, decimal, whole};
+use crate::operation::{LATEST, LONGEST, MICROSECOND, count, nanos};
+
+/// A pass of a rank.
+#[derive(Clone, Copy)]
+pub(crate) struct Action {
+    /// The chunk in model order; none where the schedule has one per rank and does not say it.
+    pub(crate) chunk: Option<u16>,
+    pub(crate) kind: Kind,
+    pub(crate) microbatch: u32,
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+}
+
+/// What one file says of one rank.
+#[derive(Default)]
+pub(crate) struct Rank {
+    /// Its number among all ranks of the run.
+    pub(crate) number: Option<u32>,
+    /// How many ranks the run has.
+    pub(crate) world: Option<u32>,
+    /// Its steps: number, begin and end.
+    steps: Vec<(u64, Nanos, Nanos)>,
+    /// What the host did between passes.
+    busy: Vec<(Nanos, Nanos)>,
+    /// Its passes as the host saw them, in the order of the file.
+    host: Vec<Action>,
+    /// Its passes as the device ran them.
+    device: Vec<Action>,
+    /// Actions that ask for the input of a pass.
+    asked: Vec<Action>,
+    /// Receives, from when they were posted until the value was there.
+    received: Vec<(Nanos, Nanos)>,
+}
+
+/// What an event of `torch.profiler` says.
+enum Said {
+    Passes([Option<Named>; 2]),
+    Asked(Named),
+    Received,
+    Busy,
+    Step(u64),
+    Other,
+}
+
+/// A pass, as it is named.
+type Named = (Option<u16>, Kind, u32);
+
+impl Rank {
+    /// How many events it has kept.
+    pub(crate) fn len(&self) -> usize {
+        let lists = [self.host.len(), self.device.len(), self.asked.len(), self.received.len()];
+        lists.into_iter().sum::<usize>() + self.busy.len() + self.steps.len()
+    }
+
+    /// Whether no pass was named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.host.is_empty() && self.device.is_empty()
+    }
+
+    /// Takes an annotation; whether it is one of a pipeline.
+    pub(crate) fn take(&mut self, event: &Event<'_>, at: Place) -> Result<bool, TraceError> {
+        let on_device = match event.cat.as_deref() {
+            Some("user_annotation") => false,
+            Some("gpu_user_annotation") => true,
+            _ => return Ok(false),
+        };
+        let said = said(event.name.as_deref().unwrap_or_default());
+        if let Said::Other = said {
+            return Ok(false);
+        }
+        let start = decimal(event.ts.as_ref(), at, "ts")?;
+        let start = nanos(start, MICROSECOND, LATEST, at, "ts")?;
+        let length = decimal(event.dur.as_ref(), at, "dur")?;
+        let end = Nanos(start.0 + nanos(length, MICROSECOND, LONGEST, at, "dur")?.0);
+        let action = |(chunk, kind, microbatch)| Action { chunk, kind, microbatch, start, end };
+        let rows = self.len() + 2;
+        let no_memory = |_| TraceError::NoMemory { rows };
+        match said {
+            Said::Passes(passes) => {
+                let passes = passes.into_iter().flatten().map(action);
+                let list = if on_device { &mut self.device } else { &mut self.host };
+                list.try_reserve(2).map_err(no_memory)?;
+                list.extend(passes);
+            }
+            Said::Asked(pass) if !on_device => {
+                self.asked.try_reserve(1).map_err(no_memory)?;
+                self.asked.push(action(pass));
+                self.busy.try_reserve(1).map_err(no_memory)?;
+                self.busy.push((start, end));
+            }
+            Said::Busy if !on_device => {
+                self.busy.try_reserve(1).map_err(no_memory)?;
+                self.busy.push((start, end));
+            }
+            Said::Received if !on_device => {
+                self.received.try_reserve(1).map_err(no_memory)?;
+                self.received.push((start, end));
+            }
+            Said::Step(number) if !on_device => {
+                self.steps.try_reserve(1).map_err(no_memory)?;
+                self.steps.push((number, start, end));
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Takes what the file says beside its events.
+    pub(crate) fn head(&mut self, head: &Head) -> Result<(), TraceError> {
+        let distributed = head.distributed.as_ref();
+        let said = |value: Option<&Value>, column| -> Result<Option<u32>, TraceError> {
+            let value = whole(value, Place::Head, column)?;
+            value.map(|value| count(value, Place::Head, column)).transpose()
+        };
+        self.number = said(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
+        let world = distributed.and_then(|one| one.world_size.as_ref());
+        self.world = said(world, "distributedInfo.world_size")?;
+        const BASE: &str = "baseTimeNanoseconds";
+        let base = whole(head.base.as_ref(), Place::Head, BASE)?.unwrap_or(0);
+        let base: u64 = count(base, Place::Head, BASE)?;
+        #[allow(clippy::cast_precision_loss)] // A limit.
+        nanos(base as f64, 1.0, LATEST, Place::Head, BASE)?;
+        let passes = self.host.iter_mut().chain(&mut self.device).chain(&mut self.asked);
+        for one in passes {
+            one.start.0 += base;
+            one.end.0 += base;
+        }
+        let steps = self.steps.iter_mut().map(|(_, start, end)| (start, end));
+        let spans = self.received.iter_mut().chain(&mut self.busy).map(|(start, end)| (start, end));
+        for (start, end) in steps.chain(spans) {
+            start.0 += base;
+            end.0 += base;
+        }
+        Ok(())
+    }
+
+    /// The number of its first step; 0 if its steps have none.
+    pub(crate) fn first_step(&self) -> u64 {
+        self.steps.iter().map(|step| step.0).min().unwrap_or(0)
+    }
+
+    /// What its host did between passes, with the step that it did it in. Nothing where the device
+    /// is seen, which does not wait for that.
+    pub(crate) fn between(&mut self) -> Vec<(u64, Nanos, Nanos)> {
+        let busy = std::mem::take(&mut self.busy);
+        if !self.device.is_empty() {
+            return Vec::new();
+        }
+        self.steps.sort_unstable_by_key(|&(number, start, _)| (start, number));
+        let step = |(start, end): (Nanos, Nanos)| {
+            let after = self.steps.partition_point(|step| step.1 <= start);
+            let (number, _, until) = self.steps.get(after.checked_sub(1)?)?;
+            (end <= *until).then_some((*number, start, end))
+        };
+        busy.into_iter().filter_map(step).collect()
+    }
+
+    /// Whether its passes say which stage they belong to.
+    pub(crate) fn names_stages(&self) -> bool {
+        self.host.iter().chain(&self.device).all(|one| one.chunk.is_some())
+    }
+
+    /// Chunks whose backward passes get their gradients from another rank.
+    pub(crate) fn with_gradients(&self) -> impl Iterator<Item = u16> + '_ {
+        let asked = self.asked.iter().filter(|one| one.kind == Kind::BW);
+        asked.filter_map(|one| one.chunk)
+    }
+
+    /// Whether it says when values arrived.
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.device.is_empty() && !self.received.is_empty()
+    }
+
+    /// Its passes by start, as the device ran them where that is known, each from when its input
+    /// was there.
+    pub(crate) fn passes(mut self) -> Vec<Action> {
+        if !self.device.is_empty() {
+            self.device.sort_by_key(|one| (one.start, one.end));
+            return self.device;
+        }
+        self.host.sort_by_key(|one| (one.start, one.end));
+        self.received.sort_unstable();
+        self.asked.sort_by_key(|one| (one.chunk, one.kind, one.microbatch, one.start));
+        let mut passes = std::mem::take(&mut self.host);
+        for one in &mut passes {
+            if let Some(arrival) = self.arrival(one) {
+                one.start = arrival.clamp(one.start, one.end);
+            }
+        }
+        passes
+    }
+
+    /// When the input of `pass` was there: a receive that was posted while it was asked for, or in
+    /// the pass itself.
+    fn arrival(&self, pass: &Action) -> Option<Nanos> {
+        let kind = if pass.kind == Kind::F { Kind::F } else { Kind::BW };
+        let key = (pass.chunk, kind, pass.microbatch, pass.start);
+        let before = self
+            .asked
+            .partition_point(|one| (one.chunk, one.kind, one.microbatch, one.start) <= key);
+        let asked = before.checked_sub(1).and_then(|at| self.asked.get(at));
+        let same =
+            asked.filter(|one| (one.chunk, one.kind, one.microbatch) == (key.0, key.1, key.2));
+        let (from, to) = same.map_or((pass.start, pass.end), |one| (one.start, one.end));
+        let first = self.received.partition_point(|one| one.0 < from);
+        let posted = self.received[first..].iter().take_while(|one| one.0 <= to);
+        posted.map(|one| one.1).max()
+    }
+}
+
+/// Reads a name.
+fn said(name: &str) -> Said {
+    let of_step = name.strip_prefix("ProfilerStep#").and_then(|number| number.parse().ok());
+    if let Some(number) = of_step {
+        return Said::Step(number);
+    }
+    if name == "gloo:recv" {
+        return Said::Received;
+    }
+    let gpipe =
+        [("Forward ", Kind::F), ("Backward ", Kind::BW)].into_iter().find_map(|(of, kind)| {
+            let microbatch = name.strip_prefix(of)?.parse().ok()?;
+            Some(Said::Passes([Some((None, kind, microbatch)), None]))
+        });
+    if let Some(said) = gpipe {
+        return said;
+    }
+    let Some(action) = name.strip_prefix("PP:") else { return Said::Other };
+    if let Some(both) = action.strip_prefix('(').and_then(|rest| rest.strip_suffix(")OVERLAP_F_B"))
+        && let Some((first, second)) = both.split_once(';')
+    {
+        return Said::Passes([pass(first), pass(second)]);
+    }
+    match pass(action) {
+        Some(pass) => Said::Passes([Some(pass), None]),
+        None if action.contains("WAIT") => Said::Other,
+        None => asked(action).map_or(Said::Busy, Said::Asked),
+    }
+}
+
+/// Splits `3F12` into the stage, the action and the microbatch.
+fn parts(action: &str) -> Option<(u16, &str, u32)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let rest = action.trim_start_matches(is_digit);
+    let name = rest.trim_end_matches(is_digit);
+    let stage = action[..action.len() - rest.len()].parse().ok()?;
+    Some((stage, name, rest[name.len()..].parse().ok()?))
+}
+
+/// Reads a pass such as `3F12`: I is what is called B elsewhere, and B is the whole pass.
+fn pass(action: &str) -> Option<Named> {
+    let (stage, name, microbatch) = parts(action)?;
+    let kind = match name {
+        "F" => Kind::F,
+        "B" => Kind::BW,
+        "I" => Kind::B,
+        "W" => Kind::W,
+        _ => return None,
+    };
+    Some((Some(stage), kind, microbatch))
+}
+
+/// Reads the receive of a pass, such as `3RECV_F12`.
+fn asked(action: &str) -> Option<Named> {
+    let (stage, name, microbatch) = parts(action)?;
+    let kind = match name {
+        "RECV_F" => Kind::F,
+        "RECV_B" => Kind::BW,
+        _ => return None,
+    };
+    Some((Some(stage), kind, microbatch))
+}
