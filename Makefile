@@ -20,7 +20,7 @@
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
 # make torch  how well steps of PyTorch are foretold: stages that sleep and a small GPT in named schedules
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
-#             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes five
+#             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from torch.distributed.pipelining import schedules as of_torch
 import debubble as db
 import debubble.torch as dbt
 from debubble.torch import _clocks, _runtime
+from debubble.torch._memory import Memory
 
 #: Torch's own schedules: the class, stages per rank, and where stages lie.
 OWN: list[tuple[str, int, str]] = [
@@ -131,6 +133,26 @@ def test_memory_is_that_of_autograd(recorded: list[Any]) -> None:
     # Until W the graph is still held, and the gradients of input, output, and the outputs of both layers, of
     # which the last is that of the output.
     assert split[1]["until_weight_bytes"] == 10 * floats
+
+
+def test_memory_of_a_gpu_is_how_its_allocator_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocated = [0]
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated[0])
+    stage = SimpleNamespace(stage_index=3, device="cuda:0", is_first=True)
+    memory = Memory(on_gpu=True)
+    assert memory.rows() == []
+    for microbatch in range(3):
+        with memory.forward(stage, microbatch, []):
+            # What a first pass takes for good is not held by a microbatch.
+            allocated[0] += 5000 if microbatch == 0 else 100
+        memory.made(stage, microbatch)
+        with memory.loss(stage, microbatch, []):
+            allocated[0] += 10
+    assert memory.rows() == [{"chunk": 3, "until_backward": 110}]
+    for microbatch in range(3):
+        with memory.backward(stage, microbatch, is_whole=False):
+            allocated[0] += 700 if microbatch == 0 else -40
+    assert memory.rows() == [{"chunk": 3, "until_backward": 110, "until_weight": 70}]
 
 
 def bare(rank: int) -> Any:
