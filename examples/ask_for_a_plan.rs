@@ -103,7 +103,7 @@ fn space() -> Space {
 fn main() -> Result<(), Box<dyn Error>> {
     let (model, recipe) = (Transformer::new(llama_7b())?, recipe());
     let cluster = Cluster { parts: vec![(h100(), 16)] };
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let setups = space().setups(&cluster).ok_or("too many set-ups")?;
     let found = search(&inputs, &setups, 3, &|_| ());
     println!("{} set-ups, {} of them simulated", setups.len(), found.simulated);

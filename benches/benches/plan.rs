@@ -138,7 +138,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         room: Room::default(),
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let setups = space().setups(&cluster).expect("few set-ups");
     let fitting: Vec<Setup> = setups
         .iter()

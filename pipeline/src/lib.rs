@@ -28,6 +28,7 @@ mod copy_op;
 mod costs;
 mod family;
 mod fault;
+mod layer_layout;
 mod memory;
 mod offload;
 mod order;
@@ -57,6 +58,7 @@ pub use costs::{
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};
+pub use layer_layout::{LayerLayout, LayoutError, LayoutMisfit};
 pub use memory::{Ledger, Memory, peak_in_flight};
 pub use offload::{Copies, CopyStreams};
 pub use order::Order;
@@ -67,7 +69,7 @@ pub use schedule::Schedule;
 #[cfg(feature = "serde")]
 pub use serialized::{as_text, nanoseconds};
 pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
-pub use spread::{Share, spread};
+pub use spread::{Share, spread, spread_by_layers};
 pub use steady_state::SteadyState;
 pub use text::{SlotError, TextError};
 pub use timeline::{Metrics, Span, StageTimes, Timeline};

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{Bandwidth, Bytes, Limit, Nanos};
+use crate::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 
 macro_rules! number {
     ($behind:literal) => {
@@ -52,4 +52,6 @@ quantity! {
         format!(r"^\s*{RATE}\s*$"), ["300GB/s", "200Gbit/s"];
     Limit: "MemoryLimit", "A memory limit: times the activations of p microbatches on one stage, or a size.",
         format!(r"^({TIMES_P}|{SIZE})$"), ["1.5p", "38GiB"];
+    LayerLayout: "LayerLayout", "Layers of each chunk in model order, as Megatron-LM writes them: E embedding, t transformer layer, m MTP layer, L loss, | ends a chunk, *n repeats what is before it, a symbol or a group in parentheses.",
+        r"^[EtmL|()*,0-9]+$", ["Et*4|(t*4|)*14tmL"];
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bandwidth::Bandwidth;
 use crate::family::Family;
+use crate::layer_layout::LayerLayout;
 use crate::pass::{Kind, Slot};
 use crate::problem::Limit;
 use crate::units::{Bytes, Nanos};
@@ -105,7 +106,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(Nanos, Bytes, Bandwidth, Limit, Slot);
+as_text!(Nanos, Bytes, Bandwidth, Limit, Slot, LayerLayout);
 
 macro_rules! by_name {
     ($($type:ty: $what:literal),*) => {$(

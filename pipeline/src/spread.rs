@@ -9,17 +9,36 @@ pub trait Share: Copy {
     /// Share number `index` of `shares` nearly equal whole shares that add up to the whole.
     #[must_use]
     fn share(self, index: u64, shares: u64) -> Self;
+
+    /// `part` of `whole` equal parts, to the nearest unit.
+    #[must_use]
+    fn part(self, part: u64, whole: u64) -> Self;
+}
+
+/// `part` of the `whole` equal parts of `value`, to the nearest unit.
+fn part_of(value: u64, part: u64, whole: u64) -> u64 {
+    let whole = u128::from(whole.max(1));
+    let parts = u128::from(value) * u128::from(part);
+    u64::try_from((parts + whole / 2) / whole).unwrap_or(u64::MAX)
 }
 
 impl Share for Nanos {
     fn share(self, index: u64, shares: u64) -> Self {
         Self::share(self, index, shares)
     }
+
+    fn part(self, part: u64, whole: u64) -> Self {
+        Self(part_of(self.0, part, whole))
+    }
 }
 
 impl Share for Bytes {
     fn share(self, index: u64, shares: u64) -> Self {
         Self::share(self, index, shares)
+    }
+
+    fn part(self, part: u64, whole: u64) -> Self {
+        Self(part_of(self.0, part, whole))
     }
 }
 
@@ -49,6 +68,41 @@ pub fn spread<T: Share>(
     }
 }
 
+/// The value of every chunk in model order as [`spread`] has it, where the chunks have `layers` layers: a value
+/// for all stages is that of the mean stage, and one of a stage is shared by its chunks, by layers both.
+///
+/// # Errors
+/// [`Fault::ValueCount`] for any other number of values.
+pub fn spread_by_layers<T: Share>(
+    what: &'static str,
+    values: &[T],
+    shape: Shape,
+    layers: &[u64],
+    stage_of: impl Fn(u16) -> usize,
+) -> Result<Vec<T>, Fault> {
+    let even = spread(what, values, shape, &stage_of)?;
+    let (stages, chunks) = (shape.stages(), usize::from(shape.chunks()));
+    if values.len() == chunks || layers.len() != chunks {
+        return Ok(even);
+    }
+    let mut of_stage = vec![0_u64; stages];
+    let mut all = 0_u64;
+    for (chunk, &layers) in (0..).zip(layers) {
+        of_stage[stage_of(chunk)] += layers;
+        all += layers;
+    }
+    let one = |(chunk, (&layers, even)): (u16, (&u64, T))| {
+        let stage = stage_of(chunk);
+        match values {
+            [mean] => mean.part(layers.saturating_mul(stages as u64), all),
+            // A stage without layers has its time from the ends of the model.
+            _ if of_stage[stage] == 0 => even,
+            each => each[stage].part(layers, of_stage[stage]),
+        }
+    };
+    Ok((0..).zip(layers.iter().zip(even)).map(one).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +122,21 @@ mod tests {
         assert_eq!(spread(&[1, 2, 3, 4]), Ok(vec![1, 2, 3, 4]));
         let fault = Fault::ValueCount { what: "forward", given: 3, stages: 2, chunks: 4 };
         assert_eq!(spread(&[1, 2, 3]), Err(fault));
+    }
+
+    #[test]
+    fn layers_share_what_stages_have() {
+        let shape = Shape::new(2, 2, 1).unwrap();
+        let spread = |values: &[u64], layers: &[u64]| {
+            let values: Vec<Nanos> = values.iter().copied().map(Nanos).collect();
+            let looped = |chunk| Placement::Looped.stage(shape, chunk, 0);
+            let chunks = spread_by_layers("forward", &values, shape, layers, looped)?;
+            Ok::<_, Fault>(chunks.into_iter().map(|nanos| nanos.0).collect::<Vec<_>>())
+        };
+        // Eight layers on two stages: four take 100.
+        assert_eq!(spread(&[100], &[2, 3, 3, 0]), Ok(vec![50, 75, 75, 0]));
+        assert_eq!(spread(&[100, 40], &[1, 0, 3, 0]), Ok(vec![25, 20, 75, 20]));
+        assert_eq!(spread(&[1, 2, 3, 4], &[9, 0, 0, 0]), Ok(vec![1, 2, 3, 4]));
+        assert!(spread(&[1, 2, 3], &[1, 1, 1, 1]).is_err());
     }
 }

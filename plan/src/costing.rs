@@ -10,7 +10,7 @@ use crate::layout::{Layout, Wires};
 use crate::machine::{Machine, gathered};
 use crate::memory::{self, Parameters, Share, bytes};
 use crate::model::number;
-use crate::setup::{Setup, Unfit, Zero};
+use crate::setup::{Setup, Split, Unfit, Zero};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
@@ -49,7 +49,10 @@ impl Costing<'_> {
             layer: &by_stage.iter().map(|one| one.alone.sum()).collect::<Vec<_>>(),
             ends: &ends.iter().map(|times| times.sum()).collect::<Vec<_>>(),
         };
-        let layers = deal.by(self.setup.split);
+        let layers = match (self.setup.split, self.inputs.layout) {
+            (Split::Layout, Some(layout)) => layout.layers().to_vec(),
+            (split, _) => deal.by(split),
+        };
         let passes_of = |time: fn(&LayerTimes) -> Times| -> Vec<Times> {
             let chunks = stages.iter().zip(&layers).zip(&ends);
             let one = |((&stage, &layers), end): ((&usize, &u64), &Times)| {

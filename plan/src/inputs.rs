@@ -1,5 +1,7 @@
 //! The inputs that all set-ups of a question share: model, recipe and cluster.
 
+use pipeline::LayerLayout;
+
 use crate::model::Transformer;
 use crate::setup::{Cluster, Recipe};
 
@@ -12,4 +14,14 @@ pub struct Inputs<'a> {
     pub recipe: &'a Recipe,
     /// The cluster.
     pub cluster: &'a Cluster,
+    /// The layers of each chunk, for set-ups with [`Split::Layout`](crate::Split::Layout).
+    pub layout: Option<&'a LayerLayout>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Those inputs, without a layout.
+    #[must_use]
+    pub const fn new(model: &'a Transformer, recipe: &'a Recipe, cluster: &'a Cluster) -> Self {
+        Self { model, recipe, cluster, layout: None }
+    }
 }

@@ -49,7 +49,7 @@ impl Kind {
     /// That of a step of `setup` on `inputs`.
     #[must_use]
     pub fn of(inputs: &Inputs<'_>, setup: &Setup) -> Self {
-        let Inputs { model, recipe, cluster } = inputs;
+        let Inputs { model, recipe, cluster, .. } = inputs;
         let machines = || cluster.parts.iter().map(|(machine, _)| machine);
         let device = machines().next().and_then(|machine| machine.device.clone());
         let is_alone = machines().all(|machine| machine.device == device);

@@ -51,6 +51,8 @@ pub enum Split {
     /// So that the slowest stage is as fast as can be, with the ends of the model and the devices
     /// of each stage counted.
     Balanced,
+    /// As [`Inputs::layout`](crate::Inputs::layout) says; as many to each where it says nothing.
+    Layout,
 }
 
 /// How one model is trained on one cluster.

@@ -23,7 +23,7 @@ impl Deal<'_> {
     #[must_use]
     pub(crate) fn by(&self, split: Split) -> Vec<u64> {
         match split {
-            Split::Even => self.even(),
+            Split::Even | Split::Layout => self.even(),
             Split::Balanced => self.balanced(),
         }
     }

@@ -138,6 +138,12 @@ class _SharedKeys(TypedDict, total=False):
     layer and token.
     """
 
+    layout: str | None
+    """Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
+    layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is dealt
+    to chunks by layers t.
+    """
+
     memory_limit: OneOrMany[MemoryLimit] | None
     """Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or one per
     stage.
@@ -571,6 +577,11 @@ class PlanSearchKeys(TypedDict, total=False):
 
     expert: OneOrMany[Whole] | None
     """Expert-parallel degrees."""
+
+    layout: str | None
+    """The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in
+    `Et*4|(t*4|)*14t*4L`, where E is the embedding, t a layer, L the loss, and | ends a chunk.
+    """
 
     memory_cap: Size | None
     """The most memory that a plan may hold of a device."""

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pipeline::{Bandwidth, Bytes, Limit, Nanos};
+use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -54,6 +54,12 @@ pub struct Keys {
     /// as can be
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true))]
     pub layers: Option<u64>,
+    /// Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
+    /// layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per
+    /// stage, is dealt to chunks by layers t
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LAYOUT"))]
+    #[serde(deserialize_with = "text")]
+    pub layout: Option<LayerLayout>,
     /// F: forward time of a stage and microbatch; or one per stage, or one per chunk
     #[cfg_attr(
         feature = "clap",
@@ -260,6 +266,7 @@ key_set!(Keys {
     segments: "segments",
     profile: "profile",
     layers: "layers",
+    layout: "layout",
     forward: "forward",
     backward: "backward",
     backward_input: "backward-input",

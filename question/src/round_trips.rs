@@ -116,6 +116,7 @@ fn of_key(name: &str) -> Option<Values> {
             prop_oneof![time(), text(|_, nanos| format!("{},{}", Nanos(nanos), Nanos(nanos + 7)))]
                 .boxed()
         }
+        "layout" => word(&["Et*4|(t*4|)*14tmL", "E||t,t|*3L", "E(t,tt|)*2L"]),
         "slowdown" => list(slowdown()),
         "jitter" => list(jitter()),
         "stall" => stall(),

@@ -196,14 +196,16 @@ impl Scenario {
     /// The same questions with `flags` over what they say, ready to be answered.
     ///
     /// # Errors
-    /// If B and W are given both together and apart.
+    /// If B and W are given both together and apart, or a layout does not fit.
     pub fn with(mut self, context: &Context<'_>, flags: &Keys) -> Result<Self, Diagnostic> {
         for setting in &mut self.settings {
             setting.overrule(flags.clone());
         }
         let mut settings = std::mem::take(&mut self.settings);
-        let resolve = |setting| case::resolve_backward(context, &self, setting);
-        settings.iter_mut().try_for_each(resolve)?;
+        for setting in &mut settings {
+            case::resolve_layout(&self, setting)?;
+            case::resolve_backward(context, &self, setting)?;
+        }
         Ok(Self { settings, ..self })
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use answer::timelines;
 use clap::Parser as _;
 use papers::measured::memory_error;
-use pipeline::{Schedule, Shape};
+use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use profile::AnyProfile;
 use question::Context;
 use question::case::{self, ScheduleSource};
@@ -85,6 +85,7 @@ pub(super) const PARSERS: &[Parser] = &[
     text("slowdowns", slowdowns),
     text("samples", samples),
     text("command-line", command_line),
+    text("layout", layout),
 ];
 
 /// The most characters of an error: however long an input is, little of it is said back.
@@ -231,6 +232,14 @@ fn lengths(given: &Given<'_>) -> Result<(), String> {
     on_disk(|context| LengthsKey::File(path.clone()).read(context)).map_err(shown)?;
     let lengths = on_disk(|context| LengthsKey::InOrder(path).read(context)).map_err(shown)?;
     let _ = lengths.draw(1, 3, 10);
+    Ok(())
+}
+
+/// A layout of layers, which reads what it writes.
+fn layout(given: &Given<'_>) -> Result<(), String> {
+    let layout: LayerLayout =
+        given.text()?.parse().map_err(|error: LayoutError| error.to_string())?;
+    assert_eq!(layout.to_string().parse(), Ok(layout));
     Ok(())
 }
 

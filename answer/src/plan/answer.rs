@@ -379,7 +379,8 @@ impl Planner<'_> {
 /// The model, recipe and machines that the set-ups of `question` on `cluster` share.
 #[must_use]
 pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Inputs<'a> {
-    Inputs { model: &question.model, recipe: &question.recipe, cluster }
+    let inputs = Inputs::new(&question.model, &question.recipe, cluster);
+    Inputs { layout: question.layout(), ..inputs }
 }
 
 /// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its

@@ -5,7 +5,6 @@ pub mod assumptions;
 pub mod export;
 mod levers;
 pub mod tables;
-mod torch;
 
 use papers::measured::ErrorBar;
 use plan::Orders;
@@ -18,7 +17,6 @@ pub use self::answer::{
     Answer, Part, Plan, Searched, cheapest, ground, seconds, told_apart, winner,
 };
 pub use self::levers::Lever;
-pub use self::torch::TorchOrder;
 
 /// A question with all that a planner says to it.
 pub struct Planned {

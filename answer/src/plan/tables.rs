@@ -114,7 +114,7 @@ pub struct Row {
     memory_limit: Option<String>,
     /// Hours of all devices together.
     gpu_hours: f64,
-    /// How layers are dealt to chunks: balanced or even.
+    /// How layers are dealt to chunks: balanced, even, or by the layout of the question.
     split: &'static str,
     /// Whether Megatron-LM runs the set-up.
     runs_in_megatron: bool,
@@ -177,6 +177,7 @@ impl Row {
             split: match own.split {
                 Split::Even => "even",
                 Split::Balanced => "balanced",
+                Split::Layout => "layout",
             },
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),

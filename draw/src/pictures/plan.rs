@@ -129,12 +129,7 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
 fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
     let mut text = table("The plan to take", &tables::PARTS, tables::parts(winner).into_iter());
     text += &table("Levers", &tables::WORTH, tables::worth(levers).into_iter());
-    for (title, file) in [
-        ("Megatron-LM", export::megatron(question, winner)),
-        ("torchtitan", export::torchtitan(question, winner)),
-        ("debubble simulate: scenario.toml", export::scenario(question, winner)),
-        ("its cluster.toml", export::cluster(question, winner)),
-    ] {
+    for (title, file) in export::settings(question, winner) {
         text += &format!("<h2>{title}</h2>\n<pre>{}</pre>\n", escape(&file));
     }
     text

@@ -180,7 +180,7 @@ impl Run<'_> {
         // Profiles are of the question's model.
         let machine = Machine { memory: Bytes(1 << 60), measured: None, ..(*machine).clone() };
         let cluster = Cluster { parts: vec![(machine, setup.devices())] };
-        let ground = Inputs { model, recipe, cluster: &cluster };
+        let ground = Inputs::new(model, recipe, &cluster);
         let costed = ground.cost(setup).map_err(|error| error.to_string())?;
         let evaluation = ground.evaluate(&costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;

@@ -11,7 +11,7 @@ fn what_does_not_divide_is_named() {
     let model = model(gpt(24, 2304, 24));
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(64);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let reason = |setup: Setup| inputs.cost(&setup).unwrap_err().to_string();
     assert!(reason(setup([4, 1, 2])).contains("devices"));
     assert!(reason(setup([1, 16, 1])).contains("tensor"));
@@ -27,7 +27,7 @@ fn slow_devices_get_fewer_layers_and_an_even_split_waits_for_them() {
     let slow = Machine { peak: 156e12, ..machine() };
     let cluster = Cluster { parts: vec![(slow, 2), (machine(), 2)] };
     let recipe = recipe(32);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let balanced = setup([1, 1, 4]);
     let step = |setup: &Setup| {
         let costed = inputs.cost(setup).unwrap();
@@ -50,7 +50,7 @@ fn measured_times_go_before_formulas() {
     let measured = Some(Measured { microbatch: 1, layer: times(1.0), ends: times(0.5) });
     let cluster = Cluster { parts: vec![(Machine { measured, ..machine() }, 2)] };
     let recipe = recipe(2);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let step = |setup: &Setup| {
         let costed = inputs.cost(setup).unwrap();
         number(inputs.evaluate(&costed, &mut Replay::new()).unwrap().step.0) / 1e9
@@ -69,7 +69,7 @@ fn transfers_leave_a_node_where_stages_do() {
     let model = model(gpt(30, 4096, 32));
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(32);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let sends = inputs.cost(&setup([1, 1, 16])).unwrap().sends;
     let slow = |way: usize| {
         let usual = sends[1][way];
@@ -92,7 +92,7 @@ fn shards_share_the_head_and_the_embedding() {
     let model = model(gpt(24, 2304, 24));
     let cluster = Cluster { parts: vec![(machine(), 8)] };
     let recipe = recipe(64);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let whole = inputs.cost(&setup([1, 2, 4])).unwrap();
     assert_eq!(whole.costs.shards(), []);
     let head = whole.ends.iter().map(|times| times.sum()).sum::<f64>();

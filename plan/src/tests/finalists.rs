@@ -19,7 +19,7 @@ fn percentiles_are_those_of_steps_drawn_one_by_one() {
     let model = model(gpt(8, 1024, 16));
     let cluster = Cluster { parts: vec![(machine(), 8)] };
     let recipe = recipe(16);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let costed = inputs.cost(&setup([4, 1, 2])).unwrap();
     let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
     let finalist = inputs.finalist(evaluation).unwrap();
@@ -71,7 +71,7 @@ fn without_transfers_the_engine_agrees_with_replay() {
     ideal.efficiency.link = 1.0;
     let cluster = Cluster { parts: vec![(ideal, 16)] };
     let recipe = recipe(64);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     // ZB-V and its like are ordered by times, in which replay counts transfers.
     for (family, chunks) in [(Family::OneFOneB, 1), (Family::Interleaved, 3), (Family::ZbH1, 1)] {
         let costed = inputs.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
@@ -89,7 +89,7 @@ fn copies_to_the_host_save_memory_and_take_their_time() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(32, 12_288, 96) });
     let cluster = Cluster { parts: vec![(machine(), 64)] };
     let recipe = recipe(64);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let peak = |family: Family| {
         let setup = Setup { family, chunks: 2, ..setup([1, 8, 8]) };
         let costed = inputs.cost(&setup).unwrap();

@@ -16,7 +16,7 @@ fn what_differs_in_kind_has_another_name() {
         let mut setup = setup([4, 1, 4]);
         change(&mut cluster, &mut setup);
         let recipe = recipe(64);
-        let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+        let inputs = Inputs::new(&model, &recipe, &cluster);
         Kind::of(&inputs, &setup).to_string()
     };
     let plain = name(|_, _| {});

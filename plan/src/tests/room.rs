@@ -30,7 +30,7 @@ fn runs(
     space: &Space,
     count: usize,
 ) -> Vec<Finalist> {
-    let inputs = Inputs { model, recipe, cluster };
+    let inputs = Inputs::new(model, recipe, cluster);
     let setups = space.setups(cluster).unwrap();
     let orders = Orders::default();
     let watch = Watch { done: &|_| {}, stop: &|| false, orders: &orders };
@@ -102,7 +102,7 @@ fn families_that_take_a_limit_are_tried_under_several() {
             let memory = Bytes(gib << 30);
             let cluster = Cluster { parts: vec![(Machine { memory, ..machine() }, 8)] };
             let recipe = recipe(128);
-            let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+            let inputs = Inputs::new(&model, &recipe, &cluster);
             let chunks = if family == Family::ZbHeuristic { 1 } else { 2 };
             let setup = Setup { family, chunks, microbatch: 4, ..setup([1, 1, 8]) };
             let costed = inputs.cost(&setup).unwrap();
@@ -125,7 +125,7 @@ fn the_best_runs_are_the_best_of_all_runs() {
     let slow = Machine { memory: Bytes(20 << 30), node: 4, network: 2e9, ..machine() };
     let cluster = Cluster { parts: vec![(slow, 8)] };
     let recipe = recipe(32);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let (space, orders) = (small_space(), Orders::default());
     let run = |setup: &Setup| {
         let costed = inputs.cost(setup).ok()?;

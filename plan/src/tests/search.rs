@@ -18,7 +18,7 @@ fn the_bound_hides_nothing() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let setups = space().setups(&cluster).unwrap();
     let found = search(&inputs, &setups, 3, &|_| {});
     let mut all: Vec<_> = setups
@@ -41,7 +41,7 @@ fn a_search_can_be_ended() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let setups = space().setups(&cluster).unwrap();
     let orders = Orders::default();
     let ended_after = |asked: usize| {
@@ -150,7 +150,7 @@ proptest! {
         let machine = Machine { memory: Bytes(gib << 30), ..machine() };
         let cluster = Cluster { parts: vec![(machine.clone(), setup.devices())] };
         let recipe = recipe(batch);
-        let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+        let inputs = Inputs::new(&model, &recipe, &cluster);
         let evaluated = inputs.cost(&setup).and_then(|costed| {
             let least = inputs.least(&costed);
             Ok((least, inputs.evaluate(&costed, &mut Replay::new())?))
@@ -184,7 +184,7 @@ fn copies_to_the_host_are_not_computed_again() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
     let cluster = Cluster { parts: vec![(machine(), 16)] };
     let recipe = recipe(128);
-    let inputs = Inputs { model: &model, recipe: &recipe, cluster: &cluster };
+    let inputs = Inputs::new(&model, &recipe, &cluster);
     let needless = |families: Vec<Family>| {
         let setups = Space { families, ..space() }.setups(&cluster).unwrap();
         let found = search(&inputs, &setups, setups.len(), &|_| {});

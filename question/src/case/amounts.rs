@@ -2,10 +2,10 @@
 
 use pipeline::{
     Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
-    Semantics, Shape, ShardTimes, SteadyState, spread,
+    Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
 };
 
-use super::{ScheduleSource, vocabulary};
+use super::{ScheduleSource, layout, vocabulary};
 use crate::keys::Keys;
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
@@ -80,7 +80,8 @@ pub(super) fn costs(
     let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
-        let mut times = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        let stage = |chunk| placement.stage(shape, chunk, 0);
+        let mut times = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
         times.iter_mut().for_each(nearest);
         Ok::<_, Fault>(times)
     };
@@ -113,7 +114,8 @@ pub(super) fn footprints(
     segments: u32,
 ) -> Result<Option<Footprints>, Fault> {
     let by_chunk = |what, values: &[Bytes]| {
-        let mut held = spread(what, values, shape, |chunk| placement.stage(shape, chunk, 0))?;
+        let stage = |chunk| placement.stage(shape, chunk, 0);
+        let mut held = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
         held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
         Ok::<_, Fault>(held)
     };

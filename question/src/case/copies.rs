@@ -4,11 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape, spread,
+    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape,
+    spread_by_layers,
 };
 
 use super::ScheduleSource;
 use super::checks::has_footprints;
+use super::layout;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
 use crate::text_form::text_form;
@@ -106,7 +108,7 @@ fn one_way(
 ) -> Result<Option<Vec<Nanos>>, Wrong> {
     if let Some(times) = &keys.offload_time {
         let stage = |chunk| placement.stage(shape, chunk, 0);
-        let times = spread("offload-time", times, shape, stage);
+        let times = spread_by_layers("offload-time", times, shape, layout::layers(keys), stage);
         return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
     }
     if let Some(ratio) = keys.offload_ratio {

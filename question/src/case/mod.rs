@@ -4,6 +4,7 @@ mod amounts;
 mod backward;
 mod checks;
 mod copies;
+mod layout;
 mod notes;
 mod room;
 mod searched;
@@ -19,6 +20,7 @@ use sim::Simulation;
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub(crate) use checks::check_limit;
 pub use copies::Ratio;
+pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
@@ -116,6 +118,7 @@ pub fn shape(
     let shaped = amounts::shape(&setting.keys, rule, segments);
     let shaped = shaped.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     agree(scenario, setting, rule, shaped.0, segments)?;
+    layout::agree(scenario, setting, rule, shaped.0)?;
     Ok(shaped)
 }
 

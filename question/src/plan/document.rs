@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use pipeline::Bytes;
+use pipeline::{Bytes, LayerLayout};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -241,6 +241,10 @@ pub struct SearchDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub split: Option<Vec<String>>,
+    /// The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in
+    /// `Et*4|(t*4|)*14t*4L`, where E is the embedding, t a layer, L the loss, and | ends a chunk.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LayerLayout>,
     /// Whether all stages share the embedding and the output layer.
     #[serde(
         deserialize_with = "crate::one_or_many::optional",

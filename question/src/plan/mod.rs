@@ -54,6 +54,8 @@ pub struct Question {
     pub title: String,
     /// The model to train.
     pub model: Transformer,
+    /// The base of the frequencies of rotary positions, if the model's config has it.
+    pub rotary_base: Option<u64>,
     /// The assumptions that were made where the model was read, a sentence each.
     pub model_assumed: Vec<String>,
     /// The tokens to train on.
@@ -127,7 +129,7 @@ impl Reader<'_> {
             let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
             return Err(self.wrong("batch", message));
         }
-        let config::Model { transformer: model, assumed } = self.model()?;
+        let config::Model { transformer: model, rotary_base, assumed } = self.model()?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
@@ -148,6 +150,7 @@ impl Reader<'_> {
             recipe: self.recipe()?,
             noise,
             model,
+            rotary_base,
             model_assumed: assumed,
         })
     }
@@ -195,7 +198,7 @@ impl Reader<'_> {
             ),
             ModelDocument::Sizes(sizes) => {
                 let transformer = self.sizes(sizes, attention)?;
-                Ok(config::Model { transformer, assumed: Vec::new() })
+                Ok(config::Model { transformer, rotary_base: None, assumed: Vec::new() })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `[search]`: which set-ups are tried.
 
-use pipeline::{Choice, Family, Semantics};
+use pipeline::{Choice, Family, LayerLayout, Placement, Semantics};
 use plan::{Attention, Cluster, Recompute, Setup, Space, Split, Transformer, Zero};
 
 use super::framework::Framework;
@@ -18,6 +18,8 @@ const MAX_STAGES: u64 = 128;
 pub(super) struct Search {
     tensor: Option<Vec<u64>>,
     pipeline: Option<Vec<u64>>,
+    /// The layers of each chunk, if they are told.
+    layout: Option<LayerLayout>,
     /// All else, which no cluster changes.
     rest: Space,
 }
@@ -29,11 +31,26 @@ impl Search {
         let devices = cluster.devices();
         let most = model.layers.min(devices).min(MAX_STAGES);
         let divisors = || (1..=most).filter(|stages| devices.is_multiple_of(*stages)).collect();
-        Space {
-            tensor: self.tensor.clone().unwrap_or_else(|| powers(node)),
-            pipeline: self.pipeline.clone().unwrap_or_else(divisors),
-            ..self.rest.clone()
+        let pipeline = self.pipeline.clone().unwrap_or_else(divisors);
+        let tensor = self.tensor.clone().unwrap_or_else(|| powers(node));
+        let mut space = Space { tensor, pipeline, ..self.rest.clone() };
+        if let Some(layout) = &self.layout {
+            let stages = space.pipeline.iter();
+            let mut chunks: Vec<u64> =
+                stages.filter_map(|&p| layout.chunks_per_stage(p).ok()).collect();
+            chunks.sort_unstable();
+            chunks.dedup();
+            (space.chunks, space.split) = (chunks, vec![Split::Layout]);
         }
+        space
+    }
+
+    /// Whether `setup` has the chunks of the layout, if there is one.
+    fn has_chunks(&self, setup: &Setup) -> bool {
+        let is_mirrored = setup.family.about().placement == Placement::Mirrored;
+        self.layout.as_ref().is_none_or(|layout| {
+            layout.chunks_per_stage(setup.pipeline) == Ok(setup.chunks) && !is_mirrored
+        })
     }
 }
 
@@ -42,8 +59,15 @@ impl Question {
     /// many.
     pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
         let mut setups = self.search.space(&self.model, cluster).setups(cluster)?;
-        setups.retain(|setup| self.framework.runs(setup, self.recipe.batch));
+        let runs = |setup: &Setup| self.framework.runs(setup, self.recipe.batch);
+        setups.retain(|setup| runs(setup) && self.search.has_chunks(setup));
         Some(setups)
+    }
+
+    /// The layers of each chunk, if they are told.
+    #[must_use]
+    pub const fn layout(&self) -> Option<&LayerLayout> {
+        self.search.layout.as_ref()
     }
 }
 
@@ -73,6 +97,7 @@ impl Reader<'_> {
         Ok(Search {
             tensor: self.sizes_of("search.tensor", &search.tensor)?,
             pipeline: self.sizes_of("search.pipeline", &search.pipeline)?,
+            layout: self.layout(model)?,
             rest: Space {
                 tensor: Vec::new(),
                 pipeline: Vec::new(),
@@ -96,6 +121,32 @@ impl Reader<'_> {
                 vocabulary_parallel: self.vocabulary_parallel(framework)?,
             },
         })
+    }
+
+    /// The layout, if it is one of `model` that set-ups can have.
+    fn layout(&self, model: &Transformer) -> Result<Option<LayerLayout>, Diagnostic> {
+        let search = &self.document.search;
+        let Some(layout) = &search.layout else { return Ok(None) };
+        let fail = |message: String| self.wrong("search.layout", message);
+        if search.split.is_some() || search.chunks.is_some() {
+            let other = if search.split.is_some() { "split" } else { "chunks" };
+            let message = format!("layout and {other} exclude each other");
+            return Err(fail(message).with_help(format!("a layout says it: take {other} out")));
+        }
+        if layout.mtp() > 0 {
+            let message = "layout has MTP layers (m): multi-token prediction is not planned";
+            return Err(fail(message.to_owned()));
+        }
+        if layout.total() != model.layers {
+            let (told, has) = (layout.total(), model.layers);
+            return Err(fail(format!("layout has {told} layers, but the model has {has}")));
+        }
+        let stages = search.pipeline.iter().flatten();
+        let mut misfits = stages.filter_map(|&stages| layout.chunks_per_stage(stages).err());
+        match misfits.next() {
+            Some(misfit) => Err(fail(misfit.to_string())),
+            None => Ok(Some(layout.clone())),
+        }
     }
 
     fn vocabulary_parallel(&self, framework: Framework) -> Result<Vec<bool>, Diagnostic> {

@@ -259,6 +259,7 @@ impl Grid {
             keys = keys.or(self.at(axis, place)?);
         }
         let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
+        case::resolve_layout(&self.scenario, &mut setting)?;
         case::resolve_backward(context, &self.scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
         Ok(Question { setting, rule, places })

@@ -39,9 +39,10 @@ device, less its reserve and the error of predicted memory; [search] memory-cap 
 
 `framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
 
---export FOLDER writes megatron.sh, torchtitan.toml (with schedule.csv where the order is no class of
-torch), scenario.toml and cluster.toml of the plan to take, and its order where the schedule depends
-on times; `debubble simulate FOLDER/scenario.toml` gives the same step.";
+--export FOLDER writes megatron.sh, torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
+schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take,
+and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the
+same step.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]

@@ -25,6 +25,8 @@ const SEQUENCE: u64 = 4096;
 pub struct Model {
     /// The sizes of the model.
     pub transformer: Transformer,
+    /// The base of the frequencies of rotary positions, if the config has it.
+    pub rotary_base: Option<u64>,
     /// The assumptions that were made on the way, a sentence each.
     pub assumed: Vec<String>,
 }
@@ -135,7 +137,17 @@ impl Config<'_> {
             ));
         }
         let transformer = Transformer::new(sizes).map_err(|error| self.impossible(&error))?;
-        Ok(Model { transformer, assumed })
+        Ok(Model { transformer, rotary_base: self.rotary_base(), assumed })
+    }
+
+    /// The base of rotary positions, which changes nothing but what a plan is exported as.
+    fn rotary_base(&self) -> Option<u64> {
+        let nested = self.keys.get("rope_parameters").and_then(|all| all.get("rope_theta"));
+        let base = self.keys.get("rope_theta").or(nested)?.as_f64()?;
+        // Larger whole numbers are not exact.
+        let is_whole = base.fract() == 0.0 && (1.0..=1e15).contains(&base);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        is_whole.then_some(base as u64)
     }
 
     /// The kind of model in words.

@@ -3,10 +3,10 @@
 use pipeline::torch_csv::{self, TorchRefusal};
 use pipeline::{InTorch, Placement};
 
-use super::answer::Plan;
+use super::super::answer::Plan;
 
 /// How torchtitan gets the order of a plan.
-pub enum TorchOrder {
+pub(super) enum TorchOrder {
     /// By the name of a class.
     Class(&'static str),
     /// As a file; with the class that has chunks where the plan has them.
@@ -22,7 +22,7 @@ pub enum TorchOrder {
 
 impl TorchOrder {
     /// That of `plan`.
-    pub fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &Plan) -> Self {
         let setup = &plan.finalist.costed().setup;
         if setup.pipeline == 1 {
             return Self::Class("1F1B");

@@ -1,0 +1,209 @@
+//! Arguments of Megatron-LM.
+
+use pipeline::{Choice, Family, LayerLayout, Vocabulary};
+use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
+
+use super::super::answer::Plan;
+use question::plan::{Framework, Question};
+
+/// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
+/// cannot do of the plan is said in comments.
+pub(super) fn script(question: &Question, plan: &Plan) -> String {
+    let costed = plan.finalist.costed();
+    let own = &costed.setup;
+    let is_fsdp = matches!(own.zero, Zero::Gradients | Zero::Parameters);
+    let connections = match (is_fsdp, own.tensor > 1 || own.context > 1) {
+        (true, _) => "unset CUDA_DEVICE_MAX_CONNECTIONS # FSDP overlaps on more than one\n",
+        (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
+        (false, false) => "",
+    };
+    let head = format!(
+        "# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, checkpoints and \
+         learning rate:\n#   source megatron.sh\n\
+         #   torchrun --nproc-per-node 8 .. pretrain_gpt.py \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}"
+    );
+    let lines = [
+        model(&question.model, question.rotary_base),
+        parallelism(question, own),
+        recipe(question, own),
+        schedule(question, costed),
+    ];
+    super::array(&head, "MEGATRON_ARGS", &lines.concat())
+}
+
+/// The model.
+fn model(model: &Transformer, rotary_base: Option<u64>) -> Vec<String> {
+    let mut lines = vec![
+        format!("--num-layers {}", model.layers),
+        format!("--hidden-size {}", model.hidden),
+        format!("--ffn-hidden-size {}", model.ffn),
+        format!("--num-attention-heads {}", model.heads),
+    ];
+    let mut add = |line: String| lines.push(line);
+    if model.kv_heads != model.heads {
+        add("--group-query-attention".to_owned());
+        add(format!("--num-query-groups {}", model.kv_heads));
+    }
+    if model.heads * model.head_size != model.hidden {
+        add(format!("--kv-channels {}", model.head_size));
+    }
+    if model.qk_norm {
+        add("--qk-layernorm".to_owned());
+    }
+    if !model.biases.mlp {
+        add("--disable-bias-linear".to_owned());
+        if model.biases.qkv {
+            add("--add-qkv-bias".to_owned());
+        }
+    }
+    if model.gated {
+        add("--swiglu".to_owned());
+    }
+    if model.norm == Norm::Rms {
+        add("--normalization RMSNorm".to_owned());
+    }
+    if model.positions == 0 {
+        add("--position-embedding-type rope".to_owned());
+        add(match rotary_base {
+            Some(base) => format!("--rotary-base {base}"),
+            None => "# --rotary-base: that of the model, 10000 unless told".to_owned(),
+        });
+    }
+    if let Some(experts) = model.experts {
+        add(format!("--num-experts {}", experts.count));
+        add(format!("--moe-ffn-hidden-size {}", model.ffn));
+        add(format!("--moe-router-topk {}", experts.top_k));
+    }
+    if !model.tied {
+        add("--untie-embeddings-and-output-weights".to_owned());
+    }
+    add(format!("--vocab-size {}", model.vocabulary));
+    add(format!("--seq-length {}", model.sequence));
+    add(format!("--max-position-embeddings {}", model.positions.max(model.sequence)));
+    lines
+}
+
+/// Groups of devices, and what replicas share.
+fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
+    let mut lines = vec![
+        format!("--tensor-model-parallel-size {}", own.tensor),
+        format!("--pipeline-model-parallel-size {}", own.pipeline),
+    ];
+    let mut add = |line: String| lines.push(line);
+    if question.model.experts.is_some() {
+        add(format!("--expert-model-parallel-size {}", own.expert));
+    }
+    if own.context > 1 {
+        add(format!("--context-parallel-size {}", own.context));
+    }
+    if own.tensor > 1 {
+        match question.recipe.sequence_parallel {
+            true => add("--sequence-parallel".to_owned()),
+            false if question.model.experts.is_some() => {
+                add("# sequence-parallel = false: Megatron-LM trains experts only with it"
+                    .to_owned());
+            }
+            false => {}
+        }
+    }
+    match own.zero {
+        Zero::None => {}
+        Zero::Optimizer => add("--use-distributed-optimizer".to_owned()),
+        Zero::Gradients | Zero::Parameters => {
+            let shared = match own.zero {
+                Zero::Gradients => "optim_grads",
+                _ => "optim_grads_params",
+            };
+            add("--use-megatron-fsdp".to_owned());
+            add(format!("--data-parallel-sharding-strategy {shared}"));
+            add("--ckpt-format fsdp_dtensor".to_owned());
+        }
+    }
+    if question.recipe.overlap_gradients && own.data > 1 {
+        add("--overlap-grad-reduce".to_owned());
+    }
+    lines
+}
+
+/// Batch, precision and recomputation.
+fn recipe(question: &Question, own: &Setup) -> Vec<String> {
+    let mut lines = vec![
+        format!("--micro-batch-size {}", own.microbatch),
+        format!("--global-batch-size {}", question.recipe.batch),
+        "--bf16".to_owned(),
+    ];
+    let recompute: &[&str] = match own.recompute {
+        Recompute::None => &[],
+        Recompute::Selective => &["--recompute-granularity selective"],
+        Recompute::Full => &[
+            "--recompute-granularity full",
+            "--recompute-method uniform",
+            "--recompute-num-layers 1",
+        ],
+    };
+    lines.extend(recompute.iter().map(|&line| line.to_owned()));
+    if question.recipe.loss == Loss::Fused {
+        lines.push("--cross-entropy-loss-fusion".to_owned());
+    }
+    if question.recipe.boundary == Boundary::PostValidation {
+        lines.push(
+            "# post-validation: not in Megatron-LM; its fork sail-sg/zero-bubble has \
+             --enable-optimizer-post-validation"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// Schedule and layers.
+fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
+    let own = &costed.setup;
+    if own.pipeline == 1 {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    let runs = Framework::Megatron.runs(own, question.recipe.batch);
+    if !runs {
+        lines.push(not_there(own));
+    }
+    let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
+    let told = own.split == Split::Layout;
+    // What is written of other placements would be another pipeline there.
+    if (told || !even) && (runs || own.chunks == 1) {
+        lines.extend(layout(&costed.layers));
+    } else if own.family == Family::Interleaved && runs {
+        lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
+    }
+    if own.family == Family::Interleaved && runs {
+        // Rounds of 1f1b-i are longer than p where p does not divide m.
+        let microbatches = u64::from(costed.shape.microbatches());
+        let round = microbatches / (microbatches / own.pipeline).max(1);
+        if round != own.pipeline {
+            lines.push(format!("--microbatch-group-size-per-virtual-pipeline-stage {round}"));
+        }
+    }
+    lines
+}
+
+/// The `layers` of the chunks in model order.
+fn layout(layers: &[u64]) -> Option<String> {
+    let layout = LayerLayout::of(layers.to_vec()).ok()?;
+    Some(format!("--pipeline-model-parallel-layout '{layout}'"))
+}
+
+/// A comment on a schedule that Megatron-LM cannot run, and who can.
+fn not_there(own: &Setup) -> String {
+    let name = own.family.name();
+    let others = match own.family {
+        family if family.in_megatron() => "not so".to_owned(),
+        family if family.vocabulary() != Vocabulary::Whole => {
+            "the authors' fork is sail-sg/VocabularyParallelism".to_owned()
+        }
+        family if family.about().choice == Choice::Offload => {
+            "the authors' fork is sail-sg/zero-bubble-pipeline-parallelism".to_owned()
+        }
+        _ => "its fork sail-sg/zero-bubble has --enable-zero-bubble and --zero-bubble-v-schedule"
+            .to_owned(),
+    };
+    format!("# {name}: not in Megatron-LM; {others}")
+}

@@ -1,0 +1,352 @@
+//! The files of `plan --export` against the options of Megatron-LM and torchtitan: those that are recorded in
+//! `tests/frameworks/*.csv`, always, and their parsers themselves where DEBUBBLE_FRAMEWORKS names a folder
+//! with a Python in `venv` and the sources in `megatron`, `torchtitan-0.2` and `torchtitan-main`
+//! (`tests/frameworks/parsers.py` has both, and wrote the former).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pipeline::LayerLayout;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::plan::command;
+
+const LLAMA: &str = "batch = 64\nsequence = 4096\nmodel = \"config.json\"\n";
+const GPT: &str = "batch = 64\nsequence = 2048\n[model]\nlayers = 30\nhidden = 4096\nheads = 32\n\
+                   vocabulary = 51200\npositions = 2048\ntied = true\n";
+const EXPERTS: &str = "batch = 64\nsequence = 4096\n[model]\nlayers = 32\nhidden = 2048\nheads = 16\n\
+                       kv-heads = 8\ngated = true\nffn = 4096\nvocabulary = 32000\nexperts = 8\ntop-k = 2\n";
+
+/// A name, the model, and the set-up.
+const QUESTIONS: [(&str, &str, &str); 12] = [
+    ("llama", LLAMA, "pipeline = 4\ntensor = 2\nzero = 1\nschedule = \"1f1b\"\nsplit = \"even\""),
+    (
+        "interleaved",
+        LLAMA,
+        "pipeline = 4\ntensor = 1\nchunks = 2\nschedule = \"1f1b-i\"\nsplit = \"even\"\nzero = 1",
+    ),
+    ("two stages", LLAMA, "pipeline = 2\ntensor = 1\nchunks = 2\nschedule = \"1f1b-i\"\nzero = 1"),
+    (
+        "rounds",
+        LLAMA,
+        "pipeline = 4\ntensor = 1\nchunks = 2\nschedule = \"1f1b-i\"\nzero = 1\nmicrobatch = 1",
+    ),
+    ("v", LLAMA, "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-v\""),
+    ("half", LLAMA, "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-h1\""),
+    ("shards", LLAMA, "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"vocab-1\""),
+    ("fsdp", LLAMA, "pipeline = 1\ntensor = 1\nzero = 3\nrecompute = \"full\""),
+    ("context", LLAMA, "pipeline = 2\ntensor = 2\ncontext = 2\nzero = 0\nschedule = \"1f1b\""),
+    (
+        "recipe",
+        LLAMA,
+        "pipeline = 2\ntensor = 2\nzero = 1\nschedule = \"1f1b\"\n[training]\nsequence-parallel = false\n\
+         loss = \"fused\"\nboundary = \"post-validation\"",
+    ),
+    (
+        "gpt",
+        GPT,
+        "pipeline = 4\ntensor = 1\nchunks = 2\nschedule = \"1f1b-i\"\nrecompute = \"full\"",
+    ),
+    ("experts", EXPERTS, "pipeline = 2\ntensor = 2\nexpert = 4\nzero = 1\nschedule = \"1f1b\""),
+];
+
+const CONFIG: &str = r#"{ "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+  "rope_theta": 500000.0, "max_position_embeddings": 8192 }"#;
+
+/// A plan and its files.
+struct Exported {
+    name: &'static str,
+    plan: Value,
+    devices: u64,
+    folder: PathBuf,
+}
+
+impl Exported {
+    fn number(&self, key: &str) -> u64 {
+        self.plan[key].as_u64().unwrap()
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.folder.join(file)).unwrap()
+    }
+}
+
+/// The plan of each question, exported under `folder`.
+fn exported(folder: &Path) -> Vec<Exported> {
+    fs::write(folder.join("config.json"), CONFIG).unwrap();
+    let one = |(name, model, search): (&'static str, &str, &str)| {
+        // Ten microbatches on four stages go in rounds of five.
+        let (devices, model) = match name {
+            "rounds" => (4, model.replace("batch = 64", "batch = 10")),
+            _ => (16, model.to_owned()),
+        };
+        let cluster = format!("[[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[search]\n");
+        let question = format!("tokens = 1e9\nplans = 1\n{model}{cluster}{search}\n");
+        let (file, winner) = (folder.join(format!("{name}.toml")), folder.join(name));
+        fs::write(&file, question).unwrap();
+        let out =
+            command().arg("plan").arg(&file).args(["--json", "--export"]).arg(&winner).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
+        let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let at = usize::try_from(answer["winner"].as_u64().unwrap()).unwrap();
+        Exported { name, plan: answer["plans"][at].clone(), devices, folder: winner }
+    };
+    QUESTIONS.map(one).into()
+}
+
+/// The array that the script at `path` sets, as those who source it see it.
+fn sourced(path: &Path, array: &str) -> Vec<String> {
+    let print = format!("set -eu; source \"$1\"; printf '%s\\n' \"${{{array}[@]}}\"");
+    let out = Command::new("bash").args(["-c", &print, "bash"]).arg(path).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The options of a framework: the kind of each, and what may be chosen.
+struct Recorded(BTreeMap<String, (String, Vec<String>)>);
+
+impl Recorded {
+    fn of(framework: &str) -> Self {
+        let text = fs::read_to_string(format!("tests/frameworks/{framework}.csv")).unwrap();
+        assert!(text.starts_with("# "), "{framework}: which version?");
+        let rows = text.lines().skip(2).map(|row| {
+            let [option, kind, choices] = row.split(',').collect::<Vec<_>>()[..] else {
+                panic!("{framework}: {row}")
+            };
+            let choices = choices.split_whitespace().map(str::to_owned).collect();
+            (option.to_owned(), (kind.to_owned(), choices))
+        });
+        Self(rows.collect())
+    }
+
+    /// Checks that there is `option`, and that it takes `values`.
+    fn check(&self, option: &str, values: &[&str]) {
+        let (kind, choices) =
+            self.0.get(option).unwrap_or_else(|| panic!("there is no option {option}"));
+        let is = match (kind.as_str(), values) {
+            ("flag", []) => true,
+            ("int", [value]) => value.parse::<i64>().is_ok(),
+            ("float", [value]) => value.parse::<f64>().is_ok(),
+            ("text" | "subcommand", [value]) => {
+                choices.is_empty() || choices.iter().any(|one| one == value)
+            }
+            ("list" | "lists", [_, ..]) => true,
+            _ => false,
+        };
+        assert!(is, "{option} is {kind} of {choices:?}, not {values:?}");
+    }
+
+    /// Checks `arguments`, each option with the values behind it.
+    fn check_all(&self, arguments: &[String], named: impl Fn(&str) -> String) {
+        let starts = (0..arguments.len()).filter(|&at| arguments[at].starts_with("--"));
+        let starts: Vec<usize> = starts.chain([arguments.len()]).collect();
+        assert_eq!(starts[0], 0, "{arguments:?}");
+        for ends in starts.windows(2) {
+            let values: Vec<&str> =
+                arguments[ends[0] + 1..ends[1]].iter().map(String::as_str).collect();
+            self.check(&named(&arguments[ends[0]]), &values);
+        }
+    }
+}
+
+#[test]
+fn exported_files_have_options_that_there_are() {
+    let folder = TempDir::new().unwrap();
+    let [megatron, old, main] = ["megatron", "torchtitan-0.2", "torchtitan-main"].map(Recorded::of);
+    for one in exported(folder.path()) {
+        let arguments = sourced(&one.folder.join("megatron.sh"), "MEGATRON_ARGS");
+        megatron.check_all(&arguments, str::to_owned);
+        let mut arguments = sourced(&one.folder.join("torchtitan.sh"), "TORCHTITAN_ARGS");
+        let last = arguments.pop().unwrap();
+        let (subcommand, policy) = last.split_once(':').unwrap();
+        main.check(subcommand, &[policy]);
+        main.check_all(&arguments, |option| {
+            option
+                .trim_start_matches("--")
+                .replace(".no-enable-sequence", ".enable_sequence")
+                .replace('-', "_")
+        });
+        let config: toml::Table = one.read("torchtitan.toml").parse().unwrap();
+        for (table, keys) in config {
+            for (key, value) in keys.as_table().unwrap() {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                old.check(&format!("{table}.{key}"), &[&text]);
+            }
+        }
+        is_a_clean_script(&one.folder.join("megatron.sh"));
+        is_a_clean_script(&one.folder.join("torchtitan.sh"));
+        says_what_it_cannot(&one);
+    }
+}
+
+fn is_a_clean_script(path: &Path) {
+    match Command::new("shellcheck").arg(path).output() {
+        Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout)),
+        Err(_) => eprintln!("skipped: there is no shellcheck"),
+    }
+}
+
+/// Checks the comments on what a framework cannot run, and that there is an order only where it can.
+fn says_what_it_cannot(one: &Exported) {
+    let [megatron, old, main] =
+        ["megatron.sh", "torchtitan.toml", "torchtitan.sh"].map(|name| one.read(name));
+    let lacks = |text: &str| text.contains(": not in ");
+    let recipe = one.name == "recipe";
+    assert_eq!(lacks(&megatron), one.plan["runs_in_megatron"] == false || recipe, "{megatron}");
+    let in_titan = one.plan["runs_in_torchtitan"] == true && !recipe;
+    assert_eq!(lacks(&old), !in_titan, "{}: {old}", one.name);
+    assert_eq!(lacks(&main), !in_titan, "{}: {main}", one.name);
+    let has_order = one.folder.join("schedule.csv").exists();
+    assert_eq!(has_order, ["v", "half"].contains(&one.name), "{}", one.name);
+    assert_eq!(old.contains("schedule.csv") && main.contains("schedule.csv"), has_order);
+    let class = if one.name == "v" { "ZBVZeroBubble" } else { "1F1B" };
+    assert!(!has_order || (old.contains(class) && main.contains(class)), "{old}");
+}
+
+/// What the parser of `framework` says of `rest`; `None`, and said so, where it cannot be had.
+fn parsed(framework: &str, what: &str, rest: &[String]) -> Option<Value> {
+    let Some(folder) = std::env::var_os("DEBUBBLE_FRAMEWORKS").map(PathBuf::from) else {
+        eprintln!("skipped: DEBUBBLE_FRAMEWORKS names no folder with {framework}");
+        return None;
+    };
+    let mut ask = Command::new(folder.join("venv/bin/python"));
+    ask.arg("tests/frameworks/parsers.py").args([what, framework]).arg(folder.join(framework));
+    let out = ask.args(rest).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Some(serde_json::from_slice(&out.stdout).unwrap())
+}
+
+#[test]
+fn the_parsers_themselves_take_exported_files() {
+    if std::env::var_os("DEBUBBLE_FRAMEWORKS").is_none() {
+        eprintln!("skipped: DEBUBBLE_FRAMEWORKS names no folder with Megatron-LM and torchtitan");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let all = exported(folder.path());
+    let case = |one: &Exported| format!("{}={}", one.folder.display(), one.devices);
+    let cases: Vec<String> = all.iter().map(case).collect();
+    let [megatron, old, main] = ["megatron", "torchtitan-0.2", "torchtitan-main"]
+        .map(|framework| parsed(framework, "check", &cases).unwrap());
+    for (at, one) in all.iter().enumerate() {
+        let name = one.name;
+        let [stages, data, tensor] = ["pipeline", "data", "tensor"].map(|key| one.number(key));
+        let read = &megatron[at];
+        assert_eq!(read["stages"], stages, "{name}");
+        assert_eq!(read["data_parallel_size"], data, "{name}");
+        assert_eq!(read["microbatches"], one.number("microbatches"), "{name}");
+        // FSDP shards it too.
+        assert_eq!(read["use_distributed_optimizer"], one.number("zero") > 0, "{name}");
+        assert_eq!(read["use_megatron_fsdp"], one.number("zero") > 1, "{name}");
+        if one.plan["runs_in_megatron"] == true {
+            assert_eq!(read["chunks"], one.number("chunks"), "{name}");
+        }
+        let connections = match (one.number("zero") > 1, tensor * one.number("context") > 1) {
+            (true, _) => Value::Null,
+            (false, true) => "1".into(),
+            (false, false) => "7".into(),
+        };
+        assert_eq!(read["connections"], connections, "{name}");
+        let group = if name == "rounds" { 5 } else { stages };
+        assert_eq!(read["microbatch_group_size_per_vp_stage"], group, "{name}");
+        let llama = !["gpt", "experts"].contains(&name);
+        if llama {
+            assert_eq!(read["rotary_base"], 500_000, "{name}");
+        }
+        assert_eq!(read["add_bias_linear"], name == "gpt", "{name}");
+        let rms = if name == "gpt" { "LayerNorm" } else { "RMSNorm" };
+        assert_eq!(read["normalization"], rms, "{name}");
+        agree_on_torchtitan(one, &old[at], &main[at]);
+    }
+}
+
+fn agree_on_torchtitan(one: &Exported, old: &Value, main: &Value) {
+    let name = one.name;
+    for read in [old, main] {
+        for (key, titan) in [
+            ("pipeline", "pipeline_parallel_degree"),
+            ("tensor", "tensor_parallel_degree"),
+            ("context", "context_parallel_degree"),
+            ("expert", "expert_parallel_degree"),
+        ] {
+            assert_eq!(read[titan], one.number(key), "{name}");
+        }
+        let [replicate, shard] = ["replicate", "shard"]
+            .map(|kind| read[format!("data_parallel_{kind}_degree")].as_u64().unwrap());
+        assert_eq!(replicate * shard, one.number("data"), "{name}");
+        let parts = read["module_fqns_per_model_part"].as_array();
+        assert_eq!(parts.is_some(), one.number("pipeline") > 1, "{name}");
+        if let Some(parts) = parts {
+            assert_eq!(parts.len() as u64, one.number("pipeline") * one.number("chunks"), "{name}");
+            let layers = parts
+                .iter()
+                .flat_map(|part| part.as_array().unwrap())
+                .filter(|module| module.as_str().unwrap().starts_with("layers."));
+            assert_eq!(layers.count(), if name == "gpt" { 30 } else { 32 }, "{name}");
+        }
+    }
+    let last = |read: &Value| {
+        let parts = read["module_fqns_per_model_part"].as_array()?;
+        parts.last()?.as_array()?.last().cloned()
+    };
+    if one.number("pipeline") > 1 {
+        assert_eq!((last(old), last(main)), (Some("output".into()), Some("lm_head".into())));
+        assert_eq!(main["num_pp_microbatches"], one.number("microbatches"), "{name}");
+        assert_eq!(main["disable_cuda_graphs"], true);
+        let local = old["local_batch_size"].as_u64().unwrap();
+        let size = old["pipeline_parallel_microbatch_size"].as_u64().unwrap();
+        assert_eq!(local / size, one.number("microbatches"), "{name}");
+    } else {
+        assert_eq!(old["local_batch_size"], one.number("microbatch"), "{name}");
+    }
+    assert_eq!(main["enable_sequence_parallel"], name != "recipe");
+}
+
+#[test]
+fn megatron_reads_layouts_as_they_are_read_here() {
+    let texts = [
+        "Et*3|(t*3|)*30t*3L",
+        "Et*3|(tt|)*29,m|L",
+        "E||t|L",
+        "E(t,t|)*1,2t*0L",
+        "Et|*3L",
+        "(E)*1(t|tt)*2L",
+        "EtL",
+        "Etm*2L",
+        "Ettm|L",
+        "E(t*2|t)*2L",
+        "tEL",
+        "EtEL",
+        "EtL*2",
+        "EmtL",
+        "Etm|mL",
+        "Ett t L",
+        "Ex|tL",
+        "E(tt|L",
+        "E(tt|)L",
+        "E()*3tL",
+        "E((t|)*2|)*3L",
+        "Et|)*3L",
+        "E*tL",
+        "*3EtL",
+        "Et*2*3L",
+        "Et",
+        "tL",
+    ]
+    .map(str::to_owned);
+    let Some(theirs) = parsed("megatron", "layouts", &texts) else { return };
+    for (text, theirs) in texts.iter().zip(theirs.as_array().unwrap()) {
+        let ours = text.parse::<LayerLayout>();
+        let Some(theirs) = theirs.as_array() else {
+            assert!(ours.is_err(), "{text}");
+            continue;
+        };
+        let layers: Vec<u64> = theirs.iter().map(|chunk| chunk["t"].as_u64().unwrap()).collect();
+        assert_eq!(ours.unwrap().layers(), layers, "{text}");
+    }
+}

@@ -1,0 +1,142 @@
+//! `--layout`: layers of each chunk as Megatron-LM writes them, in questions and plans.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cli::run;
+use crate::plan::{SMALL, command, json, refusal};
+
+const TIMES: &str = "--microbatches 8 --backward-input 10ms --backward-weight 10ms";
+
+/// The results of a simulation, without the name of the file that a schedule came from.
+fn simulated(line: &str) -> Value {
+    let out = run(&format!("simulate --json {line}"));
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+    answer["results"][0].clone()
+}
+
+fn refused(line: &str) -> String {
+    let out = run(&format!("simulate {line}"));
+    assert_eq!(out.status.code(), Some(2), "{line}");
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn a_layout_is_the_list_of_times_by_layers() {
+    let more = "--microbatches 8 --schedule 1f1b --hop 1ms";
+    let dealt = simulated(&format!(
+        "{more} --layout Et*3|t*5|t*4|t*4L --forward 8ms --backward-input 12ms --backward-weight 4ms \
+         --activation 16MiB --memory-limit 1p"
+    ));
+    let listed = simulated(&format!(
+        "{more} --stages 4 --forward 6ms,10ms,8ms,8ms --backward-input 9ms,15ms,12ms,12ms \
+         --backward-weight 3ms,5ms,4ms,4ms --activation 12MiB,20MiB,16MiB,16MiB --memory-limit 1p"
+    ));
+    assert_eq!(dealt, listed);
+    // A stage's own time is shared by its chunks, in a V as in a loop.
+    let more = "--microbatches 8 --schedule zb-v --stages 2";
+    let dealt = simulated(&format!(
+        "{more} --layout Et|ttt|t|L --forward 4ms,8ms --backward-input 10ms --backward-weight 10ms"
+    ));
+    let listed = simulated(&format!(
+        "{more} --forward 4ms,6ms,2ms,0ms --backward-input 4ms,12ms,4ms,0ms \
+         --backward-weight 4ms,12ms,4ms,0ms"
+    ));
+    assert_eq!(dealt, listed);
+}
+
+#[test]
+fn a_layout_gives_stages_and_chunks() {
+    let shape = |line: &str| {
+        let result = simulated(&format!("{TIMES} --forward 10ms {line}"));
+        ["stages", "chunks"].map(|key| result[key].as_u64().unwrap())
+    };
+    let loose = "--layout E(t*2|)*7t*2L";
+    assert_eq!(shape(&format!("--schedule 1f1b {loose}")), [8, 1]);
+    assert_eq!(shape(&format!("--schedule 1f1b-i --stages 2 {loose}")), [2, 4]);
+    assert_eq!(shape(&format!("--schedule 1f1b-i --chunks 4 {loose}")), [2, 4]);
+    assert_eq!(shape(&format!("--schedule zb-v --stages 4 {loose}")), [4, 2]);
+    // Commas mean nothing, and alike chunks are the even split.
+    let [even, dealt] = ["", "--layout E,(t|)*3,tL"].map(|layout| {
+        simulated(&format!("{TIMES} --forward 10ms --schedule zb-h1 --stages 4 {layout}"))
+    });
+    assert_eq!(even, dealt);
+}
+
+#[test]
+fn layouts_that_cannot_be_honoured_are_refused_with_the_reason() {
+    let with = |line: &str| refused(&format!("{TIMES} --forward 10ms --schedule 1f1b {line}"));
+    for (line, said) in [
+        ("--stages 3 --layout Et|t|t|tL", "4 chunks, no multiple of 3 stages"),
+        ("--chunks 3 --layout Et|t|t|tL", "no multiple of 3 per stage"),
+        ("--stages 2 --layout Et|t|t|tL", "1f1b has 2 chunks, 1 on each of 2 stages"),
+        ("--layout Et*4|tmL", "forward is not given by chunk"),
+        ("--layout Et*4|t*9999999999999tL", "more than 1048576 layers"),
+        ("--layout E(t*999999999|)*999999999L", "more than 65535 chunks"),
+        ("--layout tEL", "character 1"),
+        ("--layout Et|tL --layers 2", "layout and layers exclude each other"),
+        ("--layout Et|tL --profile none.toml", "layout and profile exclude each other"),
+        (
+            "--layout Et|tL --hidden 64 --heads 2 --seq 8 --microbatch-size 1 --layers-per-stage 2",
+            "2 layers on 2 stages, not 2 on each",
+        ),
+    ] {
+        let text = with(line);
+        assert!(text.contains(said), "{line}: {text}");
+    }
+    let by_chunk = "--schedule 1f1b --microbatches 4 --layout Et*4|tmL --forward 4ms,9ms \
+                    --backward-input 4ms,9ms --backward-weight 4ms,9ms";
+    assert_eq!(simulated(by_chunk)["stages"], 2);
+}
+
+#[test]
+fn a_plan_has_the_layout_that_it_is_told() {
+    let ask = |search: &str| SMALL.to_owned() + "[search]\n" + search;
+    let layout = "layout = \"Et*5|(t*6|)*2t*7L\"\n";
+    let folder = TempDir::new().unwrap();
+    let (file, winner) = (folder.path().join("plan.toml"), folder.path().join("winner"));
+    fs::write(&file, ask(layout)).unwrap();
+    let out = command().arg("plan").arg(&file).args(["--json", "--export"]).arg(&winner).output();
+    let out = out.unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        assert_eq!(plan["pipeline"].as_u64().unwrap() * plan["chunks"].as_u64().unwrap(), 4);
+        assert_eq!(plan["split"], "layout");
+    }
+    let modules = fs::read_to_string(winner.join("torchtitan.toml")).unwrap();
+    assert!(modules.contains("\"tok_embeddings\", \"layers.0\", \"layers.1\", \"layers.2\", \"layers.3\", \"layers.4\"]"), "{modules}");
+    let even = json(&ask("layout = \"Et*6|(t*6|)*2t*6L\"\npipeline = 4\nschedule = \"1f1b\"\n"));
+    let split = json(&ask("split = \"even\"\npipeline = 4\nschedule = \"1f1b\"\n"));
+    assert_eq!(even["plans"][0]["step_ns"], split["plans"][0]["step_ns"]);
+    for (search, said) in [
+        ("layout = \"Et*5|tL\"\n", "layout has 6 layers, but the model has 24"),
+        ("layout = \"Et*12|t*12mL\"\n", "multi-token prediction is not planned"),
+        ("layout = \"Et*12|t*12L\"\nsplit = \"even\"\n", "layout and split exclude each other"),
+        ("layout = \"Et*12|t*12L\"\npipeline = 4\n", "no multiple of 4 stages"),
+        ("layout = \"Et*12|t*12\"\n", "no loss (L)"),
+    ] {
+        let text = refusal(&ask(search));
+        assert!(text.contains(said), "{search}: {text}");
+    }
+}
+
+#[test]
+fn a_plan_for_megatron_writes_its_layout_back() {
+    let folder = TempDir::new().unwrap();
+    let (file, winner) = (folder.path().join("plan.toml"), folder.path().join("winner"));
+    let layout = "Ett|(t*3|)*6t*4L";
+    let search = format!("[search]\npipeline = 4\nschedule = \"1f1b-i\"\nlayout = \"{layout}\"\n");
+    fs::write(&file, format!("framework = \"megatron\"\n{SMALL}{search}")).unwrap();
+    let out = command().arg("plan").arg(&file).args(["--json", "--export"]).arg(&winner).output();
+    let out = out.unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let script = fs::read_to_string(winner.join("megatron.sh")).unwrap();
+    assert!(script.contains(&format!("--pipeline-model-parallel-layout '{layout}'")), "{script}");
+    assert!(!script.contains("virtual-pipeline-stage"), "{script}");
+}
