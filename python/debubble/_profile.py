@@ -74,7 +74,7 @@ class Profile:
 
     @property
     def chunks(self) -> _frames.Table:
-        """Medians in seconds and activations in bytes, a row for each chunk; `None` where there is none."""
+        """Means in seconds and activations in bytes, a row for each chunk; `None` where there is none."""
         return _frames.Table(self._figures["chunks"])
 
     @property
@@ -94,11 +94,11 @@ class Profile:
         return self._inner.toml()
 
     def to_json(self) -> str:
-        """The medians as JSON."""
+        """The means as JSON."""
         return self._inner.json()
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the file that `--profile` and `from_file` read (`.toml`), or the medians (`.json`)."""
+        """Writes the file that `--profile` and `from_file` read (`.toml`), or the means (`.json`)."""
         _pictures.save(path, {".toml": self.to_toml, ".json": lambda: _pictures.lines(self.to_json())})
 
     def _file(self) -> tuple[str, bytes]:

@@ -51,7 +51,7 @@ impl Profile {
         self.profile.to_toml()
     }
 
-    /// Medians as JSON.
+    /// Means as JSON.
     fn json(&self) -> PyResult<String> {
         serde_json::to_string(&made::json(&self.profile)).map_err(unwritable)
     }

@@ -23,10 +23,10 @@ Examples:
       --backward-input 10ms --backward-weight 8ms --timeline run.json
     debubble profile run.json
 
-Times are medians over all steps and microbatches. A pass could begin when its stage was free and
-its values were there: how much later it began is overhead, which questions add to every pass. A hop
-is measured where a stage waited for the value. Chunks that were recorded apart may be asked about
-together: a profile of 8 chunks answers for 8, 4, 2 and 1.";
+Times are means over all steps and microbatches, of the hop the median. A pass could begin when its
+stage was free and its values were there: how much later it began is overhead, which questions add
+to every pass. A hop is measured where a stage waited for the value. Chunks that were recorded apart
+may be asked about together: a profile of 8 chunks answers for 8, 4, 2 and 1.";
 
 /// Make a profile of a recorded run: what passes, hops and the runtime of a trainer took
 #[derive(Args)]

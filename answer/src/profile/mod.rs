@@ -29,7 +29,7 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
         .map_err(|error| Diagnostic::new(error.to_string()))
 }
 
-/// A profile as JSON: medians in seconds, of the overhead the mean; sizes in bytes.
+/// A profile as JSON: means in seconds, of the hop the median; sizes in bytes.
 #[derive(Serialize)]
 pub struct Json {
     schedule: String,
@@ -65,7 +65,7 @@ fn backwards(chunk: &RecordedChunk) -> [Option<&Quantity>; 3] {
 /// `profile` for programs.
 #[must_use]
 pub fn json(profile: &TrainerProfile) -> Json {
-    let seconds = |one: &Quantity| seconds_of(one.median());
+    let seconds = |one: &Quantity| seconds_of(one.mean());
     let chunk = |chunk: &RecordedChunk| {
         let [input, weight, whole] = backwards(chunk).map(|one| one.map(seconds));
         ChunkJson {
@@ -85,8 +85,8 @@ pub fn json(profile: &TrainerProfile) -> Json {
         program: profile.machine.program.clone(),
         device: profile.machine.device.clone(),
         message_bytes: profile.message.map(|bytes| bytes.0),
-        hop_seconds: profile.hop.as_ref().map(seconds),
-        overhead_seconds: profile.overhead.as_ref().map(|one| seconds_of(one.mean())),
+        hop_seconds: profile.hop.as_ref().map(|one| seconds_of(one.median())),
+        overhead_seconds: profile.overhead.as_ref().map(seconds),
         chunks: profile.chunks.iter().map(chunk).collect(),
     }
 }
@@ -94,7 +94,7 @@ pub fn json(profile: &TrainerProfile) -> Json {
 /// `profile` for people: a row for each chunk, the hop and the overhead below.
 #[must_use]
 pub fn sheet(profile: &TrainerProfile) -> Sheet {
-    let time = |one: Option<&Quantity>| one.map_or_else(none, |one| format::time(one.median()));
+    let time = |one: Option<&Quantity>| one.map_or_else(none, |one| format::time(one.mean()));
     let size = |one: Option<Bytes>| one.map_or_else(none, |bytes| bytes.to_string());
     let row = |(at, chunk): (usize, &RecordedChunk)| {
         let [input, weight, whole] = backwards(chunk);
@@ -112,9 +112,9 @@ pub fn sheet(profile: &TrainerProfile) -> Sheet {
     let rows = profile.chunks.iter().enumerate().map(row);
     let doubts = match profile.doubts().as_slice() {
         [] => String::new(),
-        [(one, _)] => format!("{one} is known less well than its median shows\n"),
+        [(one, _)] => format!("{one} is known less well than its mean shows\n"),
         [(one, _), rest @ ..] => {
-            format!("{one} and {} more are known less well than their medians show\n", rest.len())
+            format!("{one} and {} more are known less well than their means show\n", rest.len())
         }
     };
     let TrainerProfile { schedule, stages, microbatches, .. } = profile;
@@ -125,9 +125,9 @@ pub fn sheet(profile: &TrainerProfile) -> Sheet {
         ))
         .and(Sheet::table(&header, rows))
         .and_text(format!(
-            "\nhop {}, mean overhead of a pass {}, message {}\n{doubts}",
-            time(profile.hop.as_ref()),
-            profile.overhead.as_ref().map_or_else(none, |one| format::time(one.mean())),
+            "\nhop {}, overhead of a pass {}, message {}\n{doubts}",
+            profile.hop.as_ref().map_or_else(none, |one| format::time(one.median())),
+            time(profile.overhead.as_ref()),
             size(profile.message)
         ))
 }

@@ -135,26 +135,26 @@ impl TrainerProfile {
         Ok(TrainerCosts { costs: Costs::new(times, hop), overhead, footprints })
     }
 
-    /// F, B and W of a chunk, in nanoseconds.
+    /// F, B and W of a chunk, in nanoseconds: means, for a step has the slow passes as well.
     fn times(
         &self,
         chunk: &RecordedChunk,
         whole_backwards: bool,
         at: usize,
     ) -> Result<[u128; 3], TrainerError> {
-        let median = |one: &Quantity| u128::from(one.median().0);
+        let mean = |one: &Quantity| u128::from(one.mean().0);
         let (input, weight) = match (&chunk.backward, whole_backwards) {
             // How a whole pass is divided does not matter where it is never divided.
             (Backward::Whole(whole) | Backward::Split { whole: Some(whole), .. }, true) => {
-                let whole = median(whole);
+                let whole = mean(whole);
                 (whole - whole / 2, whole / 2)
             }
-            (Backward::Split { input, weight, .. }, _) => (median(input), median(weight)),
+            (Backward::Split { input, weight, .. }, _) => (mean(input), mean(weight)),
             (Backward::Whole(_), false) => {
                 return Err(TrainerError::NotSplit { schedule: self.schedule.clone(), chunk: at });
             }
         };
-        Ok([median(&chunk.forward), input, weight])
+        Ok([mean(&chunk.forward), input, weight])
     }
 
     fn footprints(&self, asked: usize) -> Result<Option<Footprints>, TrainerError> {

@@ -67,7 +67,8 @@ class Recording:
         self._torch_schedule = schedule
         self._stages = stages
         self._timeout = timeout
-        self._tape = _Tape(schedule, clock, Memory(isinstance(clock, _clocks.CudaClock)), warmup)
+        on_gpu = isinstance(clock, _clocks.CudaClock)
+        self._tape = _Tape(schedule, clock, Memory(on_gpu), warmup, sizes_first=not on_gpu)
         self._open = contextlib.ExitStack()
         self._entered = False
         self._ranks: Optional[Ranks] = None
@@ -206,13 +207,19 @@ class _Pass(NamedTuple):
 class _Tape:
     """Notes the passes of one rank while they run."""
 
-    def __init__(self, schedule: Any, clock: _clocks.Clock, memory: Memory, warmup: int) -> None:
+    def __init__(
+        self, schedule: Any, clock: _clocks.Clock, memory: Memory, warmup: int, *, sizes_first: bool
+    ) -> None:
         self.memory = memory
         #: Bytes of one activation that leaves this rank, or 0.
         self.message = 0
         self._schedule = schedule
         self._clock = clock
         self._warmup = warmup
+        #: Whether memory is measured while the last step warms up, rather than in the first that is recorded:
+        #: looking at what autograd saves takes time, and asking an allocator that is not warm misleads.
+        self._sizes_first = sizes_first and warmup > 0
+        self._measures = False
         self._local = {int(stage.stage_index) for stage in _runtime.stages_in(schedule)}
         self._steps: list[tuple[list[_Pass], list[Any], Any]] = []
         self._passes: Optional[list[_Pass]] = None
@@ -228,22 +235,22 @@ class _Tape:
     def _step(self, run: Any, *args: Any, **keywords: Any) -> Any:
         if not _runtime.is_training(self._schedule) or self._passes is not None:
             return run(*args, **keywords)
-        if self._warmup > 0:
+        warms_up = self._warmup > 0
+        if warms_up:
             self._warmup -= 1
-            return run(*args, **keywords)
+            if self._warmup > 0 or not self._sizes_first:
+                return run(*args, **keywords)
         self._passes, self._losses, self._wait = [], [], (None, None)
+        # Memory is measured once, so that the other steps are as fast as ever.
+        self._measures = warms_up if self._sizes_first else not self._steps
         self._clock.begin()
         try:
             made = run(*args, **keywords)
-            self._steps.append((self._passes, self._losses, self._clock.mark()))
+            if not warms_up:
+                self._steps.append((self._passes, self._losses, self._clock.mark()))
         finally:
             self._passes = None
         return made
-
-    @property
-    def _measures(self) -> bool:
-        """Whether memory is measured: in the first step, so that the others are as fast as ever."""
-        return self._passes is not None and not self._steps
 
     def _waited(self, run: Any, work: Any) -> Any:
         """The last wait before a pass is the one for what it receives."""
