@@ -48,7 +48,7 @@ tests() {
   built=$(realpath "${1:?the folder of what cargo has built}")
   environment "$venv" "$requirements"
   site "$built" "$target/python/site"
-  run pytest --quiet python/tests
+  run pytest --quiet python/tests --ignore python/tests/with_torch
   run pytest --quiet --doctest-modules --pyargs debubble -W ignore::UserWarning
   if [ "$require" = require ]; then
     run python -m mypy.stubtest debubble._debubble

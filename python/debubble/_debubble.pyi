@@ -20,6 +20,7 @@ __all__ = [
     "Grid",
     "Outcome",
     "Planned",
+    "Profile",
     "Question",
     "Rows",
     "Schedule",
