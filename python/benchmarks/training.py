@@ -170,20 +170,27 @@ def trained(rank: int, case: Case, orders: list[db.Schedule]) -> Any:
 
 
 def alone(case: Case, order: db.Schedule) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
-    """Losses and gradients of one step of one process without a pipeline. Gradients of a chunk are added up
-    in the order in which it works on microbatches: sums of floats depend on it.
-    """
+    """Losses and gradients of one step of one process without a pipeline."""
     chunks = order.stages * order.chunks
     modules = [case.model.chunk(chunk, chunks) for chunk in range(chunks)]
+    return accumulated(modules, case.model.data(case.microbatches), case.model.loss, order)
+
+
+def accumulated(
+    modules: list[torch.nn.Module], batch: tuple[torch.Tensor, torch.Tensor], loss: Any, order: db.Schedule
+) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
+    """Losses of the microbatches of a batch, and the means of their gradients by chunk and name. Gradients of
+    a chunk are added up in the order in which it works on microbatches: sums of floats depend on it.
+    """
     names = {
         f"{at}.{name}": one for at, whole in enumerate(modules) for name, one in whole.named_parameters()
     }
-    inputs, targets = (one.chunk(case.microbatches) for one in case.model.data(case.microbatches))
+    inputs, targets = (one.chunk(order.microbatches) for one in batch)
     losses, by_microbatch = [], []
     for x, target in zip(inputs, targets):
         for module in modules:
             x = module(x)
-        losses.append(case.model.loss(x, target))
+        losses.append(loss(x, target))
         found = torch.autograd.grad(losses[-1], list(names.values()))
         by_microbatch.append(dict(zip(names, found)))
     sums: dict[str, torch.Tensor] = {}
@@ -192,7 +199,8 @@ def alone(case: Case, order: db.Schedule) -> tuple[list[torch.Tensor], dict[str,
             for name, value in by_microbatch[one.microbatch].items():
                 if name.startswith(f"{one.chunk}."):
                     sums[name] = sums[name] + value if name in sums else value
-    return [one.detach() for one in losses], {name: one / case.microbatches for name, one in sums.items()}
+    means = {name: one / order.microbatches for name, one in sums.items()}
+    return [one.detach() for one in losses], means
 
 
 def passes(slot: Any) -> tuple[db.Pass, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from ranks import ranks as ranks
 from torch.distributed.pipelining import PipelineStage
+from training import accumulated
 
 import debubble as db
 import debubble.torch as dbt
@@ -89,32 +90,6 @@ def gradients(stages: list[Any]) -> dict[str, torch.Tensor]:
 
 
 def alone(wanted: db.Schedule) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
-    """Losses and gradients of one step of one process without a pipeline. Gradients of a chunk are added up
-    in the order in which it works on microbatches: sums of floats depend on it.
-    """
-    blocks = [Block(chunk) for chunk in range(wanted.stages * wanted.chunks)]
-    x, y = batch(wanted.microbatches)
-    losses, by_microbatch = [], []
-    for part, target in zip(x.chunk(wanted.microbatches), y.chunk(wanted.microbatches)):
-        for block in blocks:
-            part = block(part)
-        losses.append(loss(part, target))
-        names = {
-            f"{at}.{name}": weight for at, one in enumerate(blocks) for name, weight in one.named_parameters()
-        }
-        found = torch.autograd.grad(losses[-1], list(names.values()))
-        by_microbatch.append(dict(zip(names, found)))
-    summed: dict[str, torch.Tensor] = {}
-    for stage_slots in wanted:
-        for slot in stage_slots:
-            for one in [slot] if isinstance(slot, db.Pass) else slot:
-                if one.kind in ("W", "BW"):
-                    add(summed, by_microbatch[one.microbatch], f"{one.chunk}.")
-    return [one.detach() for one in losses], {name: one / wanted.microbatches for name, one in summed.items()}
-
-
-def add(sums: dict[str, torch.Tensor], more: dict[str, torch.Tensor], prefix: str) -> None:
-    """Adds the gradients whose names begin with `prefix`."""
-    for name, value in more.items():
-        if name.startswith(prefix):
-            sums[name] = sums[name] + value if name in sums else value
+    """Losses and gradients of one step of one process without a pipeline."""
+    blocks: list[torch.nn.Module] = [Block(chunk) for chunk in range(wanted.stages * wanted.chunks)]
+    return accumulated(blocks, batch(wanted.microbatches), loss, wanted)
