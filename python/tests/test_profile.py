@@ -50,7 +50,7 @@ def test_stands_for_its_question(profile):
     assert best.predicted.timeline.stage.max() == 3
     asked = db.Question(profile=profile, stages=2, microbatches=6, schedule=["1f1b", "zb-h1"])
     assert [one.schedule for one in db.simulate(asked)] == ["1f1b", "zb-h1"]
-    rows = db.sweep(profile, {"microbatches": [8, 12]}, schedules=["1f1b", "zb-2p"]).to_pandas()
+    rows = db.sweep(profile, {"microbatches": [8, 12]}, schedules=["1f1b", "zb-2p"])
     assert len(rows) == 4
     assert pickle.loads(pickle.dumps(asked)) == asked
 

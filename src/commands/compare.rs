@@ -38,7 +38,7 @@ of the two in the middle); times of passes are over all of them.";
 pub struct Compare {
     /// What was predicted: a file of `simulate --timeline`
     predicted: PathBuf,
-    /// What was measured: a file of `execute --timeline`
+    /// What was measured: a file of `execute --timeline`, or a recording of debubble.torch
     measured: PathBuf,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
