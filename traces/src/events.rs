@@ -151,6 +151,13 @@ impl<'de> Visitor<'de> for Events<'_> {
     }
 }
 
+/// Puts `one` behind the others in `list`, unless there is no memory for `rows` in all.
+pub(crate) fn keep<T>(list: &mut Vec<T>, one: T, rows: usize) -> Result<(), TraceError> {
+    list.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
+    list.push(one);
+    Ok(())
+}
+
 /// A whole number, if there is a value.
 pub(crate) fn whole(
     value: Option<&Value>,

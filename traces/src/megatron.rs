@@ -10,7 +10,8 @@ use pipeline::Kind;
 use serde_json::Value;
 
 use crate::error::{Place, TraceError};
-use crate::events::{Event, decimal, whole};
+use crate::events::{Event, decimal, keep, whole};
+use crate::hops::median;
 use crate::lack::Lack;
 use crate::operation::{LATEST, LONGEST, MICROSECOND, OpType, Operation, count, nanos};
 
@@ -93,7 +94,6 @@ impl Passes {
         };
         #[allow(clippy::cast_precision_loss)] // A limit.
         let duration = nanos(duration as f64, 1.0, LONGEST, at, "ts")?;
-        self.ended.try_reserve(1).map_err(|_| TraceError::NoMemory { rows: self.len() + 1 })?;
         let operation = Operation {
             step: count(step, at, "args.iteration")?,
             dp_rank: count(dp_rank, at, "args.dp_rank")?,
@@ -104,8 +104,8 @@ impl Passes {
             start,
             duration,
         };
-        self.ended.push(Ended { operation, place: at });
-        Ok(())
+        let rows = self.len() + 1;
+        keep(&mut self.ended, Ended { operation, place: at }, rows)
     }
 
     /// Notes when an iteration began or ended, which says how much of it lies outside its passes.
@@ -165,8 +165,7 @@ fn outside(iterations: &BTreeMap<u64, [Option<f64>; 2]>, ended: &[Ended]) -> Opt
             all.push(whole.saturating_sub(last - first));
         }
     }
-    all.sort_unstable();
-    all.get(all.len().saturating_sub(1) / 2).copied()
+    (!all.is_empty()).then(|| median(&mut all))
 }
 
 fn named(name: &str) -> Option<(&'static str, Kind)> {

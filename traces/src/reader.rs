@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::{Place, TraceError};
-use crate::events::{Event, Sink, each};
+use crate::events::{Event, Sink, each, keep};
 use crate::lack::{Lack, missing, without_cut_steps};
 use crate::megatron::Passes;
 use crate::operation::Operation;
@@ -219,8 +219,7 @@ impl Sink for File {
             match chrome::operation(event, place)? {
                 Some(one) => {
                     let rows = self.events.len() + 1;
-                    self.events.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
-                    self.events.push(one);
+                    keep(&mut self.events, one, rows)?;
                 }
                 None => self.skipped += 1,
             }

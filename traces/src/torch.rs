@@ -11,7 +11,7 @@ use pipeline::{Kind, Nanos};
 use serde_json::Value;
 
 use crate::error::{Place, TraceError};
-use crate::events::{Event, Head, decimal, whole};
+use crate::events::{Event, Head, decimal, keep, whole};
 use crate::operation::{LATEST, LONGEST, MICROSECOND, count, nanos};
 
 /// A pass of a rank.
@@ -88,32 +88,19 @@ impl Rank {
         let end = Nanos(start.0 + nanos(length, MICROSECOND, LONGEST, at, "dur")?.0);
         let action = |(chunk, kind, microbatch)| Action { chunk, kind, microbatch, start, end };
         let rows = self.len() + 2;
-        let no_memory = |_| TraceError::NoMemory { rows };
         match said {
             Said::Passes(passes) => {
-                let passes = passes.into_iter().flatten().map(action);
                 let list = if on_device { &mut self.device } else { &mut self.host };
-                list.try_reserve(2).map_err(no_memory)?;
-                list.extend(passes);
+                let mut passes = passes.into_iter().flatten().map(action);
+                passes.try_for_each(|pass| keep(list, pass, rows))?;
             }
             Said::Asked(pass) if !on_device => {
-                self.asked.try_reserve(1).map_err(no_memory)?;
-                self.asked.push(action(pass));
-                self.busy.try_reserve(1).map_err(no_memory)?;
-                self.busy.push((start, end));
+                keep(&mut self.asked, action(pass), rows)?;
+                keep(&mut self.busy, (start, end), rows)?;
             }
-            Said::Busy if !on_device => {
-                self.busy.try_reserve(1).map_err(no_memory)?;
-                self.busy.push((start, end));
-            }
-            Said::Received if !on_device => {
-                self.received.try_reserve(1).map_err(no_memory)?;
-                self.received.push((start, end));
-            }
-            Said::Step(number) if !on_device => {
-                self.steps.try_reserve(1).map_err(no_memory)?;
-                self.steps.push((number, start, end));
-            }
+            Said::Busy if !on_device => keep(&mut self.busy, (start, end), rows)?,
+            Said::Received if !on_device => keep(&mut self.received, (start, end), rows)?,
+            Said::Step(number) if !on_device => keep(&mut self.steps, (number, start, end), rows)?,
             _ => {}
         }
         Ok(true)
@@ -135,13 +122,10 @@ impl Rank {
         #[allow(clippy::cast_precision_loss)] // A limit.
         nanos(base as f64, 1.0, LATEST, Place::Head, BASE)?;
         let passes = self.host.iter_mut().chain(&mut self.device).chain(&mut self.asked);
-        for one in passes {
-            one.start.0 += base;
-            one.end.0 += base;
-        }
+        let passes = passes.map(|one| (&mut one.start, &mut one.end));
         let steps = self.steps.iter_mut().map(|(_, start, end)| (start, end));
         let spans = self.received.iter_mut().chain(&mut self.busy).map(|(start, end)| (start, end));
-        for (start, end) in steps.chain(spans) {
+        for (start, end) in passes.chain(steps).chain(spans) {
             start.0 += base;
             end.0 += base;
         }

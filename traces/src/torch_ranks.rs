@@ -83,40 +83,31 @@ fn see(at: u32, mut rank: Rank) -> Seen {
 
 /// Adds the operations of `rank`, which is `stage` of `dp_rank`.
 fn add(rank: &Seen, stage: u16, dp_rank: u32, operations: &mut Vec<Operation>) {
+    let mut push = |step, optype, (chunk, microbatch), start, end: Nanos| {
+        let duration = end - start;
+        operations.push(Operation {
+            step,
+            dp_rank,
+            stage,
+            optype,
+            chunk,
+            microbatch,
+            start,
+            duration,
+        });
+    };
     let mut times: BTreeMap<Pass, u64> = BTreeMap::new();
     for one in &rank.passes {
         let chunk = one.chunk.unwrap_or_default();
         let Action { kind, microbatch, start, end, .. } = *one;
         let step = times.entry(Pass { kind, chunk, microbatch }).or_insert(rank.first_step);
-        let optype = OpType::Pass(kind);
-        let duration = end - start;
         let step = std::mem::replace(step, *step + 1);
-        operations.push(Operation {
-            step,
-            dp_rank,
-            stage,
-            optype,
-            chunk,
-            microbatch,
-            start,
-            duration,
-        });
+        push(step, OpType::Pass(kind), (chunk, microbatch), start, end);
     }
     let last = times.into_values().max().unwrap_or(0);
     let steps = rank.first_step..last;
     for &(step, start, end) in rank.between.iter().filter(|one| steps.contains(&one.0)) {
-        let (chunk, microbatch, duration) = (0, 0, end - start);
-        let optype = OpType::Host;
-        operations.push(Operation {
-            step,
-            dp_rank,
-            stage,
-            optype,
-            chunk,
-            microbatch,
-            start,
-            duration,
-        });
+        push(step, OpType::Host, (0, 0), start, end);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pipeline::{Measurement, Nanos, Slot};
+use pipeline::{Measurement, Nanos};
 use question::kinds::{self, Kind};
 use question::{Context, Diagnostic, echo};
 use traces::{Form, OpType, Operation, Reader, Run, Trace, TraceError};
@@ -106,7 +106,7 @@ fn operations_of(
 ) -> impl Iterator<Item = Operation> + use<> {
     let Measurement { slot, start, end, .. } = *measured;
     let duration = Nanos(end.0.saturating_sub(start.0));
-    passes(slot).map(move |pass| Operation {
+    slot.passes().map(move |pass| Operation {
         step,
         dp_rank: 0,
         stage,
@@ -116,12 +116,4 @@ fn operations_of(
         start,
         duration,
     })
-}
-
-fn passes(slot: Slot) -> impl Iterator<Item = pipeline::Pass> {
-    let (first, second) = match slot {
-        Slot::Pair(first, second) => (Some(first), Some(second)),
-        single => (single.passes().next(), None),
-    };
-    first.into_iter().chain(second)
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
 
 from .. import _documents
 from .._answers import Outcome
 from .._errors import InputError
 from .._question import Question
-from .._schedule import Pair, Schedule
+from .._schedule import Pair, Pass, Schedule
 from .._search import Found, FoundOrder
 from . import _runtime
 from ._record import NAME
@@ -127,10 +127,13 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
 def _chunks(schedule: Schedule, rank: int) -> list[int]:
     if not 0 <= rank < schedule.stages:
         raise InputError(f"there is no rank {rank}: {schedule.name} is for {schedule.stages}", key="rank")
-    found: set[int] = set()
+    return sorted({int(one.chunk or 0) for one in _passes(schedule, rank)})
+
+
+def _passes(schedule: Schedule, rank: int) -> Iterator[Pass]:
+    """The passes of `rank` in their order, those that run together one by one."""
     for slot in schedule.slots(rank):
-        found.update(int(one.chunk or 0) for one in (slot if isinstance(slot, Pair) else (slot,)))
-    return sorted(found)
+        yield from slot if isinstance(slot, Pair) else (slot,)
 
 
 def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int]) -> None:
@@ -160,9 +163,7 @@ def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int
 def _check_modules(schedule: Schedule, stages: Sequence[Any]) -> None:
     """Refuses modules whose gradients torch gets wrong where the backward is split."""
     rank = int(stages[0].group_rank)
-    slots = schedule.slots(rank)
-    kinds = {one.kind for slot in slots for one in (slot if isinstance(slot, Pair) else (slot,))}
-    if "W" not in kinds:
+    if all(one.kind != "W" for one in _passes(schedule, rank)):
         return
     parallel = _runtime.torch().nn.parallel.DistributedDataParallel
     for stage in stages:
