@@ -122,7 +122,7 @@ fn setting(training: &Training) -> String {
         true => [microbatch.saturating_mul(2), microbatches / 2],
         false => [*microbatch, *microbatches],
     };
-    format!("{model} on {gpus}, b={microbatch} m={microbatches}")
+    format!("{model} p={gpus} b={microbatch} m={microbatches}")
 }
 
 /// The name of a run.
