@@ -5,6 +5,7 @@
 //! run; [`errors`] keeps the two apart.
 
 mod post_validation;
+mod runs;
 mod small;
 mod throughput;
 
@@ -23,10 +24,9 @@ use crate::accuracy;
 use crate::measured::papers::zero_bubble::{Model, Trained, Training};
 
 pub(super) use self::post_validation::{FIGURES as POST_VALIDATION, cells as post_validation};
+pub(super) use self::runs::{TABLE_4, TABLE_6};
 pub(super) use self::small::PROFILE;
-pub(super) use self::throughput::{
-    TABLE_4, TABLE_6, cells as throughput, gains as throughput_picture,
-};
+pub(super) use self::throughput::{cells as throughput, gains as throughput_picture};
 
 /// The file of its models.
 pub(super) const MODELS: &str = "zb-models.csv";

@@ -2,25 +2,17 @@
 //! few microbatches by formula.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use question::Diagnostic;
 use question::sheet::Sheet;
-use rayon::prelude::*;
 
 use super::super::cell::Cell;
 use super::super::picture::{Bars, Group, Pair, Picture, distinct};
-use super::super::sources::{Sources, error_in};
+use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
-use super::{
-    CONSTANTS, Ground, MODELS, Quantity, beside, errors, positive, post_validation, row, small,
-};
-use crate::measured::papers::zero_bubble::{Line, PostValidation, Trained, Training};
-
-/// The file of the lines of table 4 that are at hand.
-pub(in super::super) const TABLE_4: &str = "zb-throughput.csv";
-/// The file of the lines of table 6 that are at hand.
-pub(in super::super) const TABLE_6: &str = "zb-table6.csv";
+use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
+use super::{CONSTANTS, Ground, Quantity, beside, errors, row, small};
+use crate::measured::papers::zero_bubble::Training;
 
 const TITLE: &str =
     "Zero Bubble, figure 5 and tables 4 and 6: throughput and memory, gains over 1F1B";
@@ -37,18 +29,14 @@ const LARGEST_ASIDE: Quantity = Quantity { name: "largest gain, transfers beside
 const FURTHER: Quantity =
     Quantity { name: "ms per further microbatch", tolerance: 0.08, points: false, digits: 1 };
 
-const BASELINE: &str = "1F1B";
-/// The schedules of figure 5.
-const FIGURE_5: [&str; 4] = ["ZB-2p", "ZB-1p", BASELINE, "1F1B-I"];
-
 const REMARKS: &str = "\
 Gains are differences of a share: 0.05 is 5 points. There are two predictions of them. In the planner's
 a stage does nothing else while it sends, as Megatron's 1F1B and 1F1B-I do; where `transfers beside` is
 said, those of ZB-1p, ZB-2p and ZB-V run beside passes. On one node both are near; between nodes, where a
 microbatch of 6 takes milliseconds, the planner's holds zero-bubble schedules back that were not held
 back: its gains in table 6 are too low, and not checked. Without that, what is left is alike for all
-schedules of a setting. That there are two was found on table 6; only the headline, whose rows are not
-at hand, tests it without having been looked at.
+schedules of a setting. The second prediction was made after a look at table 6: what it has not seen is
+the headline, whose rows are not at hand.
 `ms per further microbatch` is from the fewest to the most microbatches that were run: what a step takes
 besides, its bubble, is not in it. The upper bound is the throughput of 1F1B over 1 - its bubble rate
 (of table 5; ours: of the stage with most to do).
@@ -56,16 +44,6 @@ The headline is 15 % and 30 % over 1F1B in ICLR, 23 % and 31 % in arXiv v1, with
 memory. The rows of 14.6B and 28.3B, but two of ZB-2p, are not at hand: `largest` is over all settings in
 ours. Not at hand either are the tables of microbatch sizes (arXiv 7), of the same memory and of m <= p.
 For the last the formulas stand below, held against the simulation of the profile without transfers.";
-
-/// A run with what is known of it.
-struct Known {
-    training: Training,
-    trained: Trained,
-    /// The throughput if its transfers ran beside passes, where they may have.
-    aside: Option<f64>,
-    speed: Option<f64>,
-    memory: Option<f64>,
-}
 
 /// All cells.
 pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
@@ -89,79 +67,6 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
     Ok(Contents { title: TITLE.to_owned(), cells, sheet })
 }
 
-/// Every run of figure 5. Of the figures of the two larger models, only those of ZB-2p that the table
-/// of post-validation repeats are at hand.
-fn figure_5(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Known>, Diagnostic> {
-    let (path, lines) = sources.records::<Line>(TABLE_4)?;
-    let (repeated, others) = sources.records::<PostValidation>(post_validation::FIGURES)?;
-    let mut known: BTreeMap<String, (Option<f64>, Option<f64>)> = BTreeMap::new();
-    for other in &others {
-        let (name, speed) =
-            (row(&other.trainings()[0]), other.post_validation_samples_per_gpu_per_s);
-        positive(&repeated, &name, &[speed])?;
-        known.insert(name, (Some(speed), None));
-    }
-    for line in &lines {
-        let name = row(&Training::from(line));
-        let (speed, memory) = (line.samples_per_gpu_per_s, line.memory_gb);
-        let figures: Vec<f64> = speed.into_iter().chain(memory).collect();
-        positive(&path, &name, &figures)?;
-        known.insert(name, (speed, memory));
-    }
-    let mut trainings = Vec::new();
-    for model in &ground.models {
-        let counts = model.m.split_whitespace().map(|count| {
-            let wrong = |_| format!("{}: `{count}` is no number", model.model);
-            count.parse::<u64>().map_err(wrong).map_err(Diagnostic::new)
-        });
-        for microbatches in counts.collect::<Result<Vec<u64>, _>>()? {
-            trainings.extend(FIGURE_5.map(|schedule| Training {
-                model: model.model.clone(),
-                gpus: model.gpus,
-                microbatch: model.microbatch_size,
-                microbatches,
-                schedule: schedule.to_owned(),
-                synchronised: false,
-            }));
-        }
-    }
-    let figures = |training: &Training| known.get(&row(training)).copied().unwrap_or_default();
-    let figures = trainings.iter().map(figures).collect();
-    all_known(ground, MODELS.as_ref(), trainings, figures)
-}
-
-/// The runs of table 6.
-fn table_6(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Known>, Diagnostic> {
-    let (path, lines) = sources.records::<Line>(TABLE_6)?;
-    let trainings: Vec<Training> = lines.iter().map(Training::from).collect();
-    for (line, training) in lines.iter().zip(&trainings) {
-        let figures: Vec<f64> =
-            line.samples_per_gpu_per_s.into_iter().chain(line.memory_gb).collect();
-        positive(&path, &row(training), &figures)?;
-    }
-    let figures = lines.iter().map(|line| (line.samples_per_gpu_per_s, line.memory_gb));
-    all_known(ground, &path, trainings, figures.collect())
-}
-
-/// The predictions of `trainings`, which are of the file at `path`, with the `figures` of each.
-fn all_known(
-    ground: &Ground,
-    path: &Path,
-    trainings: Vec<Training>,
-    figures: Vec<(Option<f64>, Option<f64>)>,
-) -> Result<Vec<Known>, Diagnostic> {
-    let trained = ground.predict(path, &trainings)?;
-    let all = trainings.into_par_iter().zip(trained).zip(figures);
-    let all = all.map(|((training, trained), (speed, memory))| {
-        let is_aside = training.schedule.starts_with("ZB");
-        let aside = is_aside.then(|| trained.speed_with_transfers_beside()).transpose();
-        let wrong = |cause: String| error_in(path, None, &format!("{}: {cause}", row(&training)));
-        let aside = aside.map_err(wrong)?;
-        Ok(Known { training, trained, aside, speed, memory })
-    });
-    all.collect()
-}
-
 impl Known {
     /// A cell of ours beside what was measured, if that is at hand.
     fn cell(&self, quantity: Quantity, fitted: bool, measured: Option<f64>, ours: f64) -> Cell {
@@ -171,65 +76,18 @@ impl Known {
             None => quantity.alone(&row, ours),
         }
     }
-
-    /// The seconds of a step: measured, if that is at hand, and ours.
-    fn seconds(&self) -> (Option<f64>, f64) {
-        let samples = self.trained.speed() * self.trained.seconds();
-        (self.speed.map(|speed| samples / speed), self.trained.seconds())
-    }
-
-    /// Samples of a step.
-    fn batch(&self) -> u64 {
-        self.training.microbatch.saturating_mul(self.training.microbatches)
-    }
 }
 
 /// Throughput and memory of a run.
 fn figures(known: &Known) -> [Cell; 2] {
-    let Known { training, trained, speed, memory, .. } = known;
+    let Known { training, trained, measured, .. } = known;
     [
-        known.cell(SPEED, training.is_fitted(), *speed, trained.speed()),
-        known.cell(MEMORY, false, *memory, trained.memory()),
+        known.cell(SPEED, training.is_fitted(), measured.speed, trained.speed()),
+        known.cell(MEMORY, false, measured.memory, trained.memory()),
     ]
 }
 
-/// A run over 1F1B with the same samples a step.
-struct Gain<'a> {
-    run: &'a Known,
-    baseline: &'a Known,
-}
-
-/// Every run that 1F1B was or would have been run beside.
-fn gains_of(all: &[Known]) -> Vec<Gain<'_>> {
-    let baselines = || all.iter().filter(|run| run.training.schedule == BASELINE);
-    let key = |run: &Known| (run.training.model.clone(), run.training.gpus, run.batch());
-    let runs = all.iter().filter(|run| run.training.schedule != BASELINE);
-    let gain = |run| {
-        let baseline = baselines().find(|other| key(other) == key(run))?;
-        Some(Gain { run, baseline })
-    };
-    runs.filter_map(gain).collect()
-}
-
 impl Gain<'_> {
-    fn measured(&self) -> Option<f64> {
-        let both = self.run.speed.zip(self.baseline.speed);
-        both.map(|(run, baseline)| run / baseline - 1.0)
-    }
-
-    fn ours(&self) -> f64 {
-        self.run.trained.speed() / self.baseline.trained.speed() - 1.0
-    }
-
-    /// The prediction with transfers beside passes, for schedules whose transfers may be.
-    fn aside(&self) -> Option<f64> {
-        self.run.aside.map(|speed| speed / self.baseline.trained.speed() - 1.0)
-    }
-
-    fn is_fitted(&self) -> bool {
-        self.run.training.is_fitted() && self.baseline.training.is_fitted()
-    }
-
     /// The planner's prediction beside what was measured.
     fn cell(&self, is_checked: bool) -> Cell {
         match self.measured() {
@@ -254,7 +112,7 @@ fn bound(known: &Known, rates: &BTreeMap<String, f64>) -> Option<Cell> {
     }
     let Training { model, gpus, microbatches, .. } = &known.training;
     let rate = rates.get(&format!("{model} p={gpus} m={microbatches}"));
-    let published = known.speed.zip(rate).map(|(speed, rate)| speed / (1.0 - rate));
+    let published = known.measured.speed.zip(rate).map(|(speed, rate)| speed / (1.0 - rate));
     let ours = known.trained.speed_without_bubble();
     Some(known.cell(BOUND, known.training.is_fitted(), published, ours))
 }
