@@ -276,8 +276,7 @@ mod tests {
 
     fn passes() -> Vec<(Kind, bool, RGBColor)> {
         let shades = |later: bool| {
-            let kinds =
-                Kind::ALL.into_iter().filter(move |&kind| !later || has_two_shades(kind));
+            let kinds = Kind::ALL.into_iter().filter(move |&kind| !later || has_two_shades(kind));
             kinds.map(move |kind| (kind, later, colours(kind, later).0))
         };
         [false, true].into_iter().flat_map(shades).collect()

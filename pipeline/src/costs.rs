@@ -353,9 +353,7 @@ impl Footprints {
         let shard = || self.shards.get(usize::from(pass.chunk)).copied().unwrap_or(none);
         let [taken_at_start, taken_at_end, freed_at_end] = match pass.kind {
             Kind::F => [self.after_forward(pass.chunk), none, none],
-            Kind::R => {
-                [cell().until_backward - self.after_forward(pass.chunk), none, none]
-            }
+            Kind::R => [cell().until_backward - self.after_forward(pass.chunk), none, none],
             Kind::B => [none, cell().until_weight, cell().until_backward],
             Kind::W => [none, none, cell().until_weight],
             Kind::BW => [none, none, cell().until_backward],
@@ -408,9 +406,9 @@ impl Footprints {
     /// As [`Footprints::check`], or [`Fault::NotRecomputed`].
     pub fn check_for(&self, schedule: &Schedule) -> Result<(), Fault> {
         self.check(schedule.shape())?;
-        let lost = (0u16..).zip(&self.kept).find(|&(chunk, kept)| {
-            kept.is_some() && !schedule.recomputes(chunk)
-        });
+        let lost = (0u16..)
+            .zip(&self.kept)
+            .find(|&(chunk, kept)| kept.is_some() && !schedule.recomputes(chunk));
         lost.map_or(Ok(()), |(chunk, _)| Err(Fault::NotRecomputed { chunk }))
     }
 

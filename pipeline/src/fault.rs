@@ -115,7 +115,9 @@ pub enum Fault {
         stage: usize,
     },
     /// Footprints of a chunk that discards its activations, and an order that does not recompute them.
-    #[error("the forward of chunk {chunk} keeps a part of its activations, but no R makes the rest again")]
+    #[error(
+        "the forward of chunk {chunk} keeps a part of its activations, but no R makes the rest again"
+    )]
     NotRecomputed {
         /// The chunk.
         chunk: u16,

@@ -51,8 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 7] =
-        [Self::F, Self::B, Self::W, Self::BW, Self::S, Self::T, Self::R];
+    pub const ALL: [Self; 7] = [Self::F, Self::B, Self::W, Self::BW, Self::S, Self::T, Self::R];
 
     /// Whether it is work on a shard of the vocabulary.
     #[inline]

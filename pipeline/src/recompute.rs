@@ -283,9 +283,8 @@ mod tests {
                 assert_eq!(without(order), before.passes());
                 let slots: Vec<Slot> = order.slots().collect();
                 for (at, slot) in slots.iter().enumerate() {
-                    for pass in slot.passes().filter(|pass| {
-                        matches!(pass.kind, Kind::B | Kind::BW)
-                    }) {
+                    for pass in slot.passes().filter(|pass| matches!(pass.kind, Kind::B | Kind::BW))
+                    {
                         let r = Slot::One(Pass::r(pass.chunk, pass.microbatch));
                         assert_eq!(slots[at - 1], r, "{family:?}");
                     }
@@ -352,7 +351,10 @@ mod tests {
         let plain: Schedule = text.parse().unwrap();
         let with = plain.clone().recomputing(|chunk| chunk == 2).unwrap();
         let copied = with.to_string();
-        assert!(copied.contains("F2.1 R2.0 BW2.0 BW0.0 R2.1 BW2.1 BW0.1 | O0.0@1 R0.0@4\n"), "{copied}");
+        assert!(
+            copied.contains("F2.1 R2.0 BW2.0 BW0.0 R2.1 BW2.1 BW0.1 | O0.0@1 R0.0@4\n"),
+            "{copied}"
+        );
         let fault = plain.recomputing(|chunk| chunk == 0).unwrap_err().to_string();
         assert!(fault.contains("is of an activation that is discarded and recomputed"), "{fault}");
         // What is discarded stays where any order is asked to copy.

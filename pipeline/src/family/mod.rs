@@ -323,9 +323,8 @@ impl Family {
             }
         };
         let (costs, footprints) = (problem.costs(), problem.footprints());
-        let lost = |&chunk: &u16| {
-            footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none()
-        };
+        let lost =
+            |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();
         if footprints.has_kept()
             && let Some(chunk) = (0..problem.shape().chunks()).find(lost)
         {

@@ -125,6 +125,17 @@ pub fn shape(
     Ok(shaped)
 }
 
+/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+pub fn recomputed(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<Vec<Recomputed>, Diagnostic> {
+    let at = shape(scenario, setting, rule)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    recompute::of_chunks(&setting.keys, rule, at).map_err(wrong)
+}
+
 fn prepared(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pipeline::{Bytes, Costs, Fault, Footprints, Nanos, Placement, Share, Shape, spread_by_layers};
+use pipeline::{Bytes, Costs, Fault, Footprints, Nanos, Placement, Shape, Share, spread_by_layers};
 use thiserror::Error;
 
 use super::{ScheduleSource, layout};
@@ -27,7 +27,9 @@ pub enum Recomputed {
 
 /// A text that names no such part.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{0}` is nothing to recompute; write none, full, selective, or a number of layers per chunk")]
+#[error(
+    "`{0}` is nothing to recompute; write none, full, selective, or a number of layers per chunk"
+)]
 pub struct RecomputedError(String);
 
 impl FromStr for Recomputed {
@@ -176,7 +178,8 @@ pub(super) fn footprints(
         None => None,
         Some(kept) => {
             let stage = |chunk| placement.stage(shape, chunk, 0);
-            let kept = spread_by_layers("activation-kept", kept, shape, layout::layers(keys), stage);
+            let kept =
+                spread_by_layers("activation-kept", kept, shape, layout::layers(keys), stage);
             Some(kept.map_err(|fault| ("activation-kept", fault.to_string()))?)
         }
     };
