@@ -11,7 +11,8 @@ use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
-use crate::model::{BuildError, Layout, Model, Training, Undo};
+use crate::model::recompute::ChunkKept;
+use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
 
@@ -25,6 +26,8 @@ pub struct Gpt<O: Ops> {
     step: u32,
     updates: u32,
     chunks: Vec<(u16, Chunk<O>)>,
+    /// By chunk of the model, the part that it recomputes.
+    recomputed: Vec<Option<Recomputed>>,
     kept: HashMap<(u16, u32), Kept<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
@@ -40,12 +43,14 @@ pub struct Parameters {
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
+    UntilRecompute(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`.
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
+    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
     ///
     /// # Errors
     /// A mirrored placement, a stage or an optimizer that cannot be, fewer layers than chunks, or
@@ -82,9 +87,22 @@ impl<O: Ops> Gpt<O> {
             scale: loss_scale(model, shape.microbatches()),
             step: 0,
             updates: 0,
+            recomputed: (0..shape.chunks())
+                .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
+                .collect(),
             kept: HashMap::new(),
             snapshots: Vec::new(),
         })
+    }
+
+    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// everything where none is given.
+    #[must_use]
+    pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
+        for (own, part) in self.recomputed.iter_mut().zip(parts) {
+            *own = own.map(|_| *part);
+        }
+        self
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -121,7 +139,7 @@ impl<O: Ops> Gpt<O> {
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, kept, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, recomputed, kept, .. } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
@@ -129,9 +147,19 @@ impl<O: Ops> Gpt<O> {
         let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
         match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
+                if let Some(part) = recomputed.get(usize::from(number)).copied().flatten() {
+                    let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
+                    kept.insert(cell, Kept::UntilRecompute(left));
+                    return Ok(output);
+                }
                 let (output, left) = chunk.forward(device, &job, input)?;
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(output)
+            }
+            (Kind::R, Some(Kept::UntilRecompute(left))) => {
+                let left = chunk.recompute(device, &job, left)?;
+                kept.insert(cell, Kept::UntilBackward(left));
+                Ok(None)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
                 let (gradient, left) = chunk.backward_input(device, &job, left, input)?;

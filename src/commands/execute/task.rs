@@ -49,5 +49,6 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     }
     let training = Training { seed, rule, ..Training::default() };
     let check = execute.check.map(Into::into);
-    Ok(Some(Task { model, batches, fingerprint: fingerprint.finish(), training, check }))
+    let (fingerprint, recompute) = (fingerprint.finish(), job.recompute.clone());
+    Ok(Some(Task { model, batches, fingerprint, training, recompute, check }))
 }
