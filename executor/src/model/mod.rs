@@ -8,6 +8,7 @@ mod footprints;
 mod layer;
 mod layout;
 mod linear;
+mod replica;
 mod stage;
 mod starts;
 #[cfg(test)]
