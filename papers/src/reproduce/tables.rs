@@ -125,8 +125,8 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "odc",
-        help: "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
-        sources: &[odc::FIGURES, odc::LENGTHS],
+        help: "ODC: packing in 18 plans, and its speed-ups by task and model",
+        sources: &[odc::FIGURES, odc::LENGTHS, odc::TASKS, odc::MODELS, odc::CLAIMS],
         cells: odc::cells,
         ..PLAIN
     },
