@@ -8,7 +8,7 @@ use plan::{
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::rows::{recipe, set_up};
+use super::super::rows::{MOST, recipe, set_up};
 
 /// The vocabulary that the numbers of parameters leave room for, with one table for both ends.
 const VOCABULARY: u64 = 32_000;
@@ -29,6 +29,14 @@ pub(crate) struct OffloadModel {
     pub(crate) batch: u64,
 }
 
+/// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
+/// again, of which 4 s h are keys and values, as many as there are groups of queries.
+pub(crate) fn layer_bytes(hidden: u64, heads: u64, query_groups: u64, sequence: u64) -> u64 {
+    let numbers = sequence.saturating_mul(hidden);
+    let shared = numbers.saturating_mul(4).saturating_mul(query_groups) / heads.max(1);
+    numbers.saturating_mul(16).saturating_add(shared)
+}
+
 /// A step on all devices, as the planner predicts it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffloadStep {
@@ -42,11 +50,14 @@ pub(crate) struct OffloadStep {
 }
 
 impl OffloadModel {
-    /// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are
-    /// computed again, of which 4 s h are keys and values, as many as there are groups of queries.
-    fn layer_bytes(&self, sequence: u64) -> u64 {
-        let shared = 4 * self.query_groups * sequence * self.hidden / self.heads.max(1);
-        16 * sequence * self.hidden + shared
+    /// Checks that no size is out of all bounds, so that sums of them are small.
+    fn check(&self, tensor: u64) -> Result<(), String> {
+        let Self { gpus, layers, heads, query_groups, hidden, batch, .. } = *self;
+        let sizes = [gpus / tensor.max(1), gpus, layers, heads, query_groups, hidden, batch];
+        match sizes.into_iter().find(|size| !(1..=MOST).contains(size)) {
+            Some(size) => Err(format!("a size or group of {size}: from 1 to {MOST}")),
+            None => Ok(()),
+        }
     }
 
     fn transformer(&self, sequence: u64) -> Result<Transformer, String> {
@@ -84,6 +95,7 @@ impl OffloadModel {
         sequence: u64,
         machine: &Machine,
     ) -> Result<OffloadStep, String> {
+        self.check(tensor)?;
         let model = self.transformer(sequence)?;
         let stages = self.gpus / tensor.max(1);
         let chunks = family.about().chunks.of(Some((self.layers + 2) / stages.max(1)));
@@ -104,8 +116,10 @@ impl OffloadModel {
 
     /// `costed` with the paper's bytes of activations, and its link to the host.
     fn kept(&self, costed: Costed, sequence: u64, tensor: u64) -> Costed {
-        let layer = self.layer_bytes(sequence) / tensor.max(1);
-        let bytes: Vec<Bytes> = costed.layers.iter().map(|layers| Bytes(layers * layer)).collect();
+        let Self { hidden, heads, query_groups, .. } = *self;
+        let layer = layer_bytes(hidden, heads, query_groups, sequence) / tensor.max(1);
+        let bytes: Vec<Bytes> =
+            costed.layers.iter().map(|layers| Bytes(layers.saturating_mul(layer))).collect();
         let held = |&bytes: &Bytes| Footprint { until_backward: bytes, until_weight: bytes };
         let footprints = Footprints::new(bytes.iter().map(held).collect());
         let way = |bytes: &Bytes| {

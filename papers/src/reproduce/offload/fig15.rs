@@ -16,6 +16,7 @@ use super::super::picture::{Comparison, Picture, Place, PlacePair, Places};
 use super::super::sources::Sources;
 use super::{Reasons, Simulated, fig1, held, not_checked, simulate, wrong};
 use crate::accuracy;
+use crate::measured::papers::pipeoffload::layer_bytes;
 
 /// The file of its bars.
 pub(in super::super) const FIGURES: &str = "offload-fig15.csv";
@@ -178,16 +179,10 @@ fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     let all = 0..shape.chunks();
     let costs = Costs::new(all.clone().map(times).collect(), Nanos(0));
     let costs = costs.with_copies(all.clone().map(copy).collect());
-    let kept = |chunk: u16| -> Footprint { held(layers(chunk) * layer_bytes(bar)) };
+    let layer = layer_bytes(bar.hidden, bar.heads, bar.query_groups, bar.seq);
+    let kept = |chunk: u16| -> Footprint { held(layers(chunk) * layer) };
     let footprints = Footprints::new(all.map(kept).collect());
     simulate(family, &Problem::new(shape, costs)?.with_footprints(footprints)?)
-}
-
-/// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
-/// again, of which 4 s h are keys and values, as many as there are groups of queries.
-fn layer_bytes(bar: &Bar) -> u64 {
-    let shared = 4 * bar.query_groups * bar.seq * bar.hidden / bar.heads.max(1);
-    16 * bar.seq * bar.hidden + shared
 }
 
 /// Ours beside every bar, why a cell is not checked, and how well memory and throughput are met.
@@ -195,7 +190,7 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let reasons = Reasons::of(cells);
     let rows = cells.iter().map(|cell| {
         let error = format::signed_percent(accuracy::error(cell.ours, cell.published));
-        vec![cell.row.clone(), cell.column.clone(), cell.pair(), error, cell.convention.to_owned()]
+        vec![cell.row.clone(), cell.column.clone(), cell.pair(), error, reasons.number(cell)]
     });
     let header = ["figure 15", "what", "published = ours", "error", "not checked"];
     Sheet::table(&header, rows).and_text(format!("{}\n{}", reasons.lines(), summary(cells)))
