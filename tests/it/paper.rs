@@ -154,35 +154,58 @@ fn controllable_memory() {
     all_within(&cells, 0.0, 0.0);
 }
 
-/// Closed forms and k are checked; what was measured stands beside.
+/// Closed forms and k to the digit, measurements within what the help states; what is not checked says why.
 #[test]
 fn pipeoffload() {
     let cells = cells("offload");
-    let of = |convention: &str| -> Vec<&Value> {
-        cells.iter().filter(|cell| cell["convention"] == convention).collect()
+    let of = |key: &str, word: &str| -> Vec<&Value> {
+        cells.iter().filter(|cell| cell[key] == word).collect()
     };
     let figure = |cell: &Value, key: &str| cell[key].as_f64().unwrap();
-    assert_eq!([of("formula").len(), of("about").len(), of("less than").len()], [48, 12, 12]);
-    for cell in of("formula") {
+    let counts = ["formula", "about", "less than", "formula 1"].map(|c| of("convention", c).len());
+    assert_eq!(counts, [48, 12, 12, 24]);
+    for cell in of("convention", "formula") {
         assert_eq!(cell["ours"], cell["published"], "{cell}");
     }
-    assert!(of("less than").into_iter().all(|c| figure(c, "ours") < figure(c, "published")));
-    assert_eq!(of("formula 1").len(), 24);
-    for cell in of("formula 1") {
+    for cell in of("convention", "less than") {
+        assert!(figure(cell, "ours") < figure(cell, "published"), "{cell}");
+    }
+    for cell in of("convention", "formula 1") {
         assert!((figure(cell, "ours") - figure(cell, "regenerated")).abs() <= 5e-5, "{cell}");
         assert!((figure(cell, "ours") / figure(cell, "published") - 1.0).abs() < 0.08, "{cell}");
     }
-    let off = |column: &str| -> Vec<f64> {
-        let cells = of("measured, beside").into_iter().filter(|cell| cell["column"] == column);
-        cells.map(|cell| (figure(cell, "ours") / figure(cell, "published") - 1.0).abs()).collect()
-    };
-    let (memory, speed) = (off("activation GB"), off("MFU over po-h"));
-    assert_eq!([memory.len(), speed.len()], [26, 20]);
-    assert!(
-        memory.iter().filter(|&&error| error <= 0.1).count() >= 23
-            && speed.iter().all(|&e| e < 0.1)
-    );
-    assert!(memory.iter().all(|&error| error < 0.2), "{memory:?}");
+    let is_checked = |cell: &&&Value| !cell["match"].is_null();
+    // Column, cells, checked cells.
+    for (column, all, checked) in [
+        ("slowdown %", 24, 15),
+        ("activation GB", 26, 24),
+        ("MFU over po-h", 20, 19),
+        ("gain over tensor 8, %", 18, 3),
+        ("memory over tensor 8", 18, 4),
+        ("least gain, %", 1, 1),
+        ("largest gain, %", 1, 1),
+    ] {
+        let own = of("column", column);
+        assert_eq!((own.len(), own.iter().filter(is_checked).count()), (all, checked), "{column}");
+        for cell in own.iter().filter(is_checked) {
+            let (published, ours) = (figure(cell, "published"), figure(cell, "ours"));
+            let off = (ours - published).abs();
+            let holds = match column {
+                "activation GB" => off <= 0.5 + 0.05 * (published + 0.5),
+                // Whole percent of whole percent: 1.7 % of the ratio, at 59 and more.
+                "MFU over po-h" => off / published <= 0.05 + 0.019,
+                "gain over tensor 8, %" => (10.0..=21.0).contains(&ours),
+                "memory over tensor 8" => ours <= 1.1,
+                _ => off <= 2.0,
+            };
+            assert!(holds, "{cell}");
+        }
+    }
+    let reasons = cells.iter().filter(|cell| cell["match"].is_null());
+    let reasons: Vec<&str> = reasons.map(|cell| cell["convention"].as_str().unwrap()).collect();
+    let known = reasons.iter().filter(|reason| reason.starts_with("known miss: ")).count();
+    let others = reasons.iter().filter(|reason| reason.starts_with("not checked: ")).count();
+    assert_eq!((known, known + others), (6, reasons.len()), "{reasons:?}");
 }
 
 /// The cells of `column`, of every convention.

@@ -45,6 +45,32 @@ fn figures_are_read_from_the_folder_of_the_question() {
     assert_eq!(error.to_string(), "cannot read own/table5.toml: there is no such file");
 }
 
+/// What is known to miss is named cell by cell: anything else that is far off fails.
+#[test]
+fn a_measurement_of_offload_that_is_far_off_is_a_miss_unless_it_is_known() {
+    let question = Question { paper: Some("own".into()), ..named(&["offload"]) };
+    let ask = |name, edit| {
+        let host = folder(name, edit);
+        reproduce(&Context::new(&host), &question)
+    };
+    let notes = |answer| {
+        let Answer::Reproduced { tables, .. } = answer else { panic!("no search was asked for") };
+        tables[0].notes()
+    };
+    let far = notes(ask("offload-fig15.csv", ["po-f,64,14", "po-f,64,20"]).unwrap());
+    assert!(
+        far[0].starts_with("offload: miss: 10.5B s=32768 k=0.7, po-f, activation GB"),
+        "{far:?}"
+    );
+    // Figure 1 prints k = 0.72 for the models of these bars.
+    let other = ask("offload-fig15.csv", ["32768,0.7,po-f", "32768,0.8,po-f"]).unwrap_err();
+    assert!(other.message.contains("figure 1 prints no k that rounds to this one"), "{other}");
+    let few = ask("offload-models.csv", ["5.8B,8,", "5.8B,4,"]).unwrap_err();
+    assert!(few.message.contains("a size or group of 0: from 1 to 1048576"), "{few}");
+    let slow = notes(ask("offload-models.csv", ["42.9B,32,62", "42.9B,32,61"]).unwrap());
+    assert_eq!(slow.len(), 1, "layers that cannot be dealt evenly are not checked: {slow:?}");
+}
+
 #[test]
 fn predicted_runs_are_held_against_the_figures_of_the_folder() {
     let question = Question { paper: Some("own".into()), ..named(&["post-validation"]) };
