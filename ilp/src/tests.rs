@@ -52,7 +52,62 @@ pub(crate) fn instance(placement: Placement, [p, m]: [u64; 2], seed: u64, alike:
     Instance::new(shape, placement, costs, footprints, limits, objective).unwrap()
 }
 
+/// The order found in almost no time, and what the solver makes of it within a number of nodes.
+fn solved(instance: &Instance) -> (search::Found, Answer) {
+    let found = search(instance, Effort { times: Some(0), seed: 0 }, |_| (), &|| false).unwrap();
+    let answer = solve(instance, found.schedule.clone(), |_, _, _| (), &|| false).unwrap();
+    (found, answer)
+}
+
+/// The certificate of an answer, as text.
+fn certificate(instance: &Instance, answer: &Answer) -> Option<String> {
+    let log = answer.proof.as_ref()?.to_string();
+    let stages = instance.shape.stages();
+    let certificate = certificate::Certificate {
+        schedule: answer.schedule.clone(),
+        costs: instance.costs.clone(),
+        footprints: instance.footprints.clone(),
+        limits: instance.limits.clone(),
+        objective: match instance.objective {
+            Objective::Span => certificate::Objective::Span,
+            Objective::Makespan => certificate::Objective::Makespan,
+        },
+        cost: answer.cost,
+        bound: answer.bound,
+        argument: certificate::Argument::new("branching", &[], stages).unwrap(),
+        proof: Some(certificate::Log::read(&log).unwrap()),
+    };
+    Some(certificate.to_string())
+}
+
 #[test]
+fn one_chunk_is_solved_to_the_end_and_every_proof_is_checked() {
+    let (mut cases, mut beaten, mut above, mut branched) = (0, 0, 0, 0);
+    for size in [[2, 3], [2, 6], [3, 4], [3, 6], [4, 4], [4, 6]] {
+        for seed in 0..24 {
+            let instance = instance(Placement::Looped, size, seed, seed % 2 == 0);
+            let (found, answer) = solved(&instance);
+            assert_eq!(answer.end, End::Proved, "{size:?} {seed}");
+            assert_eq!(answer.bound, answer.cost);
+            assert!(found.bound.cost <= answer.bound, "{size:?} {seed}");
+            assert_eq!(answer.proof.is_some(), found.bound.cost < answer.bound);
+            let Some(text) = certificate(&instance, &answer) else { continue };
+            let verdict = ::certificate::verify(&text);
+            assert!(
+                verdict.as_ref().is_ok_and(|verdict| verdict.is_optimal()),
+                "{size:?} {seed} {verdict:?}"
+            );
+            branched += usize::from(answer.proof.unwrap().branches() > 0);
+            beaten += usize::from(answer.cost < found.cost);
+            above += 1;
+            cases += 1;
+        }
+    }
+    println!("{cases} {beaten} {above} {branched}");
+}
+
+#[test]
+#[ignore]
 fn look() {
     for (placement, sizes, seeds) in [
         (Placement::Looped, vec![[2u64, 4u64], [3, 5], [4, 6]], 40u64),
