@@ -21,6 +21,10 @@ pub(crate) enum Decision {
     Unknown,
 }
 
+/// The open branches of a tree: pairs of passes of a stage, for all passes, once for each. Whoever
+/// follows a log keeps windows for as many.
+const MOST_OPEN: usize = 1 << 29;
+
 /// The question, and what may be spent on it.
 pub(crate) struct Question<'a> {
     pub(crate) instance: &'a Instance,
@@ -68,6 +72,10 @@ impl Question<'_> {
             let order = schedule(self.instance, line, &windows);
             if let Some(order) = order.filter(suits) {
                 return Some(Decision::Order(order));
+            }
+            let size = line.passes() * line.width * line.microbatches;
+            if (open.len() + 2).saturating_mul(size) > MOST_OPEN {
+                return Some(Decision::Unknown);
             }
             let Some(pair) = next(line, &windows) else { return Some(Decision::Unknown) };
             log.push(Node::Branch(line.name(pair.first), line.name(pair.second)));

@@ -18,8 +18,11 @@ pub const MOST_PASSES: usize = 3_000;
 /// The most nodes of a tree: so many can be written down, and checked in minutes.
 pub const MOST_NODES: usize = 1 << 20;
 
-/// Nodes allowed for the first question.
-const FIRST_NODES: usize = 1_000;
+/// Nodes allowed for the first question: what windows alone refute is found first.
+const FIRST_NODES: usize = 1;
+
+/// How many times as many nodes are allowed when no question of a round could be answered.
+const MORE_NODES: usize = 16;
 
 /// How often the room between bound and cost is halved before more nodes are allowed.
 const HALVES: u32 = 12;
@@ -120,7 +123,7 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
 ///
 /// The question is "is there an order that costs less than the best known?": a no is the proof that it
 /// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
-/// is proved already, which lifts the bound; then four times as many nodes are allowed. `progress` is
+/// is proved already, which lifts the bound; then more nodes are allowed. `progress` is
 /// told of cost, bound and nodes after each question. `stop` is called often: once it returns true,
 /// the result is that known by then. As long as it returns false, the same instance and order give the
 /// same result.
@@ -149,7 +152,7 @@ pub fn solve(
             solver.answer.end = End::TooManyNodes;
             break;
         }
-        nodes = (4 * nodes).min(MOST_NODES);
+        nodes = (MORE_NODES * nodes).min(MOST_NODES);
     }
     Ok(solver.answer)
 }

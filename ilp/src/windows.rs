@@ -264,51 +264,68 @@ impl Windows {
     /// All that runs before a pass has ended when it starts; and what must have ended by some time has
     /// room until then.
     fn push(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        let mut order: Vec<(i64, usize)> =
-            passes(line, stage).map(|(_, pass)| (self.heads[pass], pass)).collect();
-        order.sort_unstable();
-        let ends: Vec<(i64, i64)> = order.iter().map(|&(_, pass)| self.due(line, pass)).collect();
-        for &(due, _) in &ends {
-            let among = order.iter().zip(&ends).filter(|(_, end)| end.0 <= due);
-            let end = among.fold(i64::MIN, |end, (&(head, _), &(_, time))| end.max(head) + time);
-            if end > due {
+        let mut sorted = self.seats(line, stage);
+        sorted.sort_unstable_by_key(|seat| (seat.head, seat.lane, seat.microbatch));
+        for until in &sorted {
+            let among = sorted.iter().filter(|seat| seat.due <= until.due);
+            let end = among.fold(i64::MIN, |end, seat| end.max(seat.head) + seat.time);
+            if end > until.due {
                 return Err(Contradiction);
             }
         }
         for (_, pass) in passes(line, stage) {
-            let before = order.iter().zip(&ends).filter(|((_, other), _)| {
-                let [fewest, _] = self.range(line, pass, other / line.microbatches);
-                other % line.microbatches < fewest
-            });
-            let end = before.fold(i64::MIN, |end, (&(head, _), &(_, time))| end.max(head) + time);
+            let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
+            let before = sorted.iter().filter(|seat| seat.microbatch < counts[seat.lane][0]);
+            let end = before.fold(i64::MIN, |end, seat| end.max(seat.head) + seat.time);
             self.raise(line, pass, end)?;
         }
         Ok(())
     }
 
-    /// When `pass` must have ended, and how long it takes.
-    fn due(&self, line: &Line, pass: usize) -> (i64, i64) {
-        let time = line.lanes[pass / line.microbatches].time;
-        (self.latest[pass] + time, time)
-    }
-
     /// All that runs behind a pass has time enough when it ends.
     fn pull(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        let ends = passes(line, stage).map(|(_, pass)| (self.due(line, pass), pass));
-        let mut order: Vec<((i64, i64), usize)> = ends.collect();
-        order.sort_unstable_by_key(|&((due, _), pass)| std::cmp::Reverse((due, pass)));
+        let mut sorted = self.seats(line, stage);
+        sorted
+            .sort_unstable_by_key(|seat| (std::cmp::Reverse(seat.due), seat.lane, seat.microbatch));
         for (lane, pass) in passes(line, stage) {
-            let behind = order.iter().filter(|(_, other)| {
-                let [_, most] = self.range(line, pass, other / line.microbatches);
-                *other != pass && other % line.microbatches >= most
+            let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
+            let own = (lane % line.width, narrow(pass % line.microbatches));
+            let behind = sorted.iter().filter(|seat| {
+                seat.microbatch >= counts[seat.lane][1] && (seat.lane, seat.microbatch) != own
             });
-            let begin = behind.fold(i64::MAX, |begin, &((due, time), _)| begin.min(due) - time);
+            let begin = behind.fold(i64::MAX, |begin, seat| begin.min(seat.due) - seat.time);
             if begin < i64::MAX {
                 self.lower(line, pass, begin - line.lanes[lane].time)?;
             }
         }
         Ok(())
     }
+
+    /// The passes of `stage` with their windows.
+    fn seats(&self, line: &Line, stage: usize) -> Vec<Seat> {
+        let seat = |(lane, pass): (usize, usize)| {
+            let time = line.lanes[lane].time;
+            Seat {
+                head: self.heads[pass],
+                due: self.latest[pass] + time,
+                time,
+                lane: lane % line.width,
+                microbatch: narrow(pass % line.microbatches),
+            }
+        };
+        passes(line, stage).map(seat).collect()
+    }
+}
+
+/// A pass among those of its stage, and its window.
+struct Seat {
+    head: i64,
+    /// When it must have ended.
+    due: i64,
+    time: i64,
+    /// Its lane among those of the stage.
+    lane: usize,
+    microbatch: u16,
 }
 
 /// When each pass could start if its stage had nothing else to do.

@@ -280,8 +280,7 @@ impl Windows {
     }
 
     fn is_before(&self, stages: &Stages, one: usize, other: usize) -> bool {
-        let bit = one % stages.passes_per_stage();
-        self.before[Self::row(stages, other).start + bit / 64] >> (bit % 64) & 1 == 1
+        has(&self.before[Self::row(stages, other)], one % stages.passes_per_stage())
     }
 
     /// Notes that `one` runs before `other`, and all that is before the one before all that is behind
@@ -360,15 +359,12 @@ impl Windows {
 
     /// Step 3, forwards in time.
     fn follow(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
-        let mut sorted: Vec<usize> = passes.clone().collect();
-        sorted.sort_by_key(|&pass| self.earliest[pass]);
-        let from = self.earliest[passes.clone()].to_vec();
-        let begin = passes.start;
+        let mut sorted = self.seen(stages, passes.clone());
+        sorted.sort_by_key(|one| one.earliest);
         for pass in passes {
-            let mut done = i128::MIN;
-            for &other in sorted.iter().filter(|&&other| self.is_before(stages, other, pass)) {
-                done = done.max(from[other - begin]) + stages.time(other);
-            }
+            let row = &self.before[Self::row(stages, pass)];
+            let done = sorted.iter().filter(|one| has(row, one.place));
+            let done = done.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
             self.not_sooner(pass, done)?;
         }
         Ok(())
@@ -376,17 +372,12 @@ impl Windows {
 
     /// Step 3, backwards in time.
     fn precede(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
-        let due = |windows: &Self, pass: usize| windows.last[pass] + stages.time(pass);
-        let mut sorted: Vec<(i128, usize)> =
-            passes.clone().map(|pass| (due(self, pass), pass)).collect();
-        sorted.sort_unstable();
+        let mut sorted = self.seen(stages, passes.clone());
+        sorted.sort_by_key(|one| -one.until);
         for pass in passes {
-            let mut begin = i128::MAX;
-            for &(due, other) in sorted.iter().rev() {
-                if self.is_before(stages, pass, other) {
-                    begin = begin.min(due) - stages.time(other);
-                }
-            }
+            let row = &self.behind[Self::row(stages, pass)];
+            let begin = sorted.iter().filter(|one| has(row, one.place));
+            let begin = begin.fold(i128::MAX, |begin, one| begin.min(one.until) - one.time);
             if begin < i128::MAX {
                 self.not_later(pass, begin - stages.time(pass))?;
             }
@@ -396,21 +387,25 @@ impl Windows {
 
     /// Step 4.
     fn fill(&self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
-        let mut sorted: Vec<usize> = passes.clone().collect();
-        sorted.sort_by_key(|&pass| self.earliest[pass]);
-        for pass in passes {
-            let until = self.last[pass] + stages.time(pass);
-            let mut done = i128::MIN;
-            for &other in &sorted {
-                if self.last[other] + stages.time(other) <= until {
-                    done = done.max(self.earliest[other]) + stages.time(other);
-                }
-            }
-            if done > until {
+        let mut sorted = self.seen(stages, passes);
+        sorted.sort_by_key(|one| one.earliest);
+        for last in &sorted {
+            let within = sorted.iter().filter(|one| one.until <= last.until);
+            let done = within.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
+            if done > last.until {
                 return Err(End::Empty);
             }
         }
         Ok(())
+    }
+
+    /// The passes of a stage with their windows.
+    fn seen(&self, stages: &Stages, passes: Range<usize>) -> Vec<Seen> {
+        let seen = |(place, pass): (usize, usize)| {
+            let time = stages.time(pass);
+            Seen { place, earliest: self.earliest[pass], until: self.last[pass] + time, time }
+        };
+        passes.enumerate().map(seen).collect()
     }
 
     /// Step 5, for the memory held with `pass`.
@@ -451,12 +446,32 @@ impl Windows {
 
     /// How many passes of `line` run before `pass`, at least and at most. They run in order.
     fn count(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
-        let m = stages.microbatches;
-        let others = line * m..(line + 1) * m;
-        let surely = others.clone().filter(|&other| self.is_before(stages, other, pass)).count();
-        let open = |&other: &usize| other != pass && !self.is_before(stages, pass, other);
-        [surely, others.filter(open).count()]
+        let (m, each) = (stages.microbatches, stages.passes_per_stage());
+        let row = Self::row(stages, pass);
+        let [before, behind] = [&self.before[row.clone()], &self.behind[row]];
+        let own = pass % each;
+        let first = line * m % each;
+        let places = first..first + m;
+        let surely = places.clone().filter(|&place| has(before, place)).count();
+        let open = |&place: &usize| place != own && !has(behind, place);
+        [surely, places.filter(open).count()]
     }
+}
+
+/// A pass of a stage.
+struct Seen {
+    /// Its place on the stage.
+    place: usize,
+    /// Its earliest start.
+    earliest: i128,
+    /// When it must have ended.
+    until: i128,
+    time: i128,
+}
+
+/// Whether a row of bits has that of `place`.
+fn has(row: &[u64], place: usize) -> bool {
+    row[place / 64] >> (place % 64) & 1 == 1
 }
 
 /// The least memory that a stage holds, whose chunks are those from `chunks` on, where between so many
