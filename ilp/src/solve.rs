@@ -61,6 +61,9 @@ pub enum Unsuitable {
     /// Microbatches that take different ways.
     #[error("microbatches go in two directions: only looped chunks and a V are modelled")]
     Mirrored,
+    /// Chunks that recompute their activations.
+    #[error("passes R, which recompute activations, are not modelled")]
+    Recomputed,
     /// Passes that take no time: the model tells an order by the times at which passes end.
     #[error("pass times must all be above zero")]
     Instant,
@@ -110,6 +113,9 @@ pub fn check(instance: &Instance) -> Result<(), Unsuitable> {
 pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     if instance.placement == Placement::Mirrored {
         return Err(Unsuitable::Mirrored);
+    }
+    if instance.costs.has_recompute() || instance.footprints.has_kept() {
+        return Err(Unsuitable::Recomputed);
     }
     let times = instance.costs.chunks().iter();
     let mut times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);

@@ -319,6 +319,11 @@ fn what_is_not_modelled_is_refused() {
     let refused = solve(&instant, known, |_, _, _| (), &|| false).unwrap_err();
     assert_eq!(refused, Unsuitable::Instant);
     assert_eq!(Model::of(&instant, Nanos(1)).unwrap_err(), Unsuitable::Instant);
+    let mut kept = vec![None; 3];
+    kept[2] = Some(Bytes(1));
+    let footprints = instant.footprints.clone().with_kept(kept);
+    let recomputed = Instance { footprints, ..instance(Placement::Looped, [3, 4], 1, true) };
+    assert_eq!(check(&recomputed), Err(Unsuitable::Recomputed));
     let large = instance(Placement::Looped, [8, 200], 1, true);
     let Unsuitable::TooLarge { passes, binaries } = check(&large).unwrap_err() else { panic!() };
     // F before B, F before W, B before W: of each pair of kinds those pairs of microbatches are open

@@ -74,7 +74,10 @@ fn unsuitable(what: &str, why: &Unsuitable) -> Diagnostic {
         }
         Unsuitable::TooManyBinaries { .. } => "ask for fewer microbatches or stages",
         Unsuitable::Instant => "give passes that take no time a nanosecond",
-        Unsuitable::Mirrored | Unsuitable::Infeasible(_) | Unsuitable::Fault(_) => "leave it out",
+        Unsuitable::Mirrored
+        | Unsuitable::Recomputed
+        | Unsuitable::Infeasible(_)
+        | Unsuitable::Fault(_) => "leave it out",
     };
     Diagnostic::new(format!("{what}: {why}")).with_help(cure)
 }

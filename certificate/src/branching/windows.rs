@@ -132,7 +132,7 @@ impl Stages {
             Kind::F => 0,
             Kind::B => 1,
             Kind::W => 2,
-            Kind::BW | Kind::S | Kind::T => return None,
+            Kind::BW | Kind::S | Kind::T | Kind::R => return None,
         };
         Some(self.first(stage * self.chunks + chunk, kind) + microbatch)
     }
