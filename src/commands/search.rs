@@ -100,9 +100,7 @@ impl Search {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        if self.keys.exact {
-            answer::search::check_solver()?;
-        }
+        answer::search::check_solver(&self.keys)?;
         let scenario = self.asked.read(&context)?;
         answer::search::check(&scenario, &self.keys)?;
         let count = settings(&scenario, &self.keys).len();

@@ -82,12 +82,17 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
     scenario.settings.iter().flat_map(under).collect()
 }
 
-/// Checks that there is a constraint solver in this build.
+/// Checks that `keys` ask for one solver at most, and for one that is in this build.
 ///
 /// # Errors
-/// If there is none.
-pub fn check_solver() -> Result<(), Diagnostic> {
-    solver::check()
+/// If they ask for another.
+pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
+    if keys.exact && keys.ilp {
+        let message = "--exact and --ilp exclude each other: both prove the optimum";
+        let cure = "--ilp alone writes proofs that `debubble verify` checks";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
+    if keys.exact { solver::check() } else { Ok(()) }
 }
 
 /// Checks that `keys` ask for no solver where there is none, and `scenario` for nothing that a search
@@ -96,15 +101,7 @@ pub fn check_solver() -> Result<(), Diagnostic> {
 /// # Errors
 /// At the first key that does.
 pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
-    if keys.exact && keys.ilp {
-        let message = "--exact and --ilp exclude each other: both prove the optimum";
-        return Err(
-            Diagnostic::new(message).with_help("--ilp writes proofs that `debubble verify` checks")
-        );
-    }
-    if keys.exact {
-        solver::check()?;
-    }
+    check_solver(keys)?;
     scenario.settings.iter().try_for_each(|setting| case::check_known(scenario, setting))
 }
 
