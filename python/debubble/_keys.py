@@ -335,8 +335,8 @@ class SearchKeys(TypedDict, total=False):
     """
 
     ilp: bool | None
-    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best order
-    found on: a better one, and a proof of the optimum that `verify` can check.
+    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best
+    order found on: a better one, and a proof of the optimum that `verify` can check.
     """
 
     memory_limits: OneOrMany[MemoryLimit] | None
