@@ -384,8 +384,18 @@ pub(crate) mod tests {
     /// An instance of unequal stages that can hold 2p, and the order of `family` for it.
     pub(crate) fn case(
         family: Family,
+        size: [u64; 2],
+        objective: Objective,
+    ) -> (CompiledInstance, Vec<u16>) {
+        case_of(family, size, objective, |_| false)
+    }
+
+    /// The same where the chunks for which `recomputes` is true recompute.
+    pub(crate) fn case_of(
+        family: Family,
         [p, m]: [u64; 2],
         objective: Objective,
+        recomputes: fn(u16) -> bool,
     ) -> (CompiledInstance, Vec<u16>) {
         let about = family.about();
         let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
@@ -394,10 +404,15 @@ pub(crate) mod tests {
             backward_input: Nanos(60 + 5 * chunk % 13),
             backward_weight: Nanos(30 + 3 * chunk % 7),
         });
-        let costs = Costs::new(times.collect(), Nanos(9));
+        let again = |chunk| recomputes(chunk).then(|| Nanos(40 + 3 * u64::from(chunk) % 13));
+        let kept = |chunk| recomputes(chunk).then_some(Bytes(4));
+        let costs = Costs::new(times.collect(), Nanos(9))
+            .with_recompute((0..shape.chunks()).map(again).collect());
         let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
-        let footprints = Footprints::uniform(shape, held);
+        let footprints =
+            Footprints::uniform(shape, held).with_kept((0..shape.chunks()).map(kept).collect());
         let problem = Problem::new(shape, costs.clone()).unwrap();
+        let problem = problem.with_footprints(footprints.clone()).unwrap();
         let schedule = family.schedule(&problem).unwrap();
         let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
         let limits = Some(Limits::new(shape, &[limit]).unwrap());
@@ -414,10 +429,33 @@ pub(crate) mod tests {
         (Family::Interleaved, [3, 6]),
     ];
 
+    /// Of the chunks, none recompute, or those of even number, or all.
+    const RECOMPUTE: [fn(u16) -> bool; 3] = [|_| false, |chunk| chunk % 2 == 0, |_| true];
+
+    /// Every case with every choice of chunks.
+    pub(crate) fn cases() -> impl Iterator<Item = (Family, [u64; 2], fn(u16) -> bool)> {
+        let of = |(family, size)| RECOMPUTE.into_iter().map(move |again| (family, size, again));
+        CASES.into_iter().flat_map(of)
+    }
+
+    #[test]
+    fn orders_are_read_and_written() {
+        for (family, [p, m], again) in cases() {
+            let (compiled, sequence) = case_of(family, [p, m], Objective::Span, again);
+            let shape = Shape::new(p, family.about().chunks.of(None), m).unwrap();
+            let at = (shape, family.about().placement);
+            let orders = compiled.orders(&sequence, at, again);
+            let schedule = Schedule::new(shape, at.1, orders).unwrap();
+            let told: Vec<bool> = (0..shape.chunks()).map(|one| schedule.recomputes(one)).collect();
+            assert_eq!(told, (0..shape.chunks()).map(again).collect::<Vec<_>>(), "{family:?}");
+            assert_eq!(compiled.sequence(&schedule), Some(sequence), "{family:?}");
+        }
+    }
+
     #[test]
     fn an_instance_reversed_twice_is_itself() {
-        for (family, size) in CASES {
-            let (compiled, _) = case(family, size, Objective::Span);
+        for (family, size, again) in cases() {
+            let (compiled, _) = case_of(family, size, Objective::Span, again);
             let twice = compiled.reversed().reversed();
             let parts = |lane: &Lane| {
                 let Lane { duration, remote, hop, local, feeds, take, leave, .. } = *lane;
@@ -433,8 +471,8 @@ pub(crate) mod tests {
     /// The longest chain of passes is as long from its end as from its beginning.
     #[test]
     fn an_order_takes_as_long_with_time_running_back() {
-        for (family, size) in CASES {
-            let (compiled, sequence) = case(family, size, Objective::Makespan);
+        for (family, size, again) in cases() {
+            let (compiled, sequence) = case_of(family, size, Objective::Makespan, again);
             let (reversed, length) = (compiled.reversed(), sequence.len() / compiled.stages);
             let stages = sequence.chunks_exact(length);
             let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();

@@ -320,3 +320,43 @@ impl<'a> Search<'a> {
         Ok(Found { schedule, cost, bound, published, history, interrupted })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pipeline::{Bytes, Costs, Footprint, Footprints, Kind, Limits, Placement, Shape};
+
+    use super::*;
+    use crate::Objective;
+
+    /// What is found with R under a limit: within it, no worse than its bound says, and with R elsewhere
+    /// than right before its B where that helps.
+    #[test]
+    fn recomputation_is_placed_by_the_search() {
+        let shape = Shape::new(3, 1, 6).unwrap();
+        let one = Nanos(10);
+        let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+        let costs = Costs::uniform(shape, times, Nanos(3)).with_recompute(vec![Some(one); 3]);
+        let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(6) };
+        let footprints = Footprints::uniform(shape, held).with_kept(vec![Some(Bytes(2)); 3]);
+        let limits = Limits::new(shape, &[Bytes(60)]).unwrap();
+        let instance = Instance::new(
+            shape,
+            Placement::Looped,
+            costs,
+            footprints,
+            Some(limits.clone()),
+            Objective::Span,
+        )
+        .unwrap();
+        let found = search(&instance, Effort::default(), |_| {}, &|| false).unwrap();
+        let memory = pipeline::Memory::of(&found.schedule, &instance.footprints).unwrap();
+        assert_eq!(memory.over(&limits), None);
+        assert!(found.bound.cost <= found.cost);
+        assert!(found.cost <= found.best_published().unwrap().cost);
+        let recomputed = found.schedule.orders().iter().flat_map(|order| order.passes());
+        assert_eq!(recomputed.filter(|pass| pass.kind == Kind::R).count(), 18);
+        // Each stage does 6 (F + B + W + R), and more than that is shown.
+        assert!(found.bound.cost > Nanos(240), "{:?}", found.bound);
+        assert!(found.is_optimal(), "{} {}", found.cost, found.schedule);
+    }
+}

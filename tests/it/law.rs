@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Order,
-    Pass, Placement, Problem, Schedule, Shape, Timeline, Vocabulary, peak_in_flight,
+    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Nanos,
+    Order, Pass, Placement, Problem, Schedule, Shape, Timeline, Vocabulary, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -27,10 +27,10 @@ fn home(schedule: &Schedule, chunk: usize, microbatch: usize) -> usize {
 /// When something ended, by chunk and microbatch.
 type Ends = HashMap<(usize, usize), u64>;
 
-/// When each forward, input gradient and weight gradient ended, and each S and T by its shard. Asserts
+/// When each forward, input gradient and weight gradient ended, each S and T by its shard, and each R. Asserts
 /// that each is done once, on its stage.
-fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 5] {
-    let mut ends: [Ends; 5] = std::array::from_fn(|_| Ends::new());
+fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 6] {
+    let mut ends: [Ends; 6] = std::array::from_fn(|_| Ends::new());
     for (stage, spans) in timeline.stages.iter().enumerate() {
         for span in spans {
             for pass in span.slot.passes() {
@@ -47,6 +47,7 @@ fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 5] {
                     Kind::B => &[1],
                     Kind::W => &[2],
                     Kind::BW => &[1, 2],
+                    Kind::R => &[5],
                 };
                 for &part in parts {
                     let before = ends[part].insert(cell, span.end.0);
@@ -62,13 +63,15 @@ fn ends(schedule: &Schedule, timeline: &Timeline) -> [Ends; 5] {
         Vocabulary::Whole => 0,
         _ => shape.stages() * shape.microbatches() as usize,
     };
-    assert!(ends[3..].iter().all(|part| part.len() == shards), "every shard has S and T");
+    assert!(ends[3..5].iter().all(|part| part.len() == shards), "every shard has S and T");
+    let again = (0..shape.chunks()).filter(|&chunk| schedule.recomputes(chunk)).count();
+    assert_eq!(ends[5].len(), again * shape.microbatches() as usize, "all of a chunk have R");
     ends
 }
 
 /// When all that `pass` needs is there, and how long it takes.
-fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u64, u64) {
-    let [forward_ends, backward_ends, _, s_ends, t_ends] = ends;
+fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 6], pass: Pass) -> (u64, u64) {
+    let [forward_ends, backward_ends, _, s_ends, t_ends, recompute_ends] = ends;
     if matches!(pass.kind, Kind::S | Kind::T) {
         return shard_needs(schedule, costs, ends, pass);
     }
@@ -90,7 +93,8 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u
             }
             Vocabulary::OneBarrier => all(schedule, s_ends, i) + costs.collectives().statistics.0,
         };
-        gradient.max(from(forward_ends, c))
+        let again = recompute_ends.get(&(c, i)).copied().unwrap_or(0);
+        gradient.max(from(forward_ends, c)).max(again)
     };
     match pass.kind {
         Kind::F if c == 0 => (0, f),
@@ -98,6 +102,7 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u
         Kind::B => (backward(), b),
         Kind::BW => (backward(), b + w),
         Kind::W => (from(backward_ends, c), w),
+        Kind::R => (from(forward_ends, c), costs.recompute(pass.chunk).map_or(f, |time| time.0)),
         Kind::S | Kind::T => unreachable!(),
     }
 }
@@ -107,7 +112,7 @@ fn all(schedule: &Schedule, ends: &Ends, microbatch: usize) -> u64 {
     (0..schedule.shape().stages()).map(|shard| ends[&(shard, microbatch)]).max().unwrap()
 }
 
-fn shard_needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 5], pass: Pass) -> (u64, u64) {
+fn shard_needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 6], pass: Pass) -> (u64, u64) {
     let (shard, i) = (usize::from(pass.chunk), pass.microbatch as usize);
     let times = costs.shards()[shard];
     if pass.kind == Kind::T {
@@ -190,7 +195,7 @@ fn check_text(schedule: &Schedule) {
 }
 
 /// Peak bytes and peak chunk activations of each stage, from the definition: M_B from the start of F
-/// to the end of B, then M_W to the end of W.
+/// to the end of B, then M_W to the end of W; where F keeps less, only that until the start of R.
 fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
     let stage = |order: &Order| {
         let (mut bytes, mut most_bytes, mut count, mut most) = (0i128, 0i128, 0i32, 0i32);
@@ -202,8 +207,10 @@ fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
                     let held = footprints.of(pass.chunk);
                     let [full, rest] =
                         [held.until_backward, held.until_weight].map(|bytes| i128::from(bytes.0));
+                    let kept = footprints.kept(pass.chunk).map_or(full, |kept| kept.0.into());
                     let (change, activations) = match pass.kind {
-                        Kind::F if at_start => (full, 1),
+                        Kind::F if at_start => (kept, 1),
+                        Kind::R if at_start => (full - kept, 0),
                         Kind::S if at_start => (shard, 0),
                         Kind::T if !at_start => (-shard, 0),
                         Kind::B if !at_start => (rest - full, 0),
@@ -331,6 +338,7 @@ proptest! {
         (schedule, costs) in draw::schedule(),
         (other, other_costs) in draw::schedule(),
         held in draw::footprint(),
+        (wanted, seed, again) in any::<(u16, u64, [u8; 2])>(),
     ) {
         let mut replay = Replay::new();
         check_replay(&schedule, &costs, &mut replay);
@@ -339,6 +347,22 @@ proptest! {
         check_walk(&schedule);
         check_text(&schedule);
         check_memory(&schedule, &Footprints::uniform(schedule.shape(), held));
+        let recomputing = draw::recomputing(&schedule, wanted, seed);
+        let by_chunk = |number: u8| -> Vec<Option<u64>> {
+            let chunks = 0..recomputing.shape().chunks();
+            let of = |chunk| (number.into(), recomputing.recomputes(chunk));
+            chunks.map(of).map(|(number, recomputes)| recomputes.then_some(number)).collect()
+        };
+        let [times, kept] = again.map(by_chunk);
+        let times = times.into_iter().map(|time| time.map(Nanos)).collect();
+        let kept = kept.into_iter().map(|kept| kept.map(Bytes)).collect();
+        check_replay(&recomputing, &costs, &mut replay);
+        check_replay(&recomputing, &costs.with_recompute(times), &mut replay);
+        check_walk(&recomputing);
+        check_text(&recomputing);
+        let footprints = Footprints::uniform(schedule.shape(), held);
+        check_memory(&recomputing, &footprints);
+        check_memory(&recomputing, &footprints.with_kept(kept));
     }
 
     /// A ZB-V with room for all it could ever hold is never refused.
