@@ -190,7 +190,7 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = HOST, allow_negative_numbers = true))]
     pub offload_chunks: Option<u64>,
     /// S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and
-    /// microbatch; or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2
+    /// microbatch; or one per stage; for interlaced and what has vocab in its name
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY))]
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
     #[serde(deserialize_with = "list")]

@@ -169,6 +169,8 @@ impl Execution {
     ) -> Result<Executed, ExecutionError> {
         let task = self.task.as_ref().ok_or(ExecutionError::NoTask)?;
         let seen = Arc::new(Mutex::new(Seen::default()));
+        let undo = self.plan.undo(task.training.undo);
+        let training = Training { undo, ..task.training };
         let worker = {
             let (task, schedule) = (task.clone(), self.plan.schedule().clone());
             let (seen, prepare) = (Arc::clone(&seen), Arc::clone(&self.prepare));
@@ -176,7 +178,7 @@ impl Execution {
                 prepare(stage);
                 let batches = Arc::clone(&task.batches);
                 let ops = make(stage)?;
-                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, task.training);
+                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, training);
                 let gpt = gpt.map_err(|error| match error {
                     BuildError::Device(error) => error,
                     other => {

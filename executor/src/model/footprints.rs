@@ -47,7 +47,8 @@ pub fn kept(
 /// The memory that each stage of `schedule` needs to train `model` with tensors of `element_bytes`
 /// per element, whose chunks recompute their `parts`: weights; master weights, two moments and gradients in the precision of sums; a copy
 /// of all but the gradients under [`Undo::Snapshot`]; the most activations that it keeps between
-/// passes; and those of its largest chunk once more, for buffers that live within a pass only.
+/// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
+/// another stage holds the same weights: their gradients as they are read, sent and received.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -74,7 +75,12 @@ pub fn needs(
         let parameters: u64 =
             chunks().map(|chunk| layouts[usize::from(chunk)].parameters() as u64).sum();
         let passing = chunks().map(|chunk| held.of(chunk).until_backward.0).max().unwrap_or(0);
-        let state = parameters.saturating_mul(parameter_bytes(element_bytes, undo));
+        let exchanged = match placement.twin(shape, stage) {
+            Some(_) => 8 + 2 * sum_bytes(element_bytes) as u64,
+            None => 0,
+        };
+        let each = parameter_bytes(element_bytes, undo) + exchanged;
+        let state = parameters.saturating_mul(each);
         Bytes(state.saturating_add(peak.0).saturating_add(passing))
     };
     Ok(peaks.into_iter().enumerate().map(stage).collect())

@@ -9,6 +9,7 @@ mod layer;
 mod layout;
 mod linear;
 mod recompute;
+mod replica;
 mod stage;
 mod starts;
 #[cfg(test)]

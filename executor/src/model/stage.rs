@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipeline::{Kind, Pass, Placement, Schedule};
+use pipeline::{Kind, Pass, Schedule};
 
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
 use crate::model::recompute::ChunkKept;
-use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo};
+use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
 
@@ -28,6 +28,11 @@ pub struct Gpt<O: Ops> {
     chunks: Vec<(u16, Chunk<O>)>,
     /// By chunk of the model, the part that it recomputes.
     recomputed: Vec<Option<Recomputed>>,
+    /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
+    /// one where the first microbatch goes through it.
+    counted: Vec<u16>,
+    /// Whether another stage holds the same chunks.
+    is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
@@ -53,7 +58,7 @@ impl<O: Ops> Gpt<O> {
     /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
     ///
     /// # Errors
-    /// A mirrored placement, a stage or an optimizer that cannot be, fewer layers than chunks, or
+    /// A stage or an optimizer that cannot be, fewer layers than chunks, or
     /// too little memory.
     pub fn new(
         mut ops: O,
@@ -65,9 +70,6 @@ impl<O: Ops> Gpt<O> {
     ) -> Result<Self, BuildError> {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         training.check()?;
-        if placement == Placement::Mirrored {
-            return Err(BuildError::Mirrored);
-        }
         if stage >= shape.stages() {
             return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
         }
@@ -78,8 +80,12 @@ impl<O: Ops> Gpt<O> {
         };
         let chunks: Result<Vec<_>, DeviceError> =
             placement.chunks_of(shape, stage).map(build).collect();
+        let counted =
+            placement.chunks_of(shape, stage).filter(|&c| placement.stage(shape, c, 0) == stage);
         Ok(Self {
             chunks: chunks?,
+            counted: counted.collect(),
+            is_shared: placement.twin(shape, stage).is_some(),
             device: Device::new(ops),
             model,
             batches,
@@ -254,10 +260,30 @@ impl<O: Ops> Wire for Gpt<O> {
 impl<O: Ops> Trainer for Gpt<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         let ops = &mut self.device.ops;
-        self.chunks.iter().try_fold(Norm::default(), |norm, (_, chunk)| {
+        let counted = self.chunks.iter().filter(|(number, _)| self.counted.contains(number));
+        counted.into_iter().try_fold(Norm::default(), |norm, (_, chunk)| {
             let (squares, is_bad) = ops.norm(&chunk.gradients)?;
             Ok(norm.and(Norm { squares, is_bad }))
         })
+    }
+
+    fn shared_bytes(&self) -> usize {
+        if self.is_shared { replica::shared_bytes(&self.device.ops, &self.chunks) } else { 0 }
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        if self.is_shared {
+            replica::share(&mut self.device.ops, &self.chunks)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        match self.is_shared {
+            true => replica::merge(&mut self.device.ops, &mut self.chunks, theirs),
+            false => Ok(()),
+        }
     }
 
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {

@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
-const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";
+pub(super) const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";
 const NEEDS: &str = "any p, any m; times of S and T (vocab-s, vocab-t)";
 
 pub(super) const ABOUT_1: About = About {

@@ -37,7 +37,7 @@ fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> 
     let one = Nanos(1_000);
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
-    family.schedule(&problem).ok().filter(|one| one.placement() != Placement::Mirrored)
+    family.schedule(&problem).ok()
 }
 
 /// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
@@ -106,13 +106,36 @@ impl<T: Real> Stages<T> {
             }
         }
         assert!(values.is_empty());
+        self.add_up_copies();
         let peaks = Memory::of(&self.schedule, &self.footprints).unwrap().peak;
         for (stage, peak) in self.stages.iter().zip(peaks) {
             let Activations { held, kept_peak, peak: all } = stage.activations();
             assert_eq!((held, kept_peak), (Bytes(0), peak));
             assert!(all > peak);
         }
-        self.stages.iter_mut().find_map(|stage| stage.loss().unwrap()).unwrap()
+        let losses = self.stages.iter_mut().filter_map(|stage| stage.loss().unwrap());
+        losses.reduce(|sum, loss| sum + loss).unwrap()
+    }
+
+    /// Has stages with the same weights add up their gradients; both then hold the same.
+    fn add_up_copies(&mut self) {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let twin = |stage| placement.twin(shape, stage);
+        let shared: Vec<Vec<u8>> =
+            self.stages.iter_mut().map(|stage| stage.share().unwrap()).collect();
+        for (stage, gpt) in self.stages.iter_mut().enumerate() {
+            assert_eq!(gpt.shared_bytes(), shared[stage].len());
+            assert_eq!(twin(stage).is_none(), shared[stage].is_empty());
+            if let Some(twin) = twin(stage) {
+                gpt.merge(&shared[twin]).unwrap();
+            }
+        }
+        for stage in 0..self.stages.len() {
+            if let Some(twin) = twin(stage) {
+                let both = [stage, twin].map(|one| bits(&self.stages[one].gradients().unwrap()));
+                assert!(both[0] == both[1], "stage {stage}");
+            }
+        }
     }
 
     fn gradients(&mut self, model: Model) -> Vec<f64> {
