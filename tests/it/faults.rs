@@ -3,7 +3,7 @@
 use pipeline::{
     Bytes, Collectives, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory,
     Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
-    TextError, Wait,
+    TextError, Vocabulary, Wait,
 };
 use sim::Replay;
 

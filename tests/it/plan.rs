@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pipeline::{Family, Vocabulary};
 use serde_json::Value;
 use tempfile::TempDir;
 
