@@ -91,7 +91,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "vocabulary",
         help: "the output layer over all stages: iterations, memory, gains; 103 cells",
-        sources: &[vocabulary::PROFILE, vocabulary::TABLES],
+        sources: &[vocabulary::PROFILE, vocabulary::SCALING, vocabulary::TABLES],
         cells: vocabulary::cells,
         ..PLAIN
     },

@@ -122,3 +122,13 @@ fn a_host_that_stops_gets_what_there_is() {
     assert!(interrupted);
     assert_eq!((tables.len(), tables[0].cells.len()), (1, 1));
 }
+
+#[test]
+fn tmp_vocabulary() {
+    let host = BTreeMap::new();
+    let Answer::Reproduced { tables, .. } = reproduce(&Context::new(&host), &named(&["vocabulary"])).unwrap() else { panic!() };
+    for cell in &tables[0].cells {
+        eprintln!("{:?} {} | {} | {} | {} {:.3} {:+.2}%", cell.check, cell.column, cell.convention, cell.row, cell.published, cell.ours, (cell.ours/cell.published-1.0)*100.0);
+    }
+    eprintln!("{:#?}", tables[0].sheet);
+}
