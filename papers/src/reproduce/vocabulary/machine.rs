@@ -9,9 +9,9 @@
 //! | a layer, by its FLOPs | F and B of the inner stages of BASELINE |
 //! | the whole output layer, by its FLOPs, and once for every pass | F and B of the last stage of BASELINE, less layers |
 //! | the whole input layer, by its entries, and once for every pass | those of the first stage, likewise |
-//! | layers beside collectives, over layers alone | F and B of VOCAB-1 and VOCAB-2; apart, of INTERLACED |
+//! | layers beside collectives, over layers alone | F and B of the slowest stage, which sets the pace, of VOCAB-1 and VOCAB-2; apart, of INTERLACED |
 //! | a shard of the input layer, by the numbers of an activation | its own timers, less its part of the gradients |
-//! | a hop, by the numbers of an activation | its own timer |
+//! | a hop, whatever its bytes, which take a sixth of it over NVLink | its own timer |
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ pub(super) struct Machine {
     pub(super) interlaced: f64,
     /// By number of an activation, s h.
     input_shard: f64,
-    hop: f64,
+    pub(super) hop: f64,
     scaling: Scaling,
 }
 
@@ -105,7 +105,8 @@ impl Machine {
         let input = ends(false).map(|(entries, took)| (entries * HIDDEN, took));
         let (output, input) = (line(output)?, line(input)?);
         let over = |methods| {
-            let all: Vec<f64> = of(methods).filter_map(Run::passes).flatten().collect();
+            let slowest = |run: &Run| run.passes()?.into_iter().reduce(f64::max);
+            let all: Vec<f64> = of(methods).filter_map(slowest).collect();
             Some(mean(&all)? / stage)
         };
         let activation = sizes.seq * HIDDEN;
@@ -121,7 +122,7 @@ impl Machine {
             beside: over(&["VOCAB-1", "VOCAB-2"])?,
             interlaced: over(&["INTERLACED"])?,
             input_shard: mean(&shards.collect::<Vec<_>>())?,
-            hop: mean(&hops)? / activation,
+            hop: mean(&hops)?,
             scaling,
         })
     }
@@ -155,10 +156,6 @@ impl Machine {
             + self.input_shard * of.seq * of.hidden
     }
 
-    pub(super) fn hop(&self, of: Sizes) -> f64 {
-        self.hop * of.seq * of.hidden
-    }
-
     /// The constants in words.
     pub(super) fn told(&self) -> String {
         let Self { layer, output, input, beside, interlaced, input_shard, hop, scaling } = self;
@@ -169,10 +166,10 @@ impl Machine {
              layers {:.1} TFLOP/s; beside overlapped collectives {:.2} % slower, interlaced {:.2} %\n\
              whole output layer {:.1} TFLOP/s and {:.2} ms; whole input layer {:.2} ps an entry and \
              {:.2} ms\n\
-             shard of the input layer {:.1} ps, hop {:.1} ps a number of an activation\n\
+             shard of the input layer {:.1} ps a number of an activation; hop {:.3} ms\n\
              fitted to the rows of sequence 2048 of table 3, as shares of a shard's work:\n\
-             algorithm 1 {:.1} %, algorithm 2 {:.1} %, more than one node {:.1} %, {:.2} p / (s h) thousandths \
-             of 1e-6 for each pass; input layer {:.3} p s / 1e5\n",
+             algorithm 1 {:.1} %, algorithm 2 {:.1} %, more than one node {:.1} %, and {:.1} thousand p / (s h) \
+             for each pass; of the input layer's {:.2} hundred-thousandths of p s\n",
             teraflops(*layer),
             (beside - 1.0) * 100.0,
             (interlaced - 1.0) * 100.0,
@@ -181,7 +178,7 @@ impl Machine {
             input[0] * 1e6,
             input[1] / 1e3,
             input_shard * 1e6,
-            hop * 1e6,
+            hop / 1e3,
             algorithms[0] * 100.0,
             algorithms[1] * 100.0,
             nodes * 100.0,

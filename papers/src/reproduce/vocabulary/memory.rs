@@ -3,8 +3,8 @@
 //! A device holds 16 bytes per parameter, which are weights and gradients of 16 bits and three numbers of 32
 //! bits of the optimizer (at sequence 2048 and 4096 the same bytes are left when what grows with the sequence
 //! is taken off), and 34 bytes per layer and number of an activation. What a pass works in is fitted to the
-//! runs of sequence 2048 that `Held::fits` names: bytes per number of an activation, more of them where the
-//! vocabulary is in shards and where the backward is split, and bytes per logit of a device.
+//! runs of sequence 2048 that `Run::fits_memory` names: bytes per number of an activation, more of them where the
+//! vocabulary is in shards and where the backward is split, and bytes per logit of a shard and of the whole.
 
 use super::least_squares::least_squares;
 
@@ -23,25 +23,31 @@ pub(super) struct Device {
     pub(super) layers: f64,
     /// The numbers of an activation, s h.
     pub(super) activation: f64,
-    /// Logits of a microbatch.
+    /// Logits of a microbatch, of a shard of the output layer or of the whole.
     pub(super) logits: f64,
     pub(super) in_shards: bool,
     pub(super) splits_backward: bool,
 }
 
 /// What a pass works in, in bytes per number of an activation: at least, in shards, where the backward is
-/// split; and per logit.
+/// split; and per logit of a shard and of the whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held([f64; 4]);
+pub(super) struct Held([f64; 5]);
 
 impl Device {
     fn certain(&self) -> f64 {
         BYTES_PER_PARAMETER * self.parameters + BYTES_HELD * self.layers * self.activation
     }
 
-    fn factors(&self) -> [f64; 4] {
-        let of = |is: bool| if is { self.activation } else { 0.0 };
-        [self.activation, of(self.in_shards), of(self.splits_backward), self.logits]
+    fn factors(&self) -> [f64; 5] {
+        let of = |is: bool, figure: f64| if is { figure } else { 0.0 };
+        [
+            self.activation,
+            of(self.in_shards, self.activation),
+            of(self.splits_backward, self.activation),
+            of(self.in_shards, self.logits),
+            of(!self.in_shards, self.logits),
+        ]
     }
 }
 
@@ -62,12 +68,13 @@ impl Held {
 
     /// The constants in words.
     pub(super) fn told(&self) -> String {
-        let Self([least, shards, split, logit]) = self;
+        let Self([least, shards, split, of_shard, of_whole]) = self;
         format!(
-            "fitted to the memory of BASELINE, VOCAB-1 and VOCAB-2 on 8 GPUs and of V-Half's BASELINE on 16, \
+            "fitted to the memory of BASELINE, VOCAB-1 and VOCAB-2 of 1F1B on 8 GPUs and of V-Half on 16, \
              sequence 2048:\n\
              a pass works in {least:.0} bytes per number of an activation, {shards:.0} more in shards, \
-             {split:.0} more where the backward is split, and {logit:.1} bytes per logit\n"
+             {split:.0} more where the backward is split; in {of_shard:.1} bytes per logit of a shard, {of_whole:.1} \
+             of the whole\n"
         )
     }
 }

@@ -17,7 +17,7 @@ use super::{Fit, SCALING_INPUT, SCALING_OUTPUT};
 pub(in super::super) const FIGURES: &str = "vocabulary-scaling.csv";
 
 /// GPUs of a node.
-const NODE: f64 = 8.0;
+pub(super) const NODE: f64 = 8.0;
 /// The sequence length of the rows that are fitted.
 const FITTED: f64 = 2048.0;
 

@@ -17,7 +17,8 @@ use super::super::sources::{Sources, error_in};
 use super::machine::{Machine, Sizes};
 use super::memory::{BYTES_HELD, Device, GB, Held};
 use super::profile::{entries, family, published_peak};
-use super::{DIFFERENCE, Fit, GAIN, MEMORY};
+use super::scaling::NODE;
+use super::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";
@@ -93,7 +94,8 @@ fn gain(run: &Run, baseline: &Run, machine: &Machine) -> Result<Cell, pipeline::
     let published = run.mfu_percent / baseline.mfu_percent;
     let ours = baseline.time(machine)? / run.time(machine)?;
     let fit = Fit::of(run.schedule == "1F1B" && run.gpus == 8 && run.seq == 2048);
-    Ok(GAIN.cell(run.row(), fit, published, ours, 3))
+    let column = if f64::from(run.gpus) > NODE { GAIN_OF_NODES } else { GAIN };
+    Ok(column.cell(run.row(), fit, published, ours, 3))
 }
 
 impl Run {
@@ -148,7 +150,7 @@ impl Run {
         let of = |methods: &[&str]| methods.contains(&self.method.as_str());
         match (self.is_v_half(), self.gpus, self.seq) {
             (false, 8, 2048) => of(&["BASELINE", "VOCAB-1", "VOCAB-2"]),
-            (true, 16, 2048) => of(&["BASELINE"]),
+            (true, 16, 2048) => true,
             _ => false,
         }
     }
@@ -235,7 +237,7 @@ impl Run {
                 last.backward_weight += third;
             }
         }
-        let mut costs = Costs::new(chunks, nanos(machine.hop(sizes)));
+        let mut costs = Costs::new(chunks, nanos(machine.hop));
         if !whole {
             let algorithm = usize::from(family.vocabulary() == Vocabulary::OneBarrier);
             let third = machine.shard(sizes, algorithm) / 3.0;
