@@ -31,7 +31,9 @@ Examples:
 A cell matches if ours, rounded to the printed digits, is what was printed; where the published code
 was run again for more digits, those must agree too (1e-8), and the points of figure 9 to 1e-9.
 The cells of `vocabulary` are measurements: one matches if the prediction is within 2.5 % of it (times),
-3 % (memory, from bytes) or 10 % (gains, from FLOPs alone); peaks and rankings must be the same. Those
+3 % (memory), 2 % and 10 % (scaling of the output and of the input layer), 5 % (gains on one host) or
+8 % (gains on several); peaks and rankings must be the same. Its constants, and the rows that they are
+fitted to, stand below its tables, and the convention of such a row is `measured, fitted to`. Those
 of `throughput` and `post-validation` are measurements that the planner predicts: they match within 8 %
 (samples per GPU and second, the upper bound), 10 % (memory), 5 points (gains over 1F1B) or 3 points (the
 gain of post-validation), steps of few microbatches where they equal their formulas. Their `convention`

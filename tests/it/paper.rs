@@ -74,14 +74,24 @@ fn vocabulary_parallelism() {
     assert!(iterations.len() == 20 && mean(&iterations) <= 0.015, "{iterations:?}");
     assert!(iterations.iter().all(|error| *error <= 0.025), "{iterations:?}");
     for (column, count, most, on_average) in [
-        ("memory GB", 24, 0.03, 0.02),
+        ("scaling of the output layer %", 12, 0.02, 0.006),
+        ("scaling of the input layer %", 6, 0.1, 0.04),
+        ("memory GB", 56, 0.03, 0.007),
         ("memory over VOCAB-2 GB", 16, 0.03, 0.01),
-        ("MFU over BASELINE", 36, 0.1, 0.06),
+        ("MFU over BASELINE", 36, 0.08, 0.025),
         ("peak M_B", 3, 0.0, 0.0),
     ] {
         let errors = of(column);
         assert!(errors.len() == count && mean(&errors) <= on_average, "{column}: {errors:?}");
         assert!(errors.iter().all(|error| *error <= most), "{column}: {errors:?}");
+    }
+    // No row of a second host or a longer sequence was fitted to, and gains on one host are nearer.
+    for cell in cells.iter().filter(|cell| cell["column"] == "MFU over BASELINE") {
+        let row = cell["row"].as_str().unwrap();
+        let one_host = row.contains("1F1B on 8");
+        let fitted = one_host && row.ends_with("2048");
+        assert_eq!(cell["convention"] == "measured, fitted to", fitted, "{cell}");
+        assert!(error(cell) <= if one_host { 0.05 } else { 0.08 }, "{cell}");
     }
     let swapped = cells.iter().filter(|cell| cell["column"] == "pairs in another order");
     assert!(swapped.clone().count() == 4 && swapped.clone().all(|cell| cell["ours"] == 0.0));

@@ -185,3 +185,40 @@ fn a_host_that_stops_gets_what_there_is() {
     assert!(interrupted);
     assert_eq!((tables.len(), tables[0].cells.len()), (1, 1));
 }
+
+/// A folder from before there was table 3 has it built in; and constants that cannot be fitted are an error.
+#[test]
+fn what_vocabulary_is_fitted_to_must_be_there() {
+    let question = Question { paper: Some("own".into()), ..named(&["vocabulary"]) };
+    let mut host = folder("vocabulary.csv", ["", ""]);
+    host.remove(Path::new("own/vocabulary-scaling.csv")).unwrap();
+    let answer = reproduce(&Context::new(&host), &question).unwrap();
+    assert!(answer.holds());
+    let Answer::Reproduced { tables, .. } = answer else { panic!("no search was asked for") };
+    let fitted = |column: &str| {
+        let cells = tables[0].cells.iter().filter(|cell| cell.column == column);
+        cells.filter(|cell| cell.convention == "measured, fitted to").count()
+    };
+    assert_eq!(["iteration ms", "memory GB", "MFU over BASELINE"].map(fitted), [0, 20, 12]);
+    let error = |name: &str, from: &str, to: &str| {
+        let edited = PAPER.get(name).unwrap().replace(from, to);
+        host.clone()
+            .into_iter()
+            .chain([(Path::new("own").join(name), edited.into_bytes())])
+            .collect()
+    };
+    let said = |host: BTreeMap<PathBuf, Vec<u8>>| {
+        reproduce(&Context::new(&host), &question).unwrap_err().to_string()
+    };
+    let lacks = said(error("vocabulary.csv", ",2048,", ",1024,"));
+    assert!(
+        lacks.contains("with sequence 2048 and at least two vocabularies are needed"),
+        "{lacks}"
+    );
+    let lacks = said(error("vocabulary-scaling.csv", ",2048,", ",1024,"));
+    assert!(lacks.contains("too few rows of sequence 2048 to fit the scaling to"), "{lacks}");
+    let lacks = said(error("vocabulary-scaling.csv", "INPUT,", "MIDDLE,"));
+    assert!(lacks.contains("MIDDLE: a layer of table 3"), "{lacks}");
+    let lacks = said(error("vocabulary-tables.csv", ",128,2048,", ",128,1024,"));
+    assert!(lacks.contains("to fit what a pass works in to"), "{lacks}");
+}
