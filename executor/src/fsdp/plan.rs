@@ -147,6 +147,12 @@ impl Plan {
         self.minibatches.first().map_or(0, |first| first.devices.len())
     }
 
+    /// The layers of the model.
+    #[must_use]
+    pub const fn layers(&self) -> usize {
+        self.model.layers()
+    }
+
     /// The minibatches.
     #[must_use]
     pub fn minibatches(&self) -> &[Minibatch] {
