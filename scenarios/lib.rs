@@ -60,6 +60,8 @@ pub const PAPER: Folder = folder!(
         "vtrain-multi.toml",
         "zb-models.csv",
         "zb-throughput.csv",
+        "zb-table6.csv",
+        "zb-post-validation.csv",
     ]
 );
 

@@ -269,7 +269,7 @@ class _SharedKeys(TypedDict, total=False):
 
     vocab_s: OneOrMany[Time] | None
     """S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and microbatch;
-    or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2.
+    or one per stage; for interlaced and what has vocab in its name.
     """
 
     vocab_t: OneOrMany[Time] | None

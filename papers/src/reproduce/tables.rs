@@ -8,7 +8,7 @@ use super::beyond::{self, Contender};
 use super::cell::Cell;
 use super::picture::{self, Picture};
 use super::sources::Sources;
-use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary};
+use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary, zero_bubble};
 
 /// A published table or figure that can be reproduced.
 pub struct Table {
@@ -86,6 +86,27 @@ pub static TABLES: &[Table] = &[
         sources: &["interleave.toml"],
         cells: rates::cells,
         picture: Some(picture::bars),
+        ..PLAIN
+    },
+    Table {
+        name: "throughput",
+        help: "figure 5, tables 4 and 6: throughput, memory, gains over 1F1B; few microbatches",
+        sources: &[
+            zero_bubble::MODELS,
+            zero_bubble::TABLE_4,
+            zero_bubble::TABLE_6,
+            zero_bubble::POST_VALIDATION,
+            zero_bubble::PROFILE,
+        ],
+        cells: zero_bubble::throughput,
+        picture: Some(zero_bubble::throughput_picture),
+        ..PLAIN
+    },
+    Table {
+        name: "post-validation",
+        help: "ZB-2p with post-validation and with an all-reduce between steps, 4 models",
+        sources: &[zero_bubble::POST_VALIDATION, zero_bubble::MODELS, zero_bubble::PROFILE],
+        cells: zero_bubble::post_validation,
         ..PLAIN
     },
     Table {

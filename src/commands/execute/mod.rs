@@ -5,6 +5,7 @@ mod kinds;
 mod passes;
 pub(super) mod processes;
 mod question;
+mod recompute;
 mod report;
 mod run;
 mod sizes;
