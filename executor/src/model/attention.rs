@@ -3,6 +3,7 @@
 use crate::error::DeviceError;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Heads, Ops};
 
 /// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,
@@ -12,6 +13,14 @@ pub(crate) struct Attended<O: Ops> {
     k: Buffer<O::Tensor>,
     v: Buffer<O::Tensor>,
     p: Buffer<O::Tensor>,
+}
+
+impl<O: Ops> Attended<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { q, k, v, p } = self;
+        all.extend([q, k, v, p].map(Part::Tensor));
+    }
 }
 
 const fn elements(sizes: Heads) -> usize {

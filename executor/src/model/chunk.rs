@@ -5,6 +5,8 @@ use crate::error::DeviceError;
 use crate::model::device::{Buffer, Device, Made};
 use crate::model::ends::{HeadBackwarded, HeadForwarded};
 use crate::model::layer::{Backwarded, Forwarded};
+use crate::model::linear::Normed;
+use crate::model::movable::{Part, Parts};
 use crate::model::{Layout, Model, initial};
 use crate::ops::{Moments, Ops};
 
@@ -20,6 +22,11 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The targets.
+    pub(crate) fn targets(&self) -> Result<Vec<u32>, DeviceError> {
+        Ok(self.batch()?.targets)
+    }
+
     /// The tokens and targets, refused if they are not those of the model: no kernel may read past
     /// a table.
     fn batch(&self) -> Result<Batch, DeviceError> {
@@ -47,7 +54,7 @@ pub(crate) struct Chunk<O: Ops> {
     pub(crate) layout: Layout,
     pub(crate) state: Moments<O::Tensor, O::Sums>,
     pub(crate) gradients: O::Sums,
-    /// The loss of the step, where the head is.
+    /// The loss of the step, where the head is; of the targets in a shard of it.
     pub(crate) loss: Option<O::Sums>,
 }
 
@@ -56,12 +63,36 @@ pub(crate) struct ChunkForwarded<O: Ops> {
     tokens: Option<Buffer<O::Tokens>>,
     layers: Vec<Forwarded<O>>,
     head: Option<HeadForwarded<O>>,
+    /// Of the final layer norm, where the output layer is in shards.
+    norm: Option<Normed<O>>,
 }
 
 /// The activations that B leaves of one microbatch for W.
 pub(crate) struct ChunkBackwarded<O: Ops> {
     layers: Vec<Backwarded<O>>,
     head: Option<HeadBackwarded<O>>,
+}
+
+impl<O: Ops> ChunkForwarded<O> {
+    /// Its buffers.
+    pub(crate) fn parts(&mut self) -> Parts<'_, O> {
+        let Self { tokens, layers, head, norm } = self;
+        let mut all: Parts<'_, O> = tokens.iter_mut().map(Part::Tokens).collect();
+        layers.iter_mut().for_each(|layer| layer.parts(&mut all));
+        head.iter_mut().for_each(|head| head.parts(&mut all));
+        norm.iter_mut().for_each(|norm| norm.parts(&mut all));
+        all
+    }
+}
+
+impl<O: Ops> ChunkBackwarded<O> {
+    /// Its buffers.
+    pub(crate) fn parts(&mut self) -> Parts<'_, O> {
+        let mut all = Vec::new();
+        self.layers.iter_mut().for_each(|layer| layer.parts(&mut all));
+        self.head.iter_mut().for_each(|head| head.parts(&mut all));
+        all
+    }
 }
 
 fn not_at_hand(what: &str) -> DeviceError {
@@ -73,11 +104,12 @@ impl<O: Ops> Chunk<O> {
     pub(crate) fn new(ops: &mut O, layout: Layout, seed: u64) -> Result<Self, DeviceError> {
         let state = initial(ops, &layout, seed)?;
         let gradients = ops.sums(layout.parameters())?;
-        let loss = layout.head().map(|_| ops.sums(1)).transpose()?;
+        let has_loss = layout.head().is_some() || layout.shard().is_some();
+        let loss = has_loss.then(|| ops.sums(1)).transpose()?;
         Ok(Self { layout, state, gradients, loss })
     }
 
-    /// F: the output, unless this is the last chunk.
+    /// F: the output, unless the head is here.
     pub(crate) fn forward(
         &mut self,
         device: &mut Device<O>,
@@ -98,12 +130,16 @@ impl<O: Ops> Chunk<O> {
             layers.push(kept);
             x = y;
         }
+        if let Some(norm) = self.layout.norm() {
+            let (h, norm) = norm.forward(device, job.model.tokens(), weights, x)?;
+            return Ok((Some(h), ChunkForwarded { tokens, layers, head: None, norm: Some(norm) }));
+        }
         let (Some(head), Some(loss)) = (self.layout.head(), &mut self.loss) else {
-            return Ok((Some(x), ChunkForwarded { tokens, layers, head: None }));
+            return Ok((Some(x), ChunkForwarded { tokens, layers, head: None, norm: None }));
         };
         let targets = device.tokens(&job.batch()?.targets)?;
         let head = head.forward(device, weights, x, targets, job.scale, loss)?;
-        Ok((None, ChunkForwarded { tokens, layers, head: Some(head) }))
+        Ok((None, ChunkForwarded { tokens, layers, head: Some(head), norm: None }))
     }
 
     /// B: the gradient of the input, unless this is the first chunk. All that W does not need is
@@ -116,7 +152,7 @@ impl<O: Ops> Chunk<O> {
         gradient: Made<O>,
     ) -> Result<(Made<O>, ChunkBackwarded<O>), DeviceError> {
         let (weights, sums) = (&self.state.weights, &mut self.gradients);
-        let ChunkForwarded { tokens, layers, head } = kept;
+        let ChunkForwarded { tokens, layers, head, norm } = kept;
         let (mut dy, head) = match self.layout.head().zip(head) {
             Some((head, kept)) => {
                 let (dx, kept) = head.backward_input(device, weights, sums, kept, job.scale)?;
@@ -124,6 +160,9 @@ impl<O: Ops> Chunk<O> {
             }
             None => (gradient.ok_or_else(|| not_at_hand("the gradient of the next chunk"))?, None),
         };
+        if let Some((norming, kept)) = self.layout.norm().zip(norm) {
+            dy = norming.backward(device, job.model.tokens(), weights, sums, &kept, &dy)?;
+        }
         let mut left = Vec::with_capacity(layers.len());
         for (layer, kept) in self.layout.layers().iter().zip(layers).rev() {
             let (dx, kept) = layer.backward_input(device, weights, sums, kept, dy)?;

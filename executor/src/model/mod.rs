@@ -8,6 +8,8 @@ mod footprints;
 mod layer;
 mod layout;
 mod linear;
+pub(crate) mod movable;
+mod shard;
 mod stage;
 mod starts;
 #[cfg(test)]
@@ -21,6 +23,8 @@ pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
 pub use footprints::{footprints, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
+pub use movable::{Movable, OnHost};
+pub use shard::{ShardOps, ShardSizes};
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};
