@@ -60,7 +60,8 @@ pub use measured::{Measured, MeasuredCopy};
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,
-    ShardOps, ShardSizes, Training, Undo, footprints, initial, needs, reference_needs,
+    Recomputed, ShardOps, ShardSizes, Training, Undo, footprints, initial, kept, needs,
+    reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;

@@ -90,8 +90,8 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.allocations()
     }
 
-    fn share(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
-        self.gpt.share(value, to)
+    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+        self.gpt.give(value, to)
     }
 
     fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
@@ -162,6 +162,18 @@ where
 }
 
 impl<O: Ops> Trainer for Watched<O> {
+    fn shared_bytes(&self) -> usize {
+        self.gpt.shared_bytes()
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.share()
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        self.gpt.merge(theirs)
+    }
+
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         self.gpt.norm()
     }

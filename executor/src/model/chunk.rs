@@ -29,7 +29,7 @@ impl Job<'_> {
 
     /// The tokens and targets, refused if they are not those of the model: no kernel may read past
     /// a table.
-    fn batch(&self) -> Result<Batch, DeviceError> {
+    pub(crate) fn batch(&self) -> Result<Batch, DeviceError> {
         let batch = self.batches.batch(self.step, self.microbatch);
         let (tokens, vocabulary) = (self.model.tokens(), self.model.vocabulary());
         let fits = |all: &[u32]| {
@@ -58,13 +58,32 @@ pub(crate) struct Chunk<O: Ops> {
     pub(crate) loss: Option<O::Sums>,
 }
 
+/// The input of the first layer, and the tokens that it was made of.
+pub(crate) type Entered<O> = (Buffer<<O as Ops>::Tensor>, Option<Buffer<<O as Ops>::Tokens>>);
+
+/// What F keeps of the end of the model, in the last chunk.
+pub(crate) enum End<O: Ops> {
+    /// Of the head.
+    Head(HeadForwarded<O>),
+    /// Of the final layer norm alone, where the output layer is in shards.
+    Norm(Normed<O>),
+}
+
+impl<O: Ops> End<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        match self {
+            Self::Head(head) => head.parts(all),
+            Self::Norm(norm) => norm.parts(all),
+        }
+    }
+}
+
 /// The activations that F keeps of one microbatch.
 pub(crate) struct ChunkForwarded<O: Ops> {
-    tokens: Option<Buffer<O::Tokens>>,
-    layers: Vec<Forwarded<O>>,
-    head: Option<HeadForwarded<O>>,
-    /// Of the final layer norm, where the output layer is in shards.
-    norm: Option<Normed<O>>,
+    pub(crate) tokens: Option<Buffer<O::Tokens>>,
+    pub(crate) layers: Vec<Forwarded<O>>,
+    pub(crate) end: Option<End<O>>,
 }
 
 /// The activations that B leaves of one microbatch for W.
@@ -76,11 +95,10 @@ pub(crate) struct ChunkBackwarded<O: Ops> {
 impl<O: Ops> ChunkForwarded<O> {
     /// Its buffers.
     pub(crate) fn parts(&mut self) -> Parts<'_, O> {
-        let Self { tokens, layers, head, norm } = self;
+        let Self { tokens, layers, end } = self;
         let mut all: Parts<'_, O> = tokens.iter_mut().map(Part::Tokens).collect();
         layers.iter_mut().for_each(|layer| layer.parts(&mut all));
-        head.iter_mut().for_each(|head| head.parts(&mut all));
-        norm.iter_mut().for_each(|norm| norm.parts(&mut all));
+        end.iter_mut().for_each(|end| end.parts(&mut all));
         all
     }
 }
@@ -95,7 +113,7 @@ impl<O: Ops> ChunkBackwarded<O> {
     }
 }
 
-fn not_at_hand(what: &str) -> DeviceError {
+pub(crate) fn not_at_hand(what: &str) -> DeviceError {
     DeviceError::NotAtHand { what: what.to_owned() }
 }
 
@@ -116,30 +134,51 @@ impl<O: Ops> Chunk<O> {
         job: &Job<'_>,
         input: Made<O>,
     ) -> Result<(Made<O>, ChunkForwarded<O>), DeviceError> {
+        let (mut x, tokens) = self.enter(device, job, input)?;
         let weights = &self.state.weights;
-        let (mut x, tokens) = match self.layout.embedding() {
-            Some(embedding) => {
-                let tokens = device.tokens(&job.batch()?.tokens)?;
-                (embedding.forward(device, weights, &tokens)?, Some(tokens))
-            }
-            None => (input.ok_or_else(|| not_at_hand("the output of the chunk before"))?, None),
-        };
         let mut layers = Vec::with_capacity(self.layout.layers().len());
         for layer in self.layout.layers() {
             let (y, kept) = layer.forward(device, weights, x)?;
             layers.push(kept);
             x = y;
         }
+        let (output, end) = self.leave(device, job, x)?;
+        Ok((output, ChunkForwarded { tokens, layers, end }))
+    }
+
+    /// The input of the first layer, and the tokens that it is made of in the first chunk.
+    pub(crate) fn enter(
+        &self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        input: Made<O>,
+    ) -> Result<Entered<O>, DeviceError> {
+        let Some(embedding) = self.layout.embedding() else {
+            let x = input.ok_or_else(|| not_at_hand("the output of the chunk before"))?;
+            return Ok((x, None));
+        };
+        let tokens = device.tokens(&job.batch()?.tokens)?;
+        Ok((embedding.forward(device, &self.state.weights, &tokens)?, Some(tokens)))
+    }
+
+    /// The output of the chunk from that of its last layer; in the last chunk, the loss.
+    pub(crate) fn leave(
+        &mut self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        x: Buffer<O::Tensor>,
+    ) -> Result<(Made<O>, Option<End<O>>), DeviceError> {
         if let Some(norm) = self.layout.norm() {
-            let (h, norm) = norm.forward(device, job.model.tokens(), weights, x)?;
-            return Ok((Some(h), ChunkForwarded { tokens, layers, head: None, norm: Some(norm) }));
+            let (h, kept) = norm.forward(device, job.model.tokens(), &self.state.weights, x)?;
+            return Ok((Some(h), Some(End::Norm(kept))));
         }
         let (Some(head), Some(loss)) = (self.layout.head(), &mut self.loss) else {
-            return Ok((Some(x), ChunkForwarded { tokens, layers, head: None, norm: None }));
+            return Ok((Some(x), None));
         };
         let targets = device.tokens(&job.batch()?.targets)?;
+        let weights = &self.state.weights;
         let head = head.forward(device, weights, x, targets, job.scale, loss)?;
-        Ok((None, ChunkForwarded { tokens, layers, head: Some(head), norm: None }))
+        Ok((None, Some(End::Head(head))))
     }
 
     /// B: the gradient of the input, unless this is the first chunk. All that W does not need is
@@ -152,17 +191,19 @@ impl<O: Ops> Chunk<O> {
         gradient: Made<O>,
     ) -> Result<(Made<O>, ChunkBackwarded<O>), DeviceError> {
         let (weights, sums) = (&self.state.weights, &mut self.gradients);
-        let ChunkForwarded { tokens, layers, head, norm } = kept;
-        let (mut dy, head) = match self.layout.head().zip(head) {
-            Some((head, kept)) => {
+        let ChunkForwarded { tokens, layers, end } = kept;
+        let next = || gradient.ok_or_else(|| not_at_hand("the gradient of the next chunk"));
+        let (mut dy, head) = match (end, self.layout.head(), self.layout.norm()) {
+            (Some(End::Head(kept)), Some(head), _) => {
                 let (dx, kept) = head.backward_input(device, weights, sums, kept, job.scale)?;
                 (dx, Some(kept))
             }
-            None => (gradient.ok_or_else(|| not_at_hand("the gradient of the next chunk"))?, None),
+            (Some(End::Norm(kept)), _, Some(norm)) => {
+                let (rows, dh) = (job.model.tokens(), next()?);
+                (norm.backward(device, rows, weights, sums, &kept, &dh)?, None)
+            }
+            _ => (next()?, None),
         };
-        if let Some((norming, kept)) = self.layout.norm().zip(norm) {
-            dy = norming.backward(device, job.model.tokens(), weights, sums, &kept, &dy)?;
-        }
         let mut left = Vec::with_capacity(layers.len());
         for (layer, kept) in self.layout.layers().iter().zip(layers).rev() {
             let (dx, kept) = layer.backward_input(device, weights, sums, kept, dy)?;

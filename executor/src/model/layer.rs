@@ -70,6 +70,17 @@ pub struct Backwarded<O: Ops> {
 }
 
 impl<O: Ops> Forwarded<O> {
+    /// Discards the attention weights; [`Layer::recompute_attention`] makes them again.
+    pub fn discard_attention(&mut self) {
+        self.attended.discard();
+    }
+
+    /// The input of the layer; the rest is discarded.
+    #[must_use]
+    pub fn into_input(self) -> Buffer<O::Tensor> {
+        self.norm1.into_x()
+    }
+
     /// Adds its buffers to `all`.
     pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
         let Self { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu } = self;
@@ -144,6 +155,18 @@ impl Layer {
         device.ops.add(len, norm2.x(), &mut y)?;
         let kept = Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu };
         Ok((y, kept))
+    }
+
+    /// Recomputes the attention weights that were discarded.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn recompute_attention<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        kept: &mut Forwarded<O>,
+    ) -> Result<(), DeviceError> {
+        kept.attended.recompute(device, self.heads())
     }
 
     /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.

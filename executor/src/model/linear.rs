@@ -109,6 +109,11 @@ impl<O: Ops> Normed<O> {
     pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
         all.extend([Part::Tensor(&mut self.x), Part::Sums(&mut self.stats)]);
     }
+
+    /// The input alone.
+    pub(crate) fn into_x(self) -> Buffer<O::Tensor> {
+        self.x
+    }
 }
 
 impl Norming {

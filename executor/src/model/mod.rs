@@ -9,7 +9,10 @@ mod layer;
 mod layout;
 mod linear;
 pub(crate) mod movable;
+mod recompute;
+mod replica;
 mod shard;
+mod shard_ops;
 mod stage;
 mod starts;
 #[cfg(test)]
@@ -20,11 +23,12 @@ pub use profile::{Model, ModelError};
 
 pub use device::{Activations, Buffer, Device};
 pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
-pub use footprints::{footprints, needs, reference_needs};
+pub use footprints::{footprints, kept, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
 pub use movable::{Movable, OnHost};
-pub use shard::{ShardOps, ShardSizes};
+pub use recompute::Recomputed;
+pub use shard_ops::{ShardOps, ShardSizes};
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};

@@ -14,109 +14,14 @@
 
 use std::collections::HashMap;
 
-use pipeline::{Bytes, Schedule, Value, Vocabulary};
+use pipeline::{Bytes, Kind, Schedule, Value, Vocabulary};
 
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, Job};
-use crate::model::device::{Buffer, Device};
+use crate::model::device::{Buffer, Device, Made};
 use crate::model::linear::Linear;
+use crate::model::shard_ops::{ShardOps, ShardSizes};
 use crate::ops::{At, Ops};
-
-/// The sizes of the work on a shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShardSizes {
-    /// Tokens of a microbatch.
-    pub rows: usize,
-    /// Tokens of the vocabulary in the shard.
-    pub columns: usize,
-    /// The first of these.
-    pub first: usize,
-}
-
-impl ShardSizes {
-    /// The column of token `target`, if it is in the shard.
-    #[must_use]
-    pub fn column(self, target: u32) -> Option<usize> {
-        (target as usize).checked_sub(self.first).filter(|&column| column < self.columns)
-    }
-}
-
-/// The kernels of the output layer on a shard. Statistics are `[rows, 2]`: maximum and sum of
-/// exp(logit - maximum) over the columns.
-pub trait ShardOps<T, S, K> {
-    /// Copies `len` elements.
-    ///
-    /// # Errors
-    /// Whatever stops the device, here and below.
-    fn copy(&mut self, len: usize, from: &T, to: &mut T) -> Result<(), DeviceError>;
-
-    /// The first `len` elements become 0.
-    fn zero(&mut self, len: usize, to: &mut T) -> Result<(), DeviceError>;
-
-    /// `logits` become exp(logit - maximum of the row); `statistics` are those of the shard, and
-    /// `picked`, `[rows]`, the logits of the targets that lie in it.
-    fn shard_softmax(
-        &mut self,
-        sizes: ShardSizes,
-        targets: &K,
-        logits: &mut T,
-        statistics: &mut T,
-        picked: &mut T,
-    ) -> Result<(), DeviceError>;
-
-    /// The rows of `table`, `[columns, width]`, of the targets; 0 for those that lie elsewhere.
-    fn target_rows(
-        &mut self,
-        sizes: ShardSizes,
-        width: usize,
-        targets: &K,
-        table: At<&T>,
-        to: At<&mut T>,
-    ) -> Result<(), DeviceError>;
-
-    /// From the statistics of all shards: what the softmax of each is times, `factors`,
-    /// `[shards, rows]`; and of each whole row its maximum and the logarithm of its sum, `whole`,
-    /// `[rows, 2]`.
-    fn merge_statistics(
-        &mut self,
-        rows: usize,
-        statistics: &[&T],
-        factors: &mut T,
-        whole: &mut T,
-    ) -> Result<(), DeviceError>;
-
-    /// `softmax` becomes the gradient of the logits: scale (softmax factor - one at the target).
-    fn shard_gradient(
-        &mut self,
-        sizes: ShardSizes,
-        scale: f32,
-        targets: &K,
-        factors: At<&T>,
-        softmax: &mut T,
-    ) -> Result<(), DeviceError>;
-
-    /// Adds `scale` times the cross entropy of the targets in the shard, from `whole` and `picked`, to
-    /// element 0 of `loss`.
-    fn shard_loss(
-        &mut self,
-        sizes: ShardSizes,
-        scale: f32,
-        targets: &K,
-        whole_and_picked: (&T, &T),
-        loss: &mut S,
-    ) -> Result<(), DeviceError>;
-
-    /// Adds scale (A factor - B) to `to`, `[rows, width]`; `parts` holds A and behind it B.
-    fn add_hidden(
-        &mut self,
-        sizes: ShardSizes,
-        width: usize,
-        scale: f32,
-        factors: At<&T>,
-        parts: &T,
-        to: &mut T,
-    ) -> Result<(), DeviceError>;
-}
 
 /// The factors of all shards, and maximum and logarithm of the sum of each whole row.
 type Merged<O> = (Buffer<<O as Ops>::Tensor>, Buffer<<O as Ops>::Tensor>);
@@ -201,13 +106,46 @@ impl<O: Ops> Shard<O> {
         })
     }
 
-    /// The last chunk has made `x`.
-    pub(crate) fn put(&mut self, microbatch: u32, x: Buffer<O::Tensor>) {
-        self.work(microbatch).x = Some(x);
+    /// The work of `kind`, S or T, on `shard`.
+    pub(crate) fn run(
+        &mut self,
+        kind: Kind,
+        device: &mut Device<O>,
+        shard: &mut Chunk<O>,
+        job: &Job<'_>,
+    ) -> Result<(), DeviceError> {
+        match kind {
+            Kind::S => self.before(device, shard, job),
+            _ => self.after(device, shard, job),
+        }
+    }
+
+    /// Takes `made`, the output of `chunk`, if that is the last one; else it stays as it is.
+    pub(crate) fn keep(&mut self, chunk: &Chunk<O>, microbatch: u32, made: Made<O>) -> Made<O> {
+        if chunk.layout.norm().is_none() {
+            return made;
+        }
+        self.work(microbatch).x = made;
+        None
+    }
+
+    /// The gradient that the shards have for `kind` of `chunk`: for a backward of the last one.
+    pub(crate) fn input(
+        &mut self,
+        kind: Kind,
+        device: &mut Device<O>,
+        chunk: &Chunk<O>,
+        job: &Job<'_>,
+    ) -> Result<Made<O>, DeviceError> {
+        let is_backward = matches!(kind, Kind::B | Kind::BW);
+        match is_backward && chunk.layout.norm().is_some() {
+            true => self.gradient(device, job).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// S.
-    pub(crate) fn before(
+    fn before(
         &mut self,
         device: &mut Device<O>,
         chunk: &Chunk<O>,
@@ -241,7 +179,7 @@ impl<O: Ops> Shard<O> {
     }
 
     /// T.
-    pub(crate) fn after(
+    fn after(
         &mut self,
         device: &mut Device<O>,
         chunk: &mut Chunk<O>,
@@ -276,7 +214,7 @@ impl<O: Ops> Shard<O> {
     }
 
     /// The gradient of the last chunk's output, from the parts of all stages.
-    pub(crate) fn gradient(
+    fn gradient(
         &mut self,
         device: &mut Device<O>,
         job: &Job<'_>,

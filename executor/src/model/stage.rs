@@ -5,15 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipeline::{Bytes, CopyPart, Kind, Pass, Placement, Schedule, Value};
+use pipeline::{Bytes, CopyPart, Kind, Pass, Schedule, Value};
 
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
 use crate::model::movable::{self, Offloaded};
+use crate::model::recompute::ChunkKept;
 use crate::model::shard::Shard;
-use crate::model::{BuildError, Layout, Model, Training, Undo};
+use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
 
@@ -27,6 +28,13 @@ pub struct Gpt<O: Ops> {
     step: u32,
     updates: u32,
     chunks: Vec<(u16, Chunk<O>)>,
+    /// By chunk of the model, the part that it recomputes.
+    recomputed: Vec<Option<Recomputed>>,
+    /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
+    /// one where the first microbatch goes through it.
+    counted: Vec<u16>,
+    /// Whether another stage holds the same chunks.
+    is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
     /// The work on the shard of the output layer, if there is one.
     shard: Option<Shard<O>>,
@@ -47,15 +55,17 @@ pub struct Parameters {
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
+    Discarded(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`.
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
+    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
     ///
     /// # Errors
-    /// A mirrored placement, a stage or an optimizer that cannot be, fewer layers than chunks, or
+    /// A stage or an optimizer that cannot be, fewer layers than chunks, or
     /// too little memory.
     pub fn new(
         mut ops: O,
@@ -67,9 +77,6 @@ impl<O: Ops> Gpt<O> {
     ) -> Result<Self, BuildError> {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         training.check()?;
-        if placement == Placement::Mirrored {
-            return Err(BuildError::Mirrored);
-        }
         if stage >= shape.stages() {
             return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
         }
@@ -84,16 +91,23 @@ impl<O: Ops> Gpt<O> {
         let chunks: Result<Vec<_>, DeviceError> =
             placement.chunks_of(shape, stage).map(build).collect();
         let mut chunks = chunks?;
+        let mut counted: Vec<u16> = placement
+            .chunks_of(shape, stage)
+            .filter(|&chunk| placement.stage(shape, chunk, 0) == stage)
+            .collect();
         let mut shard = None;
         if let Some(layout) = Layout::shards(model, shape)?.into_iter().nth(stage) {
             if let (Some(linear), Some(tokens)) = (layout.shard(), layout.shard_tokens()) {
                 shard = Some(Shard::new(schedule, stage, model.tokens(), linear, tokens.start));
             }
             chunks.push((SHARD, Chunk::new(&mut ops, layout, training.seed)?));
+            counted.push(SHARD);
         }
         Ok(Self {
             chunks,
+            counted,
             shard,
+            is_shared: placement.twin(shape, stage).is_some(),
             device: Device::new(ops),
             model,
             batches,
@@ -101,9 +115,22 @@ impl<O: Ops> Gpt<O> {
             scale: loss_scale(model, shape.microbatches()),
             step: 0,
             updates: 0,
+            recomputed: (0..shape.chunks())
+                .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
+                .collect(),
             kept: HashMap::new(),
             snapshots: Vec::new(),
         })
+    }
+
+    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// everything where none is given.
+    #[must_use]
+    pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
+        for (own, part) in self.recomputed.iter_mut().zip(parts) {
+            *own = own.map(|_| *part);
+        }
+        self
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -141,35 +168,41 @@ impl<O: Ops> Gpt<O> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let number = if kind.is_of_vocabulary() { SHARD } else { number };
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, kept, shard, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, recomputed, kept, shard, .. } =
+            self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
         let batches = &**batches;
         let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
-        if let Some(shard) = shard.as_mut().filter(|_| kind.is_of_vocabulary()) {
-            return match kind {
-                Kind::S => shard.before(device, chunk, &job),
-                _ => shard.after(device, chunk, &job),
+        let input = match shard {
+            Some(shard) if kind.is_of_vocabulary() => {
+                return shard.run(kind, device, chunk, &job).map(|()| None);
             }
-            .map(|()| None);
-        }
-        let is_backward = matches!(kind, Kind::B | Kind::BW);
-        let input = match shard.as_mut().filter(|_| is_backward && chunk.layout.norm().is_some()) {
-            Some(shard) => Some(shard.gradient(device, &job)?),
+            Some(shard) => shard.input(kind, device, chunk, &job)?.or(input),
             None => input,
         };
         match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
-                let (output, left) = chunk.forward(device, &job, input)?;
+                let part = recomputed.get(usize::from(number)).copied().flatten();
+                let output = if let Some(part) = part {
+                    let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
+                    kept.insert(cell, Kept::Discarded(left));
+                    output
+                } else {
+                    let (output, left) = chunk.forward(device, &job, input)?;
+                    kept.insert(cell, Kept::UntilBackward(left));
+                    output
+                };
+                Ok(match shard {
+                    Some(shard) => shard.keep(chunk, microbatch, output),
+                    None => output,
+                })
+            }
+            (Kind::R, Some(Kept::Discarded(left))) => {
+                let left = chunk.recompute(device, &job, left)?;
                 kept.insert(cell, Kept::UntilBackward(left));
-                match shard.as_mut().filter(|_| chunk.layout.norm().is_some()) {
-                    Some(shard) => {
-                        output.into_iter().for_each(|x| shard.put(microbatch, x));
-                        Ok(None)
-                    }
-                    None => Ok(output),
-                }
+                Ok(None)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
                 let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
@@ -241,7 +274,7 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.allocations()
     }
 
-    fn share(&mut self, value: Value, _: usize) -> Result<O::Handed, DeviceError> {
+    fn give(&mut self, value: Value, _: usize) -> Result<O::Handed, DeviceError> {
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let part = self.shard.as_mut().ok_or_else(none)?.share(&mut self.device, value)?;
         self.device.ops.hand(part.release())
@@ -263,6 +296,7 @@ impl<O: Ops> Worker for Gpt<O> {
         Some(match self.kept.get_mut(&(pass.chunk, pass.microbatch)) {
             Some(Kept::UntilBackward(kept)) => movable::bytes(&kept.parts()),
             Some(Kept::UntilWeight(kept)) => movable::bytes(&kept.parts()),
+            Some(Kept::Discarded(kept)) => movable::bytes(&kept.parts()),
             None => Bytes(0),
         })
     }
@@ -313,10 +347,30 @@ impl<O: Ops> Wire for Gpt<O> {
 impl<O: Ops> Trainer for Gpt<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         let ops = &mut self.device.ops;
-        self.chunks.iter().try_fold(Norm::default(), |norm, (_, chunk)| {
+        let counted = self.chunks.iter().filter(|(number, _)| self.counted.contains(number));
+        counted.into_iter().try_fold(Norm::default(), |norm, (_, chunk)| {
             let (squares, is_bad) = ops.norm(&chunk.gradients)?;
             Ok(norm.and(Norm { squares, is_bad }))
         })
+    }
+
+    fn shared_bytes(&self) -> usize {
+        if self.is_shared { replica::shared_bytes(&self.device.ops, &self.chunks) } else { 0 }
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        if self.is_shared {
+            replica::share(&mut self.device.ops, &self.chunks)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        match self.is_shared {
+            true => replica::merge(&mut self.device.ops, &mut self.chunks, theirs),
+            false => Ok(()),
+        }
     }
 
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {

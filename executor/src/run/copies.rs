@@ -178,9 +178,11 @@ impl Copying {
                 continue;
             };
             let key = (pass.kind.is_of_vocabulary(), cell(pass));
-            match self.kept.insert(key, after) {
-                None => taken += i128::from(after),
-                Some(before) => changed += i128::from(after) - i128::from(before),
+            match (self.kept.insert(key, after), pass.kind) {
+                (None, _) => taken += i128::from(after),
+                // R takes when it starts what F has discarded.
+                (Some(before), Kind::R) => taken += i128::from(after) - i128::from(before),
+                (Some(before), _) => changed += i128::from(after) - i128::from(before),
             }
         }
         [taken, changed]

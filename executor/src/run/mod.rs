@@ -17,6 +17,7 @@ mod launch;
 mod link;
 mod plan;
 mod raw;
+mod replicas;
 mod stage;
 mod tcp;
 mod threads;

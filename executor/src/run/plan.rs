@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pipeline::{Collectives, Nanos, Schedule, Slot, Timeline, Value};
+use pipeline::{Collectives, Nanos, Placement, Schedule, Slot, Timeline, Value};
 use thiserror::Error;
 
 use super::boundary::Boundary;
 use super::copy_turns::{CopyTurns, PlannedCopy};
+use crate::model::Undo;
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
@@ -236,6 +237,18 @@ impl Plan {
     /// The copies of `stage`.
     pub(crate) fn copies(&self, stage: usize) -> &CopyTurns {
         &self.copies[stage]
+    }
+
+    /// How updates have to be taken back where `asked` would do for weights that lie on one stage. Of
+    /// two stages with the same weights one may update on trust where the other does not: their
+    /// weights stay equal to the bit if an update is taken back exactly.
+    #[must_use]
+    pub fn undo(&self, asked: Undo) -> Undo {
+        let validates = matches!(self.boundary, Boundary::PostValidation { .. });
+        match self.schedule.placement() {
+            Placement::Mirrored if validates => Undo::Snapshot,
+            _ => asked,
+        }
     }
 
     /// The slots of `stage`.

@@ -38,10 +38,10 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     /// Made here for another chunk that lives here.
     kept: HashMap<Value, W::Value>,
     copying: Copying,
-    parts: Parts,
+    pub(super) parts: Parts,
     /// The parts of other stages that the worker has been given, and when those made here were made.
-    received: HashSet<(Value, usize)>,
-    made: HashMap<Value, u64>,
+    pub(super) received: HashSet<(Value, usize)>,
+    pub(super) made: HashMap<Value, u64>,
 }
 
 /// Whether a stage goes on or begins its step anew.
@@ -99,6 +99,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
             let epoch = self.epoch;
+            self.add_gradients_of_twin()?;
             self.cross_boundary()?;
             // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
             self.device(None, |worker, _| worker.settle())?;
@@ -248,7 +249,12 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
 
     /// Waits until the part of `from` in `value` is here; false if the norm of the step before came
     /// first.
-    fn await_from(&mut self, slot: Slot, value: Value, from: usize) -> Result<bool, Halt> {
+    pub(super) fn await_from(
+        &mut self,
+        slot: Slot,
+        value: Value,
+        from: usize,
+    ) -> Result<bool, Halt> {
         let name = self.name(value);
         let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {
@@ -256,55 +262,6 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             inbox.has(name, from) || settles.is_some_and(told)
         })?;
         Ok(self.inbox.has(name, from))
-    }
-
-    /// Waits until all parts are here that passes of `slot` need from other stages; false if the norm
-    /// of the step before came first.
-    fn await_parts(&mut self, slot: Slot) -> Result<bool, Halt> {
-        for pass in slot.passes() {
-            for (value, from) in self.parts.needed(self.stage, pass) {
-                let is_new = !self.received.contains(&(value, from));
-                if is_new && !self.await_from(slot, value, from)? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Gives the worker the parts that `pass` needs, all of which are here; when the last could be used.
-    fn receive_parts(&mut self, slot: Slot, pass: Pass) -> Result<Option<u64>, Halt> {
-        let own = self.parts.own(pass).and_then(|value| Some((value, self.made.get(&value)?)));
-        let mut last = own.map(|(value, made)| made + self.plan.delay(value).0);
-        for (value, from) in self.parts.needed(self.stage, pass) {
-            let Some((parcel, at)) = self.inbox.take(self.name(value), from) else { continue };
-            self.received.insert((value, from));
-            let give = |worker: &mut W, link: &mut L| {
-                let part = link.open(worker, parcel)?;
-                worker.receive(value, from, part)
-            };
-            self.device(Some(slot), give)?;
-            last = last.max(Some(at));
-        }
-        if let Some(at) = last {
-            wait_until(self.epoch + Duration::from_nanos(at));
-        }
-        Ok(last)
-    }
-
-    /// Hands on the parts that `pass`, which ended at `made`, has made.
-    fn hand_on_parts(&mut self, slot: Slot, pass: Pass, made: u64) -> Result<(), Halt> {
-        if pass.kind.is_of_vocabulary() {
-            self.made.extend(pass.makes().map(|value| (value, made)));
-        }
-        for (value, to) in self.parts.given(self.stage, pass) {
-            let name = self.name(value);
-            self.device(Some(slot), |worker, link| {
-                let part = worker.share(value, to)?;
-                link.send(worker, to, name, part, made)
-            })?;
-        }
-        Ok(())
     }
 
     /// Gives what `pass` made to whoever takes it.
@@ -402,7 +359,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     }
 
     /// The name of `value` in this attempt at this step.
-    const fn name(&self, value: Value) -> Name {
+    pub(super) const fn name(&self, value: Value) -> Name {
         Name { step: self.step, attempt: self.attempt, value }
     }
 

@@ -87,7 +87,7 @@ impl Worker for Timed {
         Ok(())
     }
 
-    fn share(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
+    fn give(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
         Ok(())
     }
 

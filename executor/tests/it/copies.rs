@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use executor::{Boundary, Cpu, PlannedCopy, Reference, footprints};
+use executor::{Boundary, Cpu, PlannedCopy, Reference, Training, footprints};
 use pipeline::{
     Bytes, CopyDirection, CopyPart, CopyTimes, Costs, Family, Footprints, Nanos, PassTimes,
     Problem, Schedule, Shape, Slot, Span, Timeline,
@@ -78,7 +78,7 @@ fn peak(schedule: &Schedule, stage: usize, footprints: &Footprints) -> Bytes {
 
 #[test]
 fn what_goes_to_the_host_comes_back_to_the_bit() {
-    let trial = Trial::random(8, Default::default());
+    let trial = Trial::random(8, Training::default());
     for (name, schedule) in offloaded() {
         assert!(schedule.copies().is_some_and(|copies| copies.count() > 0), "{name}");
         let boundary = Boundary::Barrier { max_norm: 0.5 };
@@ -107,7 +107,7 @@ fn what_goes_to_the_host_comes_back_to_the_bit() {
 
 #[test]
 fn a_stage_with_copies_trains_as_the_model_in_one_piece() {
-    let trial = Trial::random(8, Default::default());
+    let trial = Trial::random(8, Training::default());
     for (name, schedule) in offloaded() {
         let batches = Arc::clone(&trial.batches);
         let mut reference =
@@ -121,7 +121,7 @@ fn a_stage_with_copies_trains_as_the_model_in_one_piece() {
 
 #[test]
 fn a_stage_holds_what_its_order_says() {
-    let trial = Trial::random(8, Default::default());
+    let trial = Trial::random(8, Training::default());
     for (name, schedule) in offloaded() {
         let shape = schedule.shape();
         let held = footprints(trial.model, shape, ELEMENT).unwrap();
@@ -147,7 +147,7 @@ fn copies_change_memory_in_the_order_that_was_planned() {
     // Out while F of microbatch 1 runs, so that three are held at its start; or before it.
     let text = "F0.0 F0.1 F0.2 BW0.1 BW0.2 BW0.0 | O0.0@1 R0.0@4\n";
     let schedule: Schedule = text.parse().unwrap();
-    let trial = Trial::random(2, Default::default());
+    let trial = Trial::random(2, Training::default());
     let one = footprints(trial.model, schedule.shape(), ELEMENT).unwrap().of(0).until_backward.0;
     let span = |(at, slot)| Span { slot, start: Nanos(at), end: Nanos(at + 10) };
     let spans = (0..).step_by(10).zip(schedule.orders()[0].slots()).map(span).collect();

@@ -29,7 +29,10 @@ pub fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
         statistics: time(statistics),
         hidden_gradient: time(hidden_gradient),
     };
+    let chunks = (0u16..).zip(costs.chunks());
+    let recompute = chunks.map(|(chunk, _)| costs.recompute(chunk).map(time)).collect();
     Costs::new(costs.chunks().iter().map(chunk).collect(), time(costs.hop()))
+        .with_recompute(recompute)
         .with_copies(costs.copies().iter().map(copy).collect())
         .with_shards(costs.shards().iter().map(shard).collect(), collectives)
 }
@@ -56,7 +59,9 @@ pub fn measured_costs(schedule: &Schedule, measured: &Measured) -> Costs {
             split.unwrap_or((of(Kind::BW).unwrap_or_default(), Nanos(0)));
         PassTimes { forward: of(Kind::F).unwrap_or_default(), backward_input, backward_weight }
     };
+    let recompute = (0..shape.chunks()).map(|chunk| passes.median(Kind::R, chunk)).collect();
     let costs = Costs::new((0..shape.chunks()).map(chunk).collect(), Nanos(0))
+        .with_recompute(recompute)
         .with_copies(copy_medians(schedule, &measured.copies));
     if !shape.has_shards() {
         return costs;

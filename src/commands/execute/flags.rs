@@ -24,6 +24,9 @@ Examples:
   A small GPT trained on this CPU, and the result held against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
+  Two copies of the weights in opposite directions, held against both halves of the microbatches:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule dualpipe,chimera \
+      --layers 8 --check=device
   With activations on the host between forward and backward, and the memory that it takes:
     debubble execute --device cpu --stages 2 --microbatches 12 --chunks 4 --layers 8 \\
       --schedule gis,po-h,po-f --offload-ratio 0.1

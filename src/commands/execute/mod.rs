@@ -7,6 +7,7 @@ mod kinds;
 mod passes;
 mod processes;
 mod question;
+mod recompute;
 mod report;
 mod run;
 mod sizes;

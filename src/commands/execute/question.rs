@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use calibrate::machine;
-use executor::{Devices, Model, ModelError};
+use executor::{Devices, Model, ModelError, Recomputed};
 use pipeline::{Bytes, Footprint, Nanos, Step};
 use profile::{AnyProfile, Profile};
 use sim::Replay;
 
 use super::costs::{replace_costs, scaled};
 use super::flags::Execute;
+use super::recompute;
 use super::sizes::Sizes;
 use crate::error::Error;
 use question::case;
@@ -32,6 +33,8 @@ pub struct Job {
     pub boundary: BoundaryKey,
     /// The model, where one is trained.
     pub model: Option<Model>,
+    /// By chunk, the part that is recomputed where the schedule has R.
+    pub recompute: Vec<Recomputed>,
     /// Seed of weights and data.
     pub seed: u64,
     /// How many neighbours the profile was measured with, if there is one.
@@ -160,8 +163,9 @@ fn job(
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
     let mut model = None;
+    let told = case::recomputed(scenario, setting, rule)?;
     if let Some(sizes) = common.sizes {
-        let (shape, _) = case::shape(scenario, setting, rule)?;
+        let (shape, placement) = case::shape(scenario, setting, rule)?;
         let fail = |error: ModelError| {
             let message = format!("{}: {error}", rule.name());
             scenario.error(setting, None, message)
@@ -176,6 +180,10 @@ fn job(
         if shape.has_shards() {
             fill_shards(&mut own.keys, held.shards(), common.has_times);
         }
+        recompute::keep(&mut own.keys, &told, (trained, common.element_bytes), shape)
+            .map_err(fail)?;
+        recompute::time(&mut own.keys, &told, trained, (shape, placement))
+            .map_err(|fault| scenario.error(setting, Some("forward"), fault.to_string()))?;
         if own.keys.profile.is_some() {
             own.keys.layers = Some(trained.layers() as u64);
         }
@@ -196,6 +204,7 @@ fn job(
         steps: common.taken.steps.unwrap_or(STEPS),
         boundary: common.taken.boundary.unwrap_or(BoundaryKey::Barrier),
         model,
+        recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
         seed: setting.keys.seed.unwrap_or(0),
         neighbours: common.neighbours,
     })

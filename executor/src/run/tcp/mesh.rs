@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::frame::{
-    HEADER, Head, MOST_WORDS, ReportSize, ValueBytes, pack_sighting, unpack_norm, unpack_report,
-    unpack_sighting,
+    HEADER, Head, Lengths, MOST_WORDS, ReportSize, ValueBytes, pack_sighting, unpack_norm,
+    unpack_report, unpack_sighting,
 };
 use super::meeting::Met;
 use crate::run::board::{Board, Doing};
@@ -20,6 +20,7 @@ use crate::run::failure::Failure;
 use crate::run::inbox::{Event, Sequence};
 use crate::run::plan::Plan;
 use crate::run::raw::RawStage;
+use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
 
 /// How long the others may take to hear why this process stops.
@@ -50,6 +51,8 @@ pub(super) struct Office {
     pub(super) epoch: Instant,
     /// Bytes of every value, once the worker is made.
     pub(super) value_bytes: OnceLock<ValueBytes>,
+    /// Bytes of the gradients of weights that another stage holds too, known from then on as well.
+    pub(super) shared_bytes: OnceLock<usize>,
     /// Nothing more is expected but word that the run is over.
     pub(super) is_done: AtomicBool,
 }
@@ -257,8 +260,14 @@ impl Desk {
         let Some((head, length)) = Head::read(header) else {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
-        let value_bytes = self.office.value_bytes.get().copied();
-        if !head.may_have(length, value_bytes, self.report.bytes()) {
+        let Office { plan, rank, value_bytes, shared_bytes, .. } = &*self.office;
+        let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
+        let lengths = Lengths {
+            values: value_bytes.get().copied(),
+            gradients: shared_bytes.get().copied().filter(|_| is_twin),
+            report: self.report.bytes(),
+        };
+        if !head.may_have(length, lengths) {
             return Err(wrong(format!("it sent a frame of {length} bytes for {head:?}")));
         }
         if let Head::Value(name) = head {
@@ -284,6 +293,10 @@ impl Desk {
             Head::Norm { step, round } => {
                 let norm = unpack_norm(&payload).ok_or_else(nonsense)?;
                 let _ = self.alarm.events.send(Event::Norm { from, step, round, norm });
+                return Ok(());
+            }
+            Head::Gradients { step } => {
+                let _ = self.alarm.events.send(Event::Gradients { from, step, bytes: payload });
                 return Ok(());
             }
             Head::Ask => {
