@@ -298,7 +298,7 @@ fn committed_pictures_name_themselves_and_read_whole_numbers_as_such() {
         assert!(!svg.contains(".0\n"), "{}", path.display());
         count += 1;
     }
-    assert_eq!(count, 7);
+    assert_eq!(count, 8);
 }
 
 #[test]
