@@ -43,6 +43,7 @@ pub const PAPER: Folder = folder!(
         "interleave.toml",
         "fig9.csv",
         "vocabulary.csv",
+        "vocabulary-scaling.csv",
         "vocabulary-tables.csv",
         "odc.csv",
         "odc-lengths.csv",

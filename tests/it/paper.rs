@@ -74,14 +74,24 @@ fn vocabulary_parallelism() {
     assert!(iterations.len() == 20 && mean(&iterations) <= 0.015, "{iterations:?}");
     assert!(iterations.iter().all(|error| *error <= 0.025), "{iterations:?}");
     for (column, count, most, on_average) in [
-        ("memory GB", 24, 0.03, 0.02),
+        ("scaling of the output layer %", 12, 0.02, 0.006),
+        ("scaling of the input layer %", 6, 0.1, 0.04),
+        ("memory GB", 56, 0.03, 0.007),
         ("memory over VOCAB-2 GB", 16, 0.03, 0.01),
-        ("MFU over BASELINE", 36, 0.1, 0.06),
+        ("MFU over BASELINE", 36, 0.08, 0.025),
         ("peak M_B", 3, 0.0, 0.0),
     ] {
         let errors = of(column);
         assert!(errors.len() == count && mean(&errors) <= on_average, "{column}: {errors:?}");
         assert!(errors.iter().all(|error| *error <= most), "{column}: {errors:?}");
+    }
+    // No row of a second host or a longer sequence was fitted to, and gains on one host are nearer.
+    for cell in cells.iter().filter(|cell| cell["column"] == "MFU over BASELINE") {
+        let row = cell["row"].as_str().unwrap();
+        let one_host = row.contains("1F1B on 8");
+        let fitted = one_host && row.ends_with("2048");
+        assert_eq!(cell["convention"] == "measured, fitted to", fitted, "{cell}");
+        assert!(error(cell) <= if one_host { 0.05 } else { 0.08 }, "{cell}");
     }
     let swapped = cells.iter().filter(|cell| cell["column"] == "pairs in another order");
     assert!(swapped.clone().count() == 4 && swapped.clone().all(|cell| cell["ours"] == 0.0));
@@ -206,4 +216,96 @@ fn pipeoffload() {
     let known = reasons.iter().filter(|reason| reason.starts_with("known miss: ")).count();
     let others = reasons.iter().filter(|reason| reason.starts_with("not checked: ")).count();
     assert_eq!((known, known + others), (6, reasons.len()), "{reasons:?}");
+}
+
+/// The cells of `column`, of every convention.
+fn in_column<'a>(cells: &'a [Value], column: &str) -> Vec<&'a Value> {
+    let own: Vec<&Value> = cells.iter().filter(|cell| cell["column"] == column).collect();
+    assert!(!own.is_empty(), "{column}");
+    own
+}
+
+/// The errors of `cells` of one convention: their mean size, and the largest.
+fn sizes(cells: &[&Value], convention: &str, error: impl Fn(&Value) -> f64) -> (usize, f64, f64) {
+    let own = cells.iter().filter(|cell| cell["convention"] == convention);
+    let errors: Vec<f64> = own.map(|cell| error(cell).abs()).collect();
+    let mean = errors.iter().sum::<f64>() / f64::from(u32::try_from(errors.len()).unwrap());
+    (errors.len(), mean, errors.iter().copied().fold(0.0, f64::max))
+}
+
+fn points(cell: &Value) -> f64 {
+    cell["ours"].as_f64().unwrap() - cell["published"].as_f64().unwrap()
+}
+
+const FITTED: &str = "measured, in the fit";
+const HELD_OUT: &str = "measured, held out";
+
+#[test]
+fn throughput_of_zero_bubble() {
+    let cells = cells("throughput");
+    // 12 settings of four schedules; 1.5B and 6.2B are at hand, and ZB-2p of the two others. Table 6
+    // has nine of four, of which three are at hand.
+    let speeds = in_column(&cells, "samples/GPU/s");
+    assert_eq!(speeds.len(), 12 * 4 + 9 * 4);
+    let not_at_hand = |cell: &&&Value| cell["convention"] == "not at hand";
+    let alone: Vec<_> = speeds.iter().filter(not_at_hand).collect();
+    assert_eq!(alone.len(), 24 - 2 + 24);
+    assert!(alone.iter().all(|cell| cell["published"].is_null() && cell["match"].is_null()));
+    assert!(alone.iter().all(|cell| cell["ours"].as_f64().unwrap() > 0.0));
+    // What was fitted and what was not are as far off.
+    for (convention, count) in [(FITTED, 24), (HELD_OUT, 14)] {
+        let (found, mean, largest) = sizes(&speeds, convention, error);
+        assert_eq!(found, count);
+        assert!(mean < 0.05 && largest < 0.08, "{convention}: {mean} {largest}");
+    }
+    let memory = in_column(&cells, "peak GB");
+    let (found, mean, largest) = sizes(&memory, HELD_OUT, error);
+    assert!(found == 36 && mean < 0.04 && largest < 0.1, "{found} {mean} {largest}");
+    let bounds = in_column(&cells, "upper bound, samples/GPU/s");
+    let (found, mean, largest) = sizes(&bounds, FITTED, error);
+    assert!(found == 6 && mean < 0.05 && largest < 0.08, "{found} {mean} {largest}");
+    // Over two nodes gains are told by transfers that do not hold stages up.
+    let planned = in_column(&cells, "gain over 1F1B");
+    let aside = in_column(&cells, "gain, transfers beside");
+    let (found, on_one_node, largest) = sizes(&planned, FITTED, points);
+    assert!(found == 18 && on_one_node < 0.025 && largest < 0.05, "{on_one_node} {largest}");
+    let (found, between, _) = sizes(&planned, "measured, beside", points);
+    let (as_many, without, largest) = sizes(&aside, HELD_OUT, points);
+    assert!(found == 9 && as_many == 9 && without < between / 2.0, "{between} {without}");
+    assert!(largest < 0.05, "{largest}");
+    let headline = in_column(&cells, "largest gain, transfers beside");
+    assert_eq!(headline.iter().map(|cell| cell["published"].as_f64().unwrap()).sum::<f64>(), 0.99);
+    assert!(headline.iter().all(|cell| points(cell).abs() < 0.05), "{headline:?}");
+    let few = in_column(&cells, "step of few microbatches, ns");
+    assert_eq!(few.len(), 4 * 3 * 4);
+    assert!(few.iter().all(|cell| cell["ours"] == cell["published"]));
+    let checked = |cell: &&Value| cell["match"] == true;
+    let beside = |cell: &&Value| cell["match"].is_null();
+    assert_eq!(
+        cells.iter().filter(checked).count() + cells.iter().filter(beside).count(),
+        cells.len()
+    );
+}
+
+#[test]
+fn post_validation_of_zero_bubble() {
+    let cells = cells("post-validation");
+    for (column, fitted, held_out) in
+        [("post-validation, samples/GPU/s", 2, 2), ("all-reduce, samples/GPU/s", 0, 4)]
+    {
+        let own = in_column(&cells, column);
+        let counts = [FITTED, HELD_OUT].map(|convention| sizes(&own, convention, error));
+        assert_eq!([counts[0].0, counts[1].0], [fitted, held_out]);
+        assert!(own.iter().all(|cell| error(cell) < 0.08), "{own:?}");
+    }
+    let gains = in_column(&cells, "gain of post-validation");
+    let (found, mean, largest) = sizes(&gains, HELD_OUT, points);
+    assert!(found == 4 && mean < 0.015 && largest < 0.03, "{mean} {largest}");
+    // Without it the bubble that ZB-2p avoids is back.
+    let [with, without] =
+        ["bubble, post-validation", "bubble, all-reduce"].map(|column| in_column(&cells, column));
+    for (with, without) in with.iter().zip(&without) {
+        let more = without["ours"].as_f64().unwrap() - with["ours"].as_f64().unwrap();
+        assert!(more > 0.05 && with["published"].is_null(), "{with} {without}");
+    }
 }

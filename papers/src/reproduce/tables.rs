@@ -111,8 +111,8 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "vocabulary",
-        help: "the output layer over all stages: iterations, memory, gains; 103 cells",
-        sources: &[vocabulary::PROFILE, vocabulary::TABLES],
+        help: "the output layer over all stages: iterations, scaling, memory, gains; 153 cells",
+        sources: &[vocabulary::PROFILE, vocabulary::SCALING, vocabulary::TABLES],
         cells: vocabulary::cells,
         ..PLAIN
     },
