@@ -4,9 +4,12 @@
 //! its [`inbox`]. [`crossing`] takes it over the boundary between two steps. Stages are the
 //! [`threads`] of one process, or one process each, over [`tcp`].
 
+mod barrier;
 mod board;
 mod boundary;
 mod clock;
+mod copies;
+mod copy_turns;
 mod crossing;
 mod failure;
 mod inbox;
@@ -24,6 +27,7 @@ mod transfers;
 pub use board::{Awaited, Chain, Doing, Sighting};
 pub use boundary::Boundary;
 pub(crate) use clock::nanos_since;
+pub use copy_turns::PlannedCopy;
 pub use failure::Failure;
 pub use launch::{Launch, LaunchError};
 pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
