@@ -263,7 +263,7 @@ impl Exchange for Member<'_> {
             }
         };
         self.report.messages += peers.len() as u64;
-        self.call += 1;
+        self.call = self.call.wrapping_add(1);
         let shards = self.hear("parameters", Kind::Shard, head.call, &peers)?;
         let mut shards = shards.into_iter();
         let mut whole = Vec::with_capacity(self.units.range(unit).len());
@@ -288,7 +288,7 @@ impl Exchange for Member<'_> {
         self.mesh.desk.counter().owner.add(unit, own);
         self.report.messages += peers.len() as u64;
         if self.plan.communication == Communication::Collectives {
-            self.call += 1;
+            self.call = self.call.wrapping_add(1);
             self.report.meetings += 1;
             self.hear("gradients", Kind::Push, head.call, &peers)?;
         }

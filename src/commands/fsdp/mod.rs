@@ -28,6 +28,9 @@ Examples:
   Four nodes of eight over RoCE, HSDP: parameters divided within nodes, gradients summed over them:
     debubble fsdp --devices 32 --parameters 3GB --bandwidth 300GB/s --devices-per-node 8 \
       --node-bandwidth 800Gbit/s --sharding hybrid
+  A node of MI300X, where a pull gets one link of seven: on demand is slower on short samples:
+    debubble fsdp --lengths uniform:2000-2000 --cost quadratic:0.473,0.623 --minibatch-size 4 \
+      --parameters 3.08GB --bandwidth 448GB/s --pull-bandwidth 64GB/s --latency 10us
   A slow device and jitter on every layer:
     debubble fsdp --slowdown device:3=1.2 --jitter pass=lognormal:0.05 --seed 1 --json
   Run for real on this machine, a process for each device, beside what is simulated:
@@ -50,6 +53,9 @@ slower than collectives, the answer says so and why: pulls get less than rings o
 (--pull-bandwidth), of few owners and of links between nodes. The lengths drawn by default are
 from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
 set.
+
+Under --sharding hybrid nodes sum their gradients with an all-reduce: with collectives for every layer of
+every microbatch, on demand once a minibatch.
 
 With --execute a GPT is trained on samples of these lengths, by a process for each device that owns its
 part of the parameters, over TCP: with collectives all of them meet at every layer of every microbatch,
