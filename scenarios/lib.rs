@@ -47,6 +47,9 @@ pub const PAPER: Folder = folder!(
         "vocabulary-tables.csv",
         "odc.csv",
         "odc-lengths.csv",
+        "odc-tasks.csv",
+        "odc-models.csv",
+        "odc-claims.csv",
         "controllable.csv",
         "offload-fig1.csv",
         "offload-fig15.csv",
@@ -58,6 +61,8 @@ pub const PAPER: Folder = folder!(
         "vtrain-multi.toml",
         "zb-models.csv",
         "zb-throughput.csv",
+        "zb-table6.csv",
+        "zb-post-validation.csv",
     ]
 );
 

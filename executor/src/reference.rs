@@ -1,6 +1,7 @@
 //! The serial reference: the same model in one piece, microbatch by microbatch, without schedule,
 //! stages or links. What a pipeline computes must equal this.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::data::Batches;
@@ -8,9 +9,7 @@ use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, Job, loss_scale};
 use crate::model::device::Device;
 use crate::model::{BuildError, Layout, Model, Training};
-#[cfg(test)]
-use crate::ops::At;
-use crate::ops::Ops;
+use crate::ops::{At, Ops};
 
 /// A model trained in one piece.
 pub struct Reference<O: Ops> {
@@ -43,10 +42,40 @@ impl<O: Ops> Reference<O> {
     /// # Errors
     /// Whatever stops the device.
     pub fn run(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
+        self.run_part(step, microbatches, 0..microbatches)
+    }
+
+    /// The same as two copies of the model compute it, one with the first half of the microbatches and
+    /// one with the second, whose gradients and losses are then added: to the bit what a pipeline in
+    /// two directions computes. From [`Reference::run`] it differs by the order of m - 1 additions.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn run_in_halves(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
+        let half = microbatches.div_ceil(2);
+        let loss = self.run_part(step, microbatches, 0..half)?;
+        if half == microbatches {
+            return Ok(loss);
+        }
+        let first = self.gradients()?;
+        let loss = loss + self.run_part(step, microbatches, half..microbatches)?;
+        let mut sums = self.gradients()?;
+        sums.iter_mut().zip(first).for_each(|(sum, other)| *sum += other);
+        self.device.ops.write_sums(&sums, At::start(&mut self.chunk.gradients))?;
+        Ok(loss)
+    }
+
+    /// The microbatches in `part` of a step of `microbatches`: their share of the mean loss.
+    fn run_part(
+        &mut self,
+        step: u32,
+        microbatches: u32,
+        part: Range<u32>,
+    ) -> Result<f64, DeviceError> {
         let Self { device, model, batches, chunk, .. } = self;
         chunk.clear(&mut device.ops)?;
         let scale = loss_scale(*model, microbatches);
-        for microbatch in 0..microbatches {
+        for microbatch in part {
             let job = Job { model: *model, batches: &**batches, step, microbatch, scale };
             let (_, kept) = chunk.forward(device, &job, None)?;
             let (_, kept) = chunk.backward_input(device, &job, kept, None)?;

@@ -145,11 +145,36 @@ impl Norm {
 
 /// A worker whose stage has weights to train.
 pub trait Trainer: Worker {
-    /// The gradients summed up since the last [`Trainer::clear`].
+    /// The norm of the gradients summed up since the last [`Trainer::clear`]. Of weights that two stages
+    /// hold, one of them alone counts the gradients.
     ///
     /// # Errors
     /// Whatever stops the device.
     fn norm(&mut self) -> Result<Norm, DeviceError>;
+
+    /// Bytes of what [`Trainer::share`] gives: the same on both stages that hold these weights, and 0
+    /// where one alone does.
+    fn shared_bytes(&self) -> usize {
+        0
+    }
+
+    /// The gradients summed up here of the weights that another stage holds a copy of, as bytes.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        Ok(Vec::new())
+    }
+
+    /// Adds to these gradients those that the other stage has summed up, so that both hold the sum over
+    /// all microbatches, the same to the bit. Called once a step, when all passes are done.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or bytes that are not the gradients of these weights.
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        let _ = theirs;
+        Ok(())
+    }
 
     /// One step of the optimizer with all gradients times `scale`. The gradients stay as they are.
     ///

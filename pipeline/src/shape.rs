@@ -245,6 +245,18 @@ impl Placement {
         }
     }
 
+    /// The other stage that holds the chunks of `stage`, if another does: of two copies of the model,
+    /// one on the way down and one on the way up.
+    #[must_use]
+    #[inline]
+    pub const fn twin(self, shape: Shape, stage: usize) -> Option<usize> {
+        let stages = shape.stages();
+        match self {
+            Self::Mirrored if stage < stages && 2 * stage + 1 != stages => Some(stages - 1 - stage),
+            _ => None,
+        }
+    }
+
     /// Whether what `chunk` hands to `chunk + 1` crosses from one stage to another.
     #[must_use]
     #[inline]
@@ -301,6 +313,11 @@ mod tests {
                     let expected: Vec<u16> = (0..shape.chunks()).filter(lives).collect();
                     let chunks: Vec<u16> = placement.chunks_of(shape, stage).collect();
                     assert_eq!(chunks, expected, "{placement:?} {shape:?} stage {stage}");
+                    let holds = |other: &usize| {
+                        *other != stage && placement.chunks_of(shape, *other).any(|c| lives(&c))
+                    };
+                    let twin = (0..shape.stages()).find(holds);
+                    assert_eq!(placement.twin(shape, stage), twin, "{placement:?} {shape:?}");
                 }
             }
         }

@@ -76,7 +76,8 @@ fn a_model_is_trained_as_in_one_piece() {
     let boundaries = ["asynchronous", "barrier --max-norm 0.5", "post-validation --max-norm 0.5"];
     for boundary in boundaries {
         let flags = format!("--check --steps 2 --boundary {boundary} --json");
-        let ran = results(&format!("execute {MODEL} {flags} --schedule 1f1b,zb-h2,zb-v"));
+        let schedules = "1f1b,zb-h2,zb-v,dualpipe,chimera";
+        let ran = results(&format!("execute {MODEL} {flags} --schedule {schedules}"));
         let loss = |one: &Value| one["measured"]["steps"][1]["loss"].as_f64().unwrap();
         for one in &ran {
             let check = &one["measured"]["check"];
@@ -86,6 +87,19 @@ fn a_model_is_trained_as_in_one_piece() {
             assert!(loss(one).is_finite() && (loss(one) - loss(&ran[0])).abs() < 1e-3);
             let clipped = one["measured"]["rollbacks"].as_u64().unwrap() > 0;
             assert_eq!(clipped, boundary.starts_with("post-validation"), "{boundary}");
+        }
+    }
+}
+
+#[test]
+fn two_copies_of_the_weights_are_trained_to_the_bit_as_in_one_piece() {
+    for boundary in ["barrier --max-norm 0.5", "post-validation --max-norm 0.5"] {
+        let flags = format!("--check=device --steps 3 --boundary {boundary} --json");
+        let ran = results(&format!("execute {MODEL} {flags} --schedule dualpipe,chimera"));
+        for one in &ran {
+            let check = &one["measured"]["check"];
+            let errors = ["loss_error", "gradient_error"].map(|key| check[key].as_f64());
+            assert_eq!(errors, [Some(0.0); 2], "{boundary} {check}");
         }
     }
 }

@@ -83,10 +83,11 @@ fn gone(processes: &[u32]) {
 #[test]
 fn processes_do_what_threads_do() {
     let model = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
-                 --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v --steps 2 --json";
+                 --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v,chimera \
+                 --steps 2 --json";
     let threads = results(&format!("execute {model}"));
     let processes = results(&format!("execute {model} --processes --check"));
-    assert_eq!(threads.len(), 2);
+    assert_eq!(threads.len(), 3);
     for (one, other) in threads.iter().zip(&processes) {
         let losses = |one: &serde_json::Value| {
             let steps = one["measured"]["steps"].as_array().unwrap().clone();

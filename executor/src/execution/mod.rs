@@ -15,7 +15,7 @@ use crate::cpu::Cpu;
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::measured::Measured;
-use crate::model::{BuildError, Gpt, Model, Training};
+use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
 use crate::ops::Ops;
 use crate::run::{Failure, Meeting, Plan, Timed, join, run};
 
@@ -49,6 +49,8 @@ pub struct Task {
     pub fingerprint: u64,
     /// How weights begin and change.
     pub training: Training,
+    /// By chunk, the part that is recomputed where the schedule has R; everything if empty.
+    pub recompute: Vec<Recomputed>,
     /// The reference that the run is compared with afterwards.
     pub check: Option<Against>,
 }
@@ -56,7 +58,9 @@ pub struct Task {
 impl fmt::Debug for Task {
     /// The description that must be the same for all processes of a run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)
+        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)?;
+        // The schedule says which chunks recompute; how much of them only this does.
+        if self.recompute.is_empty() { Ok(()) } else { write!(f, " {:?}", self.recompute) }
     }
 }
 
@@ -165,6 +169,8 @@ impl Execution {
     ) -> Result<Executed, ExecutionError> {
         let task = self.task.as_ref().ok_or(ExecutionError::NoTask)?;
         let seen = Arc::new(Mutex::new(Seen::default()));
+        let undo = self.plan.undo(task.training.undo);
+        let training = Training { undo, ..task.training };
         let worker = {
             let (task, schedule) = (task.clone(), self.plan.schedule().clone());
             let (seen, prepare) = (Arc::clone(&seen), Arc::clone(&self.prepare));
@@ -172,7 +178,7 @@ impl Execution {
                 prepare(stage);
                 let batches = Arc::clone(&task.batches);
                 let ops = make(stage)?;
-                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, task.training);
+                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, training);
                 let gpt = gpt.map_err(|error| match error {
                     BuildError::Device(error) => error,
                     other => {
@@ -180,6 +186,7 @@ impl Execution {
                         DeviceError::Call { call: "building a stage", message }
                     }
                 })?;
+                let gpt = gpt.recomputing(&task.recompute);
                 Ok(Watched::new(gpt, stage, task.check.is_some(), Arc::clone(&seen)))
             }
         };

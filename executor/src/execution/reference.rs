@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pipeline::Placement;
+
 use super::Task;
 use super::watched::{Seen, worse};
 use crate::measured::Measured;
@@ -57,7 +59,11 @@ pub(super) fn check<O: Ops>(
     // A process that does not answer for the run knows the gradients of its stage alone.
     let steps = if measured.is_some() { plan.all_steps() } else { 1 };
     for step in 0..steps {
-        let loss = reference.run(step, microbatches)?;
+        // Sums of two copies are added as the copies add them.
+        let loss = match plan.schedule().placement() {
+            Placement::Mirrored => reference.run_in_halves(step, microbatches)?,
+            Placement::Looped | Placement::Vee => reference.run(step, microbatches)?,
+        };
         if step == 0 {
             check.gradient_error = seen.gradient_error(&reference.gradients()?);
         }

@@ -138,6 +138,18 @@ where
 }
 
 impl<O: Ops> Trainer for Watched<O> {
+    fn shared_bytes(&self) -> usize {
+        self.gpt.shared_bytes()
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.share()
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        self.gpt.merge(theirs)
+    }
+
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         self.gpt.norm()
     }

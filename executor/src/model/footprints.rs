@@ -4,7 +4,7 @@
 use pipeline::{Bytes, Footprint, Footprints, Memory, Schedule, Shape};
 
 use crate::model::device::{TOKEN_BYTES, sum_bytes};
-use crate::model::{Layout, Model, ModelError, Undo};
+use crate::model::{Layout, Model, ModelError, Recomputed, Undo};
 
 /// M_B and M_W of every chunk of `model` cut for `shape`, with tensors of `element_bytes` per
 /// element: exactly what [`crate::Gpt`] keeps of one microbatch between its passes.
@@ -25,10 +25,30 @@ pub fn footprints(
     Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
 }
 
+/// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is recomputed, by
+/// `parts`; none where it keeps all.
+///
+/// # Errors
+/// Fewer layers than chunks.
+pub fn kept(
+    model: Model,
+    shape: Shape,
+    element_bytes: usize,
+    parts: &[Option<Recomputed>],
+) -> Result<Vec<Option<Bytes>>, ModelError> {
+    let chunks = Layout::by_chunk(model, shape)?;
+    let parts = parts.iter().copied().chain(std::iter::repeat(None));
+    let kept = |(chunk, part): (&Layout, Option<Recomputed>)| {
+        part.map(|part| kept_of(model, chunk, element_bytes, part))
+    };
+    Ok(chunks.iter().zip(parts).map(kept).collect())
+}
+
 /// The memory that each stage of `schedule` needs to train `model` with tensors of `element_bytes`
-/// per element: weights; master weights, two moments and gradients in the precision of sums; a copy
+/// per element, whose chunks recompute their `parts`: weights; master weights, two moments and gradients in the precision of sums; a copy
 /// of all but the gradients under [`Undo::Snapshot`]; the most activations that it keeps between
-/// passes; and those of its largest chunk once more, for buffers that live within a pass only.
+/// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
+/// another stage holds the same weights: their gradients as they are read, sent and received.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -37,10 +57,17 @@ pub fn needs(
     schedule: &Schedule,
     element_bytes: usize,
     undo: Undo,
+    parts: &[Recomputed],
 ) -> Result<Vec<Bytes>, ModelError> {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let layouts = Layout::by_chunk(model, shape)?;
+    let part = |chunk: u16| {
+        let part = parts.get(usize::from(chunk)).copied().unwrap_or_default();
+        schedule.recomputes(chunk).then_some(part)
+    };
+    let parts: Vec<Option<Recomputed>> = (0..shape.chunks()).map(part).collect();
     let held = footprints(model, shape, element_bytes)?;
+    let held = held.with_kept(kept(model, shape, element_bytes, &parts)?);
     // None are of another pipeline than these.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
     let stage = |(stage, peak): (usize, Bytes)| {
@@ -48,7 +75,12 @@ pub fn needs(
         let parameters: u64 =
             chunks().map(|chunk| layouts[usize::from(chunk)].parameters() as u64).sum();
         let passing = chunks().map(|chunk| held.of(chunk).until_backward.0).max().unwrap_or(0);
-        let state = parameters.saturating_mul(parameter_bytes(element_bytes, undo));
+        let exchanged = match placement.twin(shape, stage) {
+            Some(_) => 8 + 2 * sum_bytes(element_bytes) as u64,
+            None => 0,
+        };
+        let each = parameter_bytes(element_bytes, undo) + exchanged;
+        let state = parameters.saturating_mul(each);
         Bytes(state.saturating_add(peak.0).saturating_add(passing))
     };
     Ok(peaks.into_iter().enumerate().map(stage).collect())
@@ -78,12 +110,40 @@ pub fn reference_needs(model: Model, element_bytes: usize) -> Result<Bytes, Mode
     Ok(Bytes(state.saturating_add(held.saturating_mul(2))))
 }
 
+/// The bytes that F of `chunk` keeps of one microbatch until R makes `part` again.
+fn kept_of(model: Model, chunk: &Layout, element_bytes: usize, part: Recomputed) -> Bytes {
+    let whole = of(model, chunk, element_bytes).until_backward;
+    let bytes = |per_token: usize| Bytes((per_token * model.tokens()) as u64);
+    let layers = chunk.layers().len();
+    let input = match chunk.embedding() {
+        Some(_) => TOKEN_BYTES,
+        None => model.hidden() * element_bytes,
+    };
+    match part {
+        Recomputed::Everything => bytes(input),
+        Recomputed::Attention => {
+            whole - bytes(layers * model.heads() * model.sequence() * element_bytes)
+        }
+        Recomputed::Layers(_) => {
+            let again = part.layers(layers) * layer_per_token(model, element_bytes);
+            // Tokens are a part of all that the first chunk keeps; an input is the first layer's own.
+            let input = if chunk.embedding().is_some() { 0 } else { input };
+            whole - bytes(again) + bytes(input)
+        }
+    }
+}
+
+/// The bytes per token that a layer keeps until B.
+const fn layer_per_token(model: Model, element_bytes: usize) -> usize {
+    let elements = 16 * model.hidden() + model.heads() * model.sequence();
+    elements * element_bytes + 2 * 2 * sum_bytes(element_bytes)
+}
+
 fn of(model: Model, chunk: &Layout, element_bytes: usize) -> Footprint {
     let hidden = model.hidden();
     let stats = 2 * sum_bytes(element_bytes);
-    let layer_elements = 16 * hidden + model.heads() * model.sequence();
     let layers = chunk.layers().len();
-    let mut until_backward = layers * (layer_elements * element_bytes + 2 * stats);
+    let mut until_backward = layers * layer_per_token(model, element_bytes);
     let mut until_weight = layers * 16 * hidden * element_bytes;
     if chunk.embedding().is_some() {
         until_backward += TOKEN_BYTES;

@@ -68,6 +68,19 @@ pub struct Backwarded<O: Ops> {
     dy: Buffer<O::Tensor>,
 }
 
+impl<O: Ops> Forwarded<O> {
+    /// Discards the attention weights; [`Layer::recompute_attention`] makes them again.
+    pub fn discard_attention(&mut self) {
+        self.attended.discard();
+    }
+
+    /// The input of the layer; the rest is discarded.
+    #[must_use]
+    pub fn into_input(self) -> Buffer<O::Tensor> {
+        self.norm1.into_x()
+    }
+}
+
 impl Layer {
     /// A layer of `model` whose weights begin at index `at`.
     #[must_use]
@@ -124,6 +137,18 @@ impl Layer {
         device.ops.add(len, norm2.x(), &mut y)?;
         let kept = Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu };
         Ok((y, kept))
+    }
+
+    /// Recomputes the attention weights that were discarded.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn recompute_attention<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        kept: &mut Forwarded<O>,
+    ) -> Result<(), DeviceError> {
+        kept.attended.recompute(device, self.heads())
     }
 
     /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.

@@ -8,6 +8,8 @@ mod footprints;
 mod layer;
 mod layout;
 mod linear;
+mod recompute;
+mod replica;
 mod stage;
 mod starts;
 #[cfg(test)]
@@ -18,9 +20,10 @@ pub use profile::{Model, ModelError};
 
 pub use device::{Activations, Buffer, Device};
 pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
-pub use footprints::{footprints, needs, reference_needs};
+pub use footprints::{footprints, kept, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
+pub use recompute::Recomputed;
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipeline::{Kind, Pass, Placement, Schedule};
+use pipeline::{Kind, Pass, Schedule};
 
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
-use crate::model::{BuildError, Layout, Model, Training, Undo};
+use crate::model::recompute::ChunkKept;
+use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
 
@@ -25,6 +26,13 @@ pub struct Gpt<O: Ops> {
     step: u32,
     updates: u32,
     chunks: Vec<(u16, Chunk<O>)>,
+    /// By chunk of the model, the part that it recomputes.
+    recomputed: Vec<Option<Recomputed>>,
+    /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
+    /// one where the first microbatch goes through it.
+    counted: Vec<u16>,
+    /// Whether another stage holds the same chunks.
+    is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
@@ -40,15 +48,17 @@ pub struct Parameters {
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
+    UntilRecompute(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`.
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
+    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
     ///
     /// # Errors
-    /// A mirrored placement, a stage or an optimizer that cannot be, fewer layers than chunks, or
+    /// A stage or an optimizer that cannot be, fewer layers than chunks, or
     /// too little memory.
     pub fn new(
         mut ops: O,
@@ -60,9 +70,6 @@ impl<O: Ops> Gpt<O> {
     ) -> Result<Self, BuildError> {
         let (shape, placement) = (schedule.shape(), schedule.placement());
         training.check()?;
-        if placement == Placement::Mirrored {
-            return Err(BuildError::Mirrored);
-        }
         if stage >= shape.stages() {
             return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
         }
@@ -73,8 +80,12 @@ impl<O: Ops> Gpt<O> {
         };
         let chunks: Result<Vec<_>, DeviceError> =
             placement.chunks_of(shape, stage).map(build).collect();
+        let counted =
+            placement.chunks_of(shape, stage).filter(|&c| placement.stage(shape, c, 0) == stage);
         Ok(Self {
             chunks: chunks?,
+            counted: counted.collect(),
+            is_shared: placement.twin(shape, stage).is_some(),
             device: Device::new(ops),
             model,
             batches,
@@ -82,9 +93,22 @@ impl<O: Ops> Gpt<O> {
             scale: loss_scale(model, shape.microbatches()),
             step: 0,
             updates: 0,
+            recomputed: (0..shape.chunks())
+                .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
+                .collect(),
             kept: HashMap::new(),
             snapshots: Vec::new(),
         })
+    }
+
+    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// everything where none is given.
+    #[must_use]
+    pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
+        for (own, part) in self.recomputed.iter_mut().zip(parts) {
+            *own = own.map(|_| *part);
+        }
+        self
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -121,7 +145,7 @@ impl<O: Ops> Gpt<O> {
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, kept, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, recomputed, kept, .. } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
@@ -129,9 +153,19 @@ impl<O: Ops> Gpt<O> {
         let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
         match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
+                if let Some(part) = recomputed.get(usize::from(number)).copied().flatten() {
+                    let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
+                    kept.insert(cell, Kept::UntilRecompute(left));
+                    return Ok(output);
+                }
                 let (output, left) = chunk.forward(device, &job, input)?;
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(output)
+            }
+            (Kind::R, Some(Kept::UntilRecompute(left))) => {
+                let left = chunk.recompute(device, &job, left)?;
+                kept.insert(cell, Kept::UntilBackward(left));
+                Ok(None)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
                 let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
@@ -226,10 +260,30 @@ impl<O: Ops> Wire for Gpt<O> {
 impl<O: Ops> Trainer for Gpt<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         let ops = &mut self.device.ops;
-        self.chunks.iter().try_fold(Norm::default(), |norm, (_, chunk)| {
+        let counted = self.chunks.iter().filter(|(number, _)| self.counted.contains(number));
+        counted.into_iter().try_fold(Norm::default(), |norm, (_, chunk)| {
             let (squares, is_bad) = ops.norm(&chunk.gradients)?;
             Ok(norm.and(Norm { squares, is_bad }))
         })
+    }
+
+    fn shared_bytes(&self) -> usize {
+        if self.is_shared { replica::shared_bytes(&self.device.ops, &self.chunks) } else { 0 }
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        if self.is_shared {
+            replica::share(&mut self.device.ops, &self.chunks)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        match self.is_shared {
+            true => replica::merge(&mut self.device.ops, &mut self.chunks, theirs),
+            false => Ok(()),
+        }
     }
 
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {

@@ -37,12 +37,6 @@ pub enum BuildError {
     /// A device that cannot hold it.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A placement that holds every chunk twice.
-    #[error(
-        "a mirrored placement holds every chunk on two stages, whose gradients would have to be \
-         summed: take a schedule whose chunks lie on one stage each"
-    )]
-    Mirrored,
     /// A stage that the schedule does not have.
     #[error("there is no stage {stage}: the schedule has {stages}")]
     NoSuchStage {

@@ -13,6 +13,8 @@ pub enum Awaited {
     Value(Slot, Value),
     /// A norm of gradients, to end this step.
     Norm(u32),
+    /// The gradients that another stage has summed up in this step for weights that both hold.
+    Gradients(u32),
     /// All stages being ready to begin.
     Start,
     /// The measurements, when all is done.
@@ -56,6 +58,9 @@ impl fmt::Display for Awaited {
                 write!(f, "the hidden gradient of microbatch {microbatch} (for {slot})")
             }
             Self::Norm(step) => write!(f, "the norm of the gradients of step {step}"),
+            Self::Gradients(step) => {
+                write!(f, "the gradients of step {step} of the weights that both hold")
+            }
             Self::Start => f.write_str("word that all stages are ready"),
             Self::Report => f.write_str("word that all stages are done"),
         }

@@ -10,6 +10,7 @@ use pipeline::Value;
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
 use super::plan::Plan;
+use super::replicas::twin;
 use super::transfers::Transfers;
 use crate::worker::Norm;
 
@@ -31,6 +32,8 @@ pub(crate) enum Event<P> {
     Value { from: usize, name: Name, parcel: P, at: u64 },
     /// The norm over the gradients of some stages in a step.
     Norm { from: usize, step: u32, round: Round, norm: Norm },
+    /// The gradients that the other stage with the same weights has summed up in a step.
+    Gradients { from: usize, step: u32, bytes: Vec<u8> },
     /// The run is over: another stage failed, or, with a failure, the link to it did.
     Stop(Option<Failure>),
 }
@@ -81,11 +84,14 @@ pub(crate) struct Inbox<P> {
     sequences: Vec<Sequence>,
     values: HashMap<Name, (P, u64)>,
     norms: HashMap<(u32, Round, usize), Norm>,
+    gradients: HashMap<u32, Vec<u8>>,
     now: (u32, u8),
     /// Whose inbox it is, of how many stages, and what they tell each other between steps.
     owner: usize,
     stages: usize,
     boundary: Boundary,
+    /// The other stage with the same weights, if there is one.
+    twin: Option<usize>,
 }
 
 impl<P> Inbox<P> {
@@ -102,10 +108,12 @@ impl<P> Inbox<P> {
             sequences,
             values: HashMap::new(),
             norms: HashMap::new(),
+            gradients: HashMap::new(),
             now: (0, 0),
             owner,
             stages: plan.schedule().shape().stages(),
             boundary: plan.boundary(),
+            twin: twin(plan.schedule(), owner),
         }
     }
 
@@ -140,6 +148,17 @@ impl<P> Inbox<P> {
         self.norms.contains_key(&(step, round, from))
     }
 
+    /// The gradients that the other stage with the same weights has summed up in `step`, if they are
+    /// here.
+    pub(crate) fn take_gradients(&mut self, step: u32) -> Option<Vec<u8>> {
+        self.gradients.remove(&step)
+    }
+
+    /// Whether those are here.
+    pub(crate) fn has_gradients(&self, step: u32) -> bool {
+        self.gradients.contains_key(&step)
+    }
+
     /// Puts away all that has come, without waiting.
     pub(crate) fn drain(&mut self) -> Result<(), Halt> {
         loop {
@@ -171,6 +190,14 @@ impl<P> Inbox<P> {
                     return Ok(());
                 }
                 let what = format!("it told a norm of step {step} that was not due ({round:?})");
+                Err(Failure::OutOfOrder { stage: from, what }.into())
+            }
+            Event::Gradients { from, step, bytes } => {
+                let due = self.twin == Some(from) && step.abs_diff(self.now.0) <= 1;
+                if due && self.gradients.insert(step, bytes).is_none() {
+                    return Ok(());
+                }
+                let what = format!("it handed on gradients of step {step} that were not due");
                 Err(Failure::OutOfOrder { stage: from, what }.into())
             }
             Event::Value { from, name, parcel, at } => {

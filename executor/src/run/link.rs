@@ -49,6 +49,10 @@ pub(crate) trait Link<W: Worker> {
     /// Tells stage `to` a norm.
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
 
+    /// Hands the gradients of `step` that this stage has summed up to stage `to`, which holds the same
+    /// weights.
+    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt>;
+
     /// The activity of `stage` and for how long it has lasted, if that can be known; an error if
     /// another stage reports meanwhile why the run is over.
     fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
@@ -106,6 +110,11 @@ impl<W: Worker> Link<W> for Local<W::Value> {
 
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
         self.post(to, Event::Norm { from: self.stage, step, round, norm });
+        Ok(())
+    }
+
+    fn share(&mut self, to: usize, step: u32, bytes: Vec<u8>) -> Result<(), Halt> {
+        self.post(to, Event::Gradients { from: self.stage, step, bytes });
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod launch;
 mod link;
 mod plan;
 mod raw;
+mod replicas;
 mod stage;
 mod tcp;
 mod threads;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use pipeline::{Nanos, Schedule, Slot};
+use pipeline::{Nanos, Placement, Schedule, Slot};
 use thiserror::Error;
 
 use super::boundary::Boundary;
+use crate::model::Undo;
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
@@ -189,6 +190,18 @@ impl Plan {
     #[must_use]
     pub const fn hop(&self) -> Nanos {
         self.hop
+    }
+
+    /// How updates have to be taken back where `asked` would do for weights that lie on one stage. Of
+    /// two stages with the same weights one may update on trust where the other does not: their
+    /// weights stay equal to the bit if an update is taken back exactly.
+    #[must_use]
+    pub fn undo(&self, asked: Undo) -> Undo {
+        let validates = matches!(self.boundary, Boundary::PostValidation { .. });
+        match self.schedule.placement() {
+            Placement::Mirrored if validates => Undo::Snapshot,
+            _ => asked,
+        }
     }
 
     /// The slots of `stage`.

@@ -23,6 +23,25 @@ struct Left {
     gradients: Numbers,
     /// The weights after the last.
     weights: Numbers,
+    /// The same by stage: two may hold the same.
+    by_stage: BTreeMap<usize, Numbers>,
+}
+
+impl Left {
+    /// Asserts that stages that hold the same weights have the same bits of them; how many numbers
+    /// lie on two stages.
+    fn copies_are_equal(&self, schedule: &Schedule) -> usize {
+        let twin = |stage| schedule.placement().twin(schedule.shape(), stage);
+        let twins = self.by_stage.iter().filter_map(|(stage, one)| Some((one, twin(*stage)?)));
+        let copied = twins.map(|(one, twin)| {
+            let bits = |all: &Numbers| -> Vec<u64> {
+                all.values().flatten().map(|x| x.to_bits()).collect()
+            };
+            assert!(bits(one) == bits(&self.by_stage[&twin]), "stage {twin} and its twin");
+            bits(one).len()
+        });
+        copied.sum::<usize>() / 2
+    }
 }
 
 /// The fault to be injected.
@@ -53,7 +72,9 @@ struct Shown<T: Real> {
 impl<T: Real> Shown<T> {
     fn show_weights(&mut self) -> Result<(), DeviceError> {
         let weights = self.gpt.weights()?;
-        self.left.lock().unwrap().weights.extend(by_start(weights));
+        let mut left = self.left.lock().unwrap();
+        left.weights.extend(by_start(weights.clone()));
+        left.by_stage.insert(self.stage, by_start(weights).collect());
         Ok(())
     }
 }
@@ -107,6 +128,18 @@ impl<T: Real> Trainer for Shown<T> {
         let norm = self.gpt.norm()?;
         let is_hit = self.poison == Poison::Norm { stage: self.stage } && self.step == 1;
         Ok(if is_hit { Norm { squares: f64::INFINITY, is_bad: true } } else { norm })
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.gpt.shared_bytes()
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.share()
+    }
+
+    fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
+        self.gpt.merge(theirs)
     }
 
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
@@ -185,13 +218,6 @@ impl Trial {
     }
 }
 
-/// All families that can do it, but those that hold every chunk twice.
-fn trainable(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
-    let mut all = schedules(stages, microbatches);
-    all.retain(|(_, schedule)| schedule.placement() != Placement::Mirrored);
-    all
-}
-
 fn plan(schedule: Schedule, steps: u32, boundary: Boundary) -> Plan {
     Plan::new(schedule, steps).unwrap().with_boundary(boundary).unwrap()
 }
@@ -205,24 +231,35 @@ fn check_every_family<T: Real>() {
     let trial = Trial::random(9, Training::default());
     let batches = Arc::clone(&trial.batches);
     for microbatches in [4, 8] {
-        let mut reference =
-            Reference::new(Cpu::<T>::new(), trial.model, Arc::clone(&batches), trial.training)
-                .unwrap();
-        let loss = reference.run(0, microbatches).unwrap();
-        let gradients = reference.gradients().unwrap();
-        reference.update(1.0).unwrap();
-        let weights = reference.weights().unwrap();
-        let of = |stages| trainable(stages, u64::from(microbatches));
+        let expected = [false, true].map(|in_halves| {
+            let batches = Arc::clone(&batches);
+            let reference = Reference::new(Cpu::<T>::new(), trial.model, batches, trial.training);
+            let mut reference = reference.unwrap();
+            let loss = match in_halves {
+                false => reference.run(0, microbatches).unwrap(),
+                true => reference.run_in_halves(0, microbatches).unwrap(),
+            };
+            let gradients = reference.gradients().unwrap();
+            reference.update(1.0).unwrap();
+            (loss, gradients, reference.weights().unwrap())
+        });
+        let of = |stages| schedules(stages, u64::from(microbatches));
         let families: Vec<_> = of(2).into_iter().chain(of(4)).collect();
-        // Two families are mirrored, two copy to the host, five cut the output layer over all stages,
-        // and one needs more microbatches over four stages.
-        assert!(families.len() >= 2 * (Family::ALL.len() - 9) - 1);
+        // Two copy to the host, five cut the output layer over all stages, and three need more
+        // microbatches over four stages.
+        assert!(families.len() >= 2 * (Family::ALL.len() - 7) - 3);
         for (name, schedule) in families {
-            let (measured, left) = trial.run::<T>(&plan(schedule, 1, Boundary::Asynchronous));
-            // All sum up gradients in the order of microbatches: not a bit may differ.
-            assert_eq!(losses(&measured), [loss], "{name}");
-            assert!(all(&left.gradients) == gradients, "{name}");
-            assert!(all(&left.weights) == weights, "{name}");
+            let is_mirrored = schedule.placement() == Placement::Mirrored;
+            let (loss, gradients, weights) = &expected[usize::from(is_mirrored)];
+            let plan = plan(schedule, 1, Boundary::Asynchronous);
+            let (measured, left) = trial.run::<T>(&plan);
+            // All sum up gradients in the order of microbatches, two copies of the weights each their
+            // half: not a bit may differ.
+            assert_eq!(losses(&measured), [*loss], "{name}");
+            assert!(all(&left.gradients) == *gradients, "{name}");
+            assert!(all(&left.weights) == *weights, "{name}");
+            let copied = if is_mirrored { trial.model.parameters() } else { 0 };
+            assert_eq!(left.copies_are_equal(plan.schedule()), copied, "{name}");
         }
     }
 }
@@ -237,7 +274,7 @@ fn every_family_trains_as_the_model_in_one_piece() {
 fn processes_train_as_threads_do() {
     let trial = Trial::random(9, Training::default());
     let boundary = Boundary::PostValidation { max_norm: 0.5 };
-    for (name, schedule) in trainable(2, 4) {
+    for (name, schedule) in schedules(2, 4) {
         let plan = plan(schedule, 3, boundary);
         let (threads, left) = trial.run::<f32>(&plan);
         let (processes, over_tcp) = trial.join::<f32>(&plan);
@@ -275,11 +312,13 @@ fn both_ways(schedule: &Schedule, undo: Undo, mishap: (Poison, f64, u32)) -> [(V
 
 #[test]
 fn post_validation_trains_to_the_bit_as_the_barrier_from_copies() {
-    for (name, schedule) in trainable(4, 6) {
+    for (name, schedule) in schedules(4, 6) {
         for mishap in MISHAPS {
             let [barrier, validated] = both_ways(&schedule, Undo::Snapshot, mishap);
             assert_eq!(barrier.0, validated.0, "{name} {mishap:?}");
             assert!(barrier.1 == validated.1, "{name} {mishap:?}");
+            let copied = validated.1.copies_are_equal(&schedule);
+            assert_eq!(copied > 0, schedule.placement() == Placement::Mirrored, "{name}");
         }
     }
 }
@@ -291,7 +330,7 @@ fn post_validation_trains_as_the_barrier_but_for_rounding_by_the_inverse() {
     // 10 x 2^-53 in an update of at most the learning rate, 1e-3, in each of four steps; the losses
     // and gradients of later steps follow the weights.
     const TOLERANCE: f64 = 1e-13;
-    for (name, schedule) in trainable(4, 6) {
+    for (name, schedule) in schedules(4, 6) {
         for mishap in MISHAPS {
             let [barrier, validated] = both_ways(&schedule, Undo::Inverse, mishap);
             let losses = barrier.0.iter().zip(&validated.0).map(|(a, b)| (a / b - 1.0).abs());
@@ -325,7 +364,7 @@ fn training_on_a_text_lowers_the_loss_alike_under_every_schedule() {
     let trial = Trial { model, batches, training, poison: Poison::Nothing };
     let train = |family: &str| {
         let named = |(name, _): &(String, Schedule)| name.starts_with(family);
-        let (_, schedule) = trainable(2, 4).into_iter().find(named).unwrap();
+        let (_, schedule) = schedules(2, 4).into_iter().find(named).unwrap();
         let boundary = Boundary::Barrier { max_norm: f64::INFINITY };
         let (measured, left) = trial.run::<f32>(&plan(schedule, 200, boundary));
         (losses(&measured), all(&left.weights))

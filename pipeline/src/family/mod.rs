@@ -30,6 +30,7 @@ pub use left_out::LeftOut;
 
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
+use crate::recompute;
 use crate::schedule::Schedule;
 use crate::shape::Vocabulary::{OneBarrier, TwoBarriers};
 use crate::shape::{Placement, Vocabulary};
@@ -328,10 +329,12 @@ impl Family {
     /// The order of every stage for `problem`.
     ///
     /// A memory limit shapes the order of the families that say so ([`LimitUse`]); for the others
-    /// it is not looked at.
+    /// it is not looked at. Where the costs of the problem have times of R, those chunks recompute
+    /// ([`Schedule::recomputing`]).
     ///
     /// # Errors
-    /// If the family cannot do the shape, or finds no order under the limit.
+    /// If the family cannot do the shape, or finds no order under the limit; if the footprints keep only
+    /// a part of a chunk that the costs do not recompute.
     pub fn schedule(self, problem: &Problem) -> Result<Schedule, Fault> {
         let (about, rule) = self.row();
         let given = problem.shape().chunks_per_stage();
@@ -341,11 +344,27 @@ impl Family {
             let what = format!("chunks per stage = {chunks}, not {given}");
             return Err(Fault::Needs { family: about.name, key: "chunks", what });
         }
-        let limited = |limit| rule(&problem.clone().with_limit(limit));
-        match about.limit {
-            LimitUse::Own(limit) => limited(limit),
-            LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => limited(limit),
-            _ => rule(problem),
+        let order = |problem: &Problem| {
+            let limited = |limit| rule(&problem.clone().with_limit(limit));
+            match about.limit {
+                LimitUse::Own(limit) => limited(limit),
+                LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => {
+                    limited(limit)
+                }
+                _ => rule(problem),
+            }
+        };
+        let (costs, footprints) = (problem.costs(), problem.footprints());
+        let lost =
+            |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();
+        if footprints.has_kept()
+            && let Some(chunk) = (0..problem.shape().chunks()).find(lost)
+        {
+            return Err(Fault::NotRecomputed { chunk });
+        }
+        match costs.has_recompute() {
+            true => recompute::schedule(self, problem, order),
+            false => order(problem),
         }
     }
 }

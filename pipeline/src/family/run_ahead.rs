@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
                 here.held += 1;
             }
             Kind::W | Kind::BW => here.held -= 1,
-            Kind::B | Kind::S | Kind::T => {}
+            Kind::R | Kind::B | Kind::S | Kind::T => {}
         }
         here.free = end;
         here.order.push(Slot::One(pass));

@@ -172,7 +172,7 @@ fn delayed_order(shape: Shape, stage: u16) -> Order {
         Kind::F => (3 * j - from_last, 2),
         Kind::T => (3 * (j + 1) + 1, 0),
         Kind::S => (3 * j + 1, 1),
-        Kind::B | Kind::W | Kind::BW => (3 * (j + barriers) + 1 + 2 * from_last, 3),
+        Kind::B | Kind::W | Kind::BW | Kind::R => (3 * (j + barriers) + 1 + 2 * from_last, 3),
     })
 }
 
@@ -183,6 +183,6 @@ fn interlaced_order(shape: Shape, stage: u16) -> Order {
         Kind::F => (j - from_last / 2, forward),
         Kind::S => (j, 2),
         Kind::T => (j, 3),
-        Kind::B | Kind::W | Kind::BW => (j + 1 + from_last, backward),
+        Kind::B | Kind::W | Kind::BW | Kind::R => (j + 1 + from_last, backward),
     })
 }

@@ -24,7 +24,10 @@ Examples:
   A small GPT trained on this CPU, and the result held against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
-  The same on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
+  Two copies of the weights in opposite directions, held against both halves of the microbatches:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule dualpipe,chimera \
+      --layers 8 --check=device
+  A GPT on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
     debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:

@@ -7,6 +7,7 @@ use profile::Profile;
 use super::flags::Execute;
 use super::kinds::Against;
 use super::question::Job;
+use super::run::plan;
 use crate::error::Error;
 use native::memory;
 use question::format;
@@ -84,7 +85,8 @@ impl Sizes {
 pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Result<(), Error> {
     let (Some(model), Some(free)) = (job.model, memory::free()) else { return Ok(()) };
     let fault = |error: ModelError| job.case.error(&error);
-    let needs = executor::needs(model, &job.case.schedule, F32_BYTES, Undo::default());
+    let undo = plan(job, execute)?.undo(Undo::default());
+    let needs = executor::needs(model, &job.case.schedule, F32_BYTES, undo, &job.recompute);
     let needs = needs.map_err(fault)?;
     let own = needs.iter().enumerate().filter(|(at, _)| stage.is_none_or(|stage| stage == *at));
     // Stages on a GPU take none of this memory.

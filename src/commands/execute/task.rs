@@ -3,8 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use executor::{AdamW, Batches, BuildError, DataError, Random, Task, Text, Training};
-use pipeline::Placement;
+use executor::{AdamW, Batches, DataError, Random, Task, Text, Training};
 
 use super::flags::Execute;
 use super::question::Job;
@@ -17,9 +16,6 @@ const MAX_TEXT: u64 = 1 << 30;
 /// The training that `job` and the flags ask for; `None` if nothing is trained.
 pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     let Some(model) = job.model else { return Ok(None) };
-    if job.case.schedule.placement() == Placement::Mirrored {
-        return Err(job.case.error(&BuildError::Mirrored).into());
-    }
     if job.case.problem.segments() > 1 {
         let message = "attention looks from one segment of a microbatch into those before it, \
                        which the model that is run cannot: use --device timed";
@@ -49,5 +45,6 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     }
     let training = Training { seed, rule, ..Training::default() };
     let check = execute.check.map(Into::into);
-    Ok(Some(Task { model, batches, fingerprint: fingerprint.finish(), training, check }))
+    let (fingerprint, recompute) = (fingerprint.finish(), job.recompute.clone());
+    Ok(Some(Task { model, batches, fingerprint, training, recompute, check }))
 }

@@ -2,6 +2,7 @@
 //! thread.
 
 mod equality;
+mod recompute;
 mod refusals;
 mod steps;
 
@@ -13,7 +14,9 @@ use pipeline::{
     Problem, Schedule, Shape, Value,
 };
 
-use crate::model::{Activations, Gpt, Model, Parameters, Training, Undo, footprints};
+use crate::model::{
+    Activations, Gpt, Model, Parameters, Recomputed, Training, Undo, footprints, kept,
+};
 use crate::{Batches, Cpu, Random, Real, Trainer, Worker};
 
 fn model(layers: usize) -> Model {
@@ -34,7 +37,7 @@ fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> 
     let one = Nanos(1_000);
     let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
-    family.schedule(&problem).ok().filter(|one| one.placement() != Placement::Mirrored)
+    family.schedule(&problem).ok()
 }
 
 /// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
@@ -48,11 +51,30 @@ struct Stages<T: Real> {
 
 impl<T: Real> Stages<T> {
     fn new(schedule: Schedule, model: Model, data: &Arc<dyn Batches>, training: Training) -> Self {
+        Self::recomputing(schedule, model, data, training, &[])
+    }
+
+    /// The same where chunks for which the schedule has R recompute their `parts`.
+    fn recomputing(
+        schedule: Schedule,
+        model: Model,
+        data: &Arc<dyn Batches>,
+        training: Training,
+        parts: &[Recomputed],
+    ) -> Self {
+        let shape = schedule.shape();
         let build = |stage| {
-            Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training).unwrap()
+            let gpt = Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training);
+            gpt.unwrap().recomputing(parts)
         };
-        let stages: Vec<_> = (0..schedule.shape().stages()).map(build).collect();
-        let footprints = footprints(model, schedule.shape(), T::BYTES).unwrap();
+        let stages: Vec<_> = (0..shape.stages()).map(build).collect();
+        let part = |chunk: u16| {
+            let part = parts.get(usize::from(chunk)).copied().unwrap_or_default();
+            schedule.recomputes(chunk).then_some(part)
+        };
+        let own: Vec<_> = (0..shape.chunks()).map(part).collect();
+        let footprints = footprints(model, shape, T::BYTES).unwrap();
+        let footprints = footprints.with_kept(kept(model, shape, T::BYTES, &own).unwrap());
         let ledgers = vec![Ledger::default(); stages.len()];
         Self { schedule, stages, footprints, ledgers }
     }
@@ -84,13 +106,36 @@ impl<T: Real> Stages<T> {
             }
         }
         assert!(values.is_empty());
+        self.add_up_copies();
         let peaks = Memory::of(&self.schedule, &self.footprints).unwrap().peak;
         for (stage, peak) in self.stages.iter().zip(peaks) {
             let Activations { held, kept_peak, peak: all } = stage.activations();
             assert_eq!((held, kept_peak), (Bytes(0), peak));
             assert!(all > peak);
         }
-        self.stages.iter_mut().find_map(|stage| stage.loss().unwrap()).unwrap()
+        let losses = self.stages.iter_mut().filter_map(|stage| stage.loss().unwrap());
+        losses.reduce(|sum, loss| sum + loss).unwrap()
+    }
+
+    /// Has stages with the same weights add up their gradients; both then hold the same.
+    fn add_up_copies(&mut self) {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let twin = |stage| placement.twin(shape, stage);
+        let shared: Vec<Vec<u8>> =
+            self.stages.iter_mut().map(|stage| stage.share().unwrap()).collect();
+        for (stage, gpt) in self.stages.iter_mut().enumerate() {
+            assert_eq!(gpt.shared_bytes(), shared[stage].len());
+            assert_eq!(twin(stage).is_none(), shared[stage].is_empty());
+            if let Some(twin) = twin(stage) {
+                gpt.merge(&shared[twin]).unwrap();
+            }
+        }
+        for stage in 0..self.stages.len() {
+            if let Some(twin) = twin(stage) {
+                let both = [stage, twin].map(|one| bits(&self.stages[one].gradients().unwrap()));
+                assert!(both[0] == both[1], "stage {stage}");
+            }
+        }
     }
 
     fn gradients(&mut self, model: Model) -> Vec<f64> {

@@ -1,23 +1,18 @@
 //! A model or schedule that cannot be built or run is refused with an error that names it.
 
-use pipeline::{Family, Order, Pass, Placement, Schedule, Shape};
+use pipeline::{Family, Pass, Schedule};
 
 use super::{alone, batches, model, schedule};
 use crate::model::{BuildError, Gpt, Model, ModelError, Training, Undo};
-use crate::{AdamW, Batch, Batches, Cpu, DeviceError, Worker};
+use crate::{AdamW, Batch, Batches, Cpu, DeviceError, Trainer, Worker};
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    let shape = Shape::new(2, 1, 2).unwrap();
-    let down = Order::from_iter([Pass::f(0, 0), Pass::f(1, 1), Pass::bw(1, 1), Pass::bw(0, 0)]);
-    let up = Order::from_iter([Pass::f(0, 1), Pass::f(1, 0), Pass::bw(1, 0), Pass::bw(0, 1)]);
-    let mirrored = Schedule::new(shape, Placement::Mirrored, vec![down, up]).unwrap();
     let build = |schedule: &Schedule, layers, stage, training| {
         let model = model(layers);
         Gpt::new(Cpu::<f32>::new(), model, schedule, stage, batches(model), training).err()
     };
     let good = Training::default();
-    assert_eq!(build(&mirrored, 2, 0, good), Some(BuildError::Mirrored));
     let schedule = schedule(Family::OneFOneB, 2, 2);
     assert_eq!(build(&schedule, 2, 0, good), None);
     let stages = 2;
@@ -98,4 +93,18 @@ fn microbatches_of_another_model_are_refused() {
         let mut stage = Gpt::new(Cpu::<f32>::new(), model, &schedule, 0, data, training).unwrap();
         assert!(matches!(stage.run(Pass::f(0, 0), None), Err(DeviceError::NotAtHand { .. })));
     }
+}
+
+#[test]
+fn gradients_of_other_weights_are_refused() {
+    let schedule = schedule(Family::Chimera, 2, 4);
+    let model = model(2);
+    let training = Training::default();
+    let mut stage =
+        Gpt::new(Cpu::<f32>::new(), model, &schedule, 0, batches(model), training).unwrap();
+    let ours = stage.share().unwrap();
+    assert_eq!(ours.len(), 4 * model.parameters(), "a stage of two holds both chunks");
+    let error = stage.merge(&ours[4..]).unwrap_err().to_string();
+    assert!(error.contains("bytes of gradients instead of"), "{error}");
+    assert_eq!(stage.merge(&ours), Ok(()));
 }

@@ -120,6 +120,10 @@ impl<W: Direct> Link<W> for Devices<'_, W::Value> {
         Link::<W>::tell(&mut self.wires, to, step, round, norm)
     }
 
+    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+        Link::<W>::share(&mut self.wires, to, step, gradients)
+    }
+
     fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
         Link::<W>::ask(&mut self.wires, stage)
     }

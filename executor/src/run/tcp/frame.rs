@@ -28,6 +28,8 @@ pub(super) enum Head {
     Value(Name),
     /// A norm.
     Norm { step: u32, round: Round },
+    /// The gradients of the weights that the receiver holds too.
+    Gradients { step: u32 },
     /// The sender is ready to begin; the payload is the bytes of a value.
     Ready,
     /// From rank 0: all are ready; the payload is the name that devices join by, if they do.
@@ -42,6 +44,17 @@ pub(super) enum Head {
     Answer,
     /// The sender stops; the payload says why.
     Stop,
+}
+
+/// Bytes of the messages whose length depends on the run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    /// Of a value, once it is known.
+    pub(super) value: Option<usize>,
+    /// Of the gradients of weights that both ends hold, once they are known, if there are any.
+    pub(super) gradients: Option<usize>,
+    /// Of a report.
+    pub(super) report: usize,
 }
 
 const ROUNDS: [Round; 4] = [Round::Share, Round::Total, Round::Partial, Round::Final];
@@ -79,6 +92,10 @@ impl Head {
             Self::Ask => 6,
             Self::Answer => 7,
             Self::Stop => 8,
+            Self::Gradients { step: of } => {
+                step = of;
+                9
+            }
         };
         let mut frame = Vec::with_capacity(HEADER + payload.len());
         frame.extend([kind, detail]);
@@ -115,21 +132,23 @@ impl Head {
             (6, 0) => Self::Ask,
             (7, 0) => Self::Answer,
             (8, 0) => Self::Stop,
+            (9, 0) => Self::Gradients { step },
             _ => return None,
         };
         Some((head, length))
     }
 
-    /// Whether so many bytes may follow, where values have `value_bytes` (if that is known yet) and
-    /// a report has `report`.
-    pub(super) fn may_have(self, length: u64, value_bytes: Option<usize>, report: usize) -> bool {
+    /// Whether so many bytes may follow, where messages have these `lengths`.
+    pub(super) fn may_have(self, length: u64, lengths: Lengths) -> bool {
+        let is = |bytes: Option<usize>| bytes.is_some_and(|bytes| length == bytes as u64);
         match self {
-            Self::Value(_) => value_bytes.is_some_and(|bytes| length == bytes as u64),
+            Self::Value(_) => is(lengths.value),
+            Self::Gradients { .. } => is(lengths.gradients),
             Self::Norm { .. } => length == 9,
             Self::Ready => length == 8,
             Self::Go => length <= MOST_NAME,
             Self::Over | Self::Ask => length == 0,
-            Self::Report => length == report as u64,
+            Self::Report => length == lengths.report as u64,
             Self::Answer => length == SIGHTING as u64,
             Self::Stop => length <= MOST_WORDS as u64,
         }
@@ -227,6 +246,7 @@ pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
         Doing::Waiting { what: Awaited::Report, from } => (5, from, 0, None),
         Doing::Stepping(step) => (6, 0, step, None),
         Doing::Done => (7, 0, 0, None),
+        Doing::Waiting { what: Awaited::Gradients(step), from } => (8, from, step, None),
     };
     let value = value.unwrap_or(Value::Output { chunk: 0, microbatch: 0 });
     bytes.push(tag);
@@ -270,6 +290,7 @@ pub(super) fn unpack_sighting(mut bytes: &[u8], stages: usize) -> Option<(Doing,
         5 => Doing::Waiting { what: Awaited::Report, from },
         6 => Doing::Stepping(number),
         7 => Doing::Done,
+        8 => Doing::Waiting { what: Awaited::Gradients(number), from },
         _ => return None,
     };
     Some((doing, lasted))
@@ -285,8 +306,13 @@ mod tests {
         let value = Value::Gradient { chunk: 3, microbatch: 70_000 };
         let pair = Slot::Pair(Pass::f(1, 2), Pass::bw(3, 4));
         let one = Slot::One(Pass::w(9, 1));
-        let waits =
-            [Awaited::Value(pair, value), Awaited::Norm(7), Awaited::Start, Awaited::Report];
+        let waits = [
+            Awaited::Value(pair, value),
+            Awaited::Norm(7),
+            Awaited::Gradients(8),
+            Awaited::Start,
+            Awaited::Report,
+        ];
         let waits = waits.map(|what| Doing::Waiting { what, from: 5 });
         let others = [
             Doing::Preparing,
@@ -323,7 +349,8 @@ mod tests {
                 let again = head.frame(&[]);
                 let header: [u8; HEADER] = again[..HEADER].try_into().expect("a header");
                 prop_assert_eq!(Head::read(&header).map(|(head, _)| head), Some(head));
-                prop_assert!(!head.may_have(1 << 40, Some(64), 64) || length == 0);
+                let lengths = Lengths { value: Some(64), gradients: Some(96), report: 64 };
+                prop_assert!(!head.may_have(1 << 40, lengths) || length == 0);
             }
         }
     }

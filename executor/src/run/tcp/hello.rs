@@ -24,7 +24,7 @@ use crate::run::Boundary;
 use crate::run::plan::Plan;
 
 /// Changes when processes of before and after it would not understand each other.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 const MAGIC: [u8; 8] = *b"debubble";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Magic, protocol, version, rank, world, port, schedule, plan, nonce.

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::frame::{
-    HEADER, Head, MOST_WORDS, pack_sighting, report_bytes, unpack_norm, unpack_report,
+    HEADER, Head, Lengths, MOST_WORDS, pack_sighting, report_bytes, unpack_norm, unpack_report,
     unpack_sighting,
 };
 use super::meeting::Met;
@@ -20,6 +20,7 @@ use crate::run::failure::Failure;
 use crate::run::inbox::{Event, Sequence};
 use crate::run::plan::Plan;
 use crate::run::raw::RawStage;
+use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
 
 /// How long the others may take to hear why this process stops.
@@ -50,6 +51,8 @@ pub(super) struct Office {
     pub(super) epoch: Instant,
     /// Bytes of every value, once the worker is made.
     pub(super) value_bytes: OnceLock<usize>,
+    /// Bytes of the gradients of weights that another stage holds too, known from then on as well.
+    pub(super) shared_bytes: OnceLock<usize>,
     /// Nothing more is expected but word that the run is over.
     pub(super) is_done: AtomicBool,
 }
@@ -254,8 +257,14 @@ impl Desk {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
         let (steps, slots) = self.report;
-        let value_bytes = self.office.value_bytes.get().copied();
-        if !head.may_have(length, value_bytes, report_bytes(steps, slots)) {
+        let Office { plan, rank, value_bytes, shared_bytes, .. } = &*self.office;
+        let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
+        let lengths = Lengths {
+            value: value_bytes.get().copied(),
+            gradients: shared_bytes.get().copied().filter(|_| is_twin),
+            report: report_bytes(steps, slots),
+        };
+        if !head.may_have(length, lengths) {
             return Err(wrong(format!("it sent a frame of {length} bytes for {head:?}")));
         }
         if let Head::Value(name) = head {
@@ -281,6 +290,10 @@ impl Desk {
             Head::Norm { step, round } => {
                 let norm = unpack_norm(&payload).ok_or_else(nonsense)?;
                 let _ = self.alarm.events.send(Event::Norm { from, step, round, norm });
+                return Ok(());
+            }
+            Head::Gradients { step } => {
+                let _ = self.alarm.events.send(Event::Gradients { from, step, bytes: payload });
                 return Ok(());
             }
             Head::Ask => {

@@ -95,6 +95,7 @@ fn among_processes(
         board: Arc::new(Board::new(stages)),
         epoch: met.epoch,
         value_bytes: OnceLock::new(),
+        shared_bytes: OnceLock::new(),
         is_done: AtomicBool::new(false),
     });
     let (events, inbox) = channel();
@@ -169,9 +170,10 @@ impl Process<'_> {
         result.map_err(|error| Failure::Device { stage, step: None, slot: None, error })
     }
 
-    /// Bytes of every value, from now on known to the readers.
-    fn value_bytes<W: Wire>(&self, worker: &W) -> usize {
+    /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
+    fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> usize {
         let bytes = worker.value_bytes();
+        let _ = self.office.shared_bytes.set(worker.shared_bytes());
         let _ = self.office.value_bytes.set(bytes);
         bytes
     }
@@ -332,6 +334,11 @@ impl<W: Wire> Link<W> for Wires<'_> {
 
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
         self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
+        Ok(())
+    }
+
+    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+        self.mesh.send(to, Head::Gradients { step }.frame(&gradients));
         Ok(())
     }
 

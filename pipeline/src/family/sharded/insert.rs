@@ -27,7 +27,7 @@ pub(super) fn into_schedule(
             match pass.kind {
                 Kind::F => ends[pass.microbatch as usize] = end,
                 Kind::B | Kind::BW => begins[pass.microbatch as usize] = start,
-                Kind::W | Kind::S | Kind::T => {}
+                Kind::W | Kind::S | Kind::T | Kind::R => {}
             }
         }
     }
