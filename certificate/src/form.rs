@@ -8,6 +8,7 @@ use pipeline::{
 };
 use serde::Deserialize;
 
+use crate::branching::Log;
 use crate::{Argument, Refusal};
 
 /// The version of the form.
@@ -57,6 +58,8 @@ pub struct Certificate {
     pub bound: Nanos,
     /// Why, with the stages at which to look.
     pub argument: Argument,
+    /// The branching log, where the argument rests on one.
+    pub proof: Option<Log>,
 }
 
 /// The keys of the file.
@@ -85,6 +88,7 @@ struct Form {
     argument: String,
     stages: Vec<usize>,
     schedule: String,
+    proof: Option<String>,
 }
 
 impl Certificate {
@@ -110,6 +114,12 @@ impl Certificate {
         let (costs, footprints) = (form.costs(&schedule)?, form.footprints(&schedule)?);
         let limits = form.limits(shape)?;
         let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
+        let proof = form.proof.as_deref().map(Log::read).transpose()?;
+        if argument.is_branching() != proof.is_some() {
+            return Err(Refusal::Log {
+                why: "`branching` needs one, and no other argument has one",
+            });
+        }
         Ok(Self {
             schedule,
             costs,
@@ -119,6 +129,7 @@ impl Certificate {
             cost: Nanos(form.cost_ns),
             bound: Nanos(form.bound_ns),
             argument,
+            proof,
         })
     }
 }
@@ -216,7 +227,8 @@ fn check_count(key: &'static str, given: usize, needed: usize) -> Result<(), Ref
 
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument } = self;
+        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument, proof } =
+            self;
         let placement = match schedule.placement() {
             Placement::Looped => "looped",
             Placement::Vee => "vee",
@@ -258,7 +270,11 @@ impl fmt::Display for Certificate {
         writeln!(f, "gap-ns = {}", cost.0.saturating_sub(bound.0))?;
         writeln!(f, "argument = \"{}\"", argument.name())?;
         list(f, "stages", argument.stages().into_iter().map(|stage| stage as u64))?;
-        write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")
+        write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")?;
+        match proof {
+            Some(log) => write!(f, "proof = \"\"\"\n{log}\"\"\"\n"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -47,6 +47,12 @@ pub enum Refusal {
         /// The reason why they are wrong.
         why: &'static str,
     },
+    /// No branching log, or one that cannot be followed.
+    #[error("the branching log cannot be followed: {why}")]
+    Log {
+        /// The reason why not.
+        why: &'static str,
+    },
     /// Not a schedule, or costs or footprints of another.
     #[error("the schedule does not hold: {0}")]
     Schedule(#[from] TextError),

@@ -342,12 +342,17 @@ class SearchKeys(TypedDict, total=False):
 
     effort: Whole | None
     """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
-    without `exact` as long as that lasts].
+    without `exact` or `ilp` as long as that lasts].
     """
 
     exact: bool | None
     """Then ask a constraint solver, for `time_limit` at most [default: 30s], for a better order, and for a
     proof that there is none.
+    """
+
+    ilp: bool | None
+    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best
+    order found on: a better one, and a proof of the optimum that `verify` can check.
     """
 
     memory_limits: OneOrMany[MemoryLimit] | None

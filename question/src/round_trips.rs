@@ -295,9 +295,9 @@ proptest! {
     }
 
     #[test]
-    fn searches_return(limits in list(limit()), time in time(), effort: u64, exact: bool) {
+    fn searches_return(limits in list(limit()), time in time(), effort: u64, exact: bool, ilp: bool) {
         let written = json!({
-            "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact,
+            "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact, "ilp": ilp,
             "placement": "v", "objective": "makespan",
         });
         returns(&read::<search::Keys>(&written)?)?;

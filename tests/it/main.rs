@@ -28,6 +28,7 @@ mod fsdp;
 mod golden;
 mod gpus;
 mod hardware;
+mod ilp;
 mod law;
 mod layout;
 mod levers;

@@ -68,7 +68,8 @@ fn question(
     };
     let argument = Argument::new("work", &[0], schedule.shape().stages()).unwrap();
     let bound = Nanos(0);
-    Certificate { schedule, costs, footprints, limits, objective, cost, bound, argument }
+    let proof = None;
+    Certificate { schedule, costs, footprints, limits, objective, cost, bound, argument, proof }
 }
 
 /// Schedules in no particular order, under limits with little or much room beyond what they hold.

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use executor::{
-    AdamW, Batches, Boundary, Cpu, DeviceError, Gpt, Measured, Model, Norm, Parameters, Plan,
-    Random, Real, Reference, Text, Trainer, Training, Undo, Wire, Worker, run,
+    AdamW, Batches, Boundary, Cpu, DeviceError, Gpt, Measured, Model, Norm, Offload, Parameters,
+    Plan, Random, Real, Reference, Text, Trainer, Training, Undo, Wire, Worker, run,
 };
-use pipeline::{Family, Kind, Pass, Placement, Schedule};
+use pipeline::{Bytes, CopyPart, Family, Kind, Pass, Placement, Schedule, Value};
 
 use crate::tcp::join_makers;
 use crate::threads::{losses, schedules};
 
 /// Numbers by where they begin in the model.
-type Numbers = BTreeMap<usize, Vec<f64>>;
+pub(crate) type Numbers = BTreeMap<usize, Vec<f64>>;
 
 /// The state of the stages after a run.
 #[derive(Clone, PartialEq, Debug, Default)]
-struct Left {
+pub(crate) struct Left {
     /// The gradients of the last update.
-    gradients: Numbers,
+    pub(crate) gradients: Numbers,
     /// The weights after the last.
-    weights: Numbers,
+    pub(crate) weights: Numbers,
     /// The same by stage: two may hold the same.
     by_stage: BTreeMap<usize, Numbers>,
 }
@@ -104,6 +104,26 @@ impl<T: Real> Worker for Shown<T> {
         self.gpt.settle()
     }
 
+    fn give(&mut self, value: Value, to: usize) -> Result<Vec<T>, DeviceError> {
+        self.gpt.give(value, to)
+    }
+
+    fn receive(&mut self, value: Value, from: usize, part: Vec<T>) -> Result<(), DeviceError> {
+        self.gpt.receive(value, from, part)
+    }
+
+    fn kept(&mut self, pass: Pass) -> Option<Bytes> {
+        self.gpt.kept(pass)
+    }
+
+    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+        self.gpt.lend(forward, part)
+    }
+
+    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.gpt.take_back(forward, lent)
+    }
+
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.gpt.forget()
     }
@@ -112,6 +132,10 @@ impl<T: Real> Worker for Shown<T> {
 impl<T: Real> Wire for Shown<T> {
     fn value_bytes(&self) -> usize {
         self.gpt.value_bytes()
+    }
+
+    fn bytes_of(&self, value: Value) -> usize {
+        self.gpt.bytes_of(value)
     }
 
     fn pack(&mut self, value: Vec<T>) -> Result<Vec<u8>, DeviceError> {
@@ -171,16 +195,20 @@ impl<T: Real> Trainer for Shown<T> {
 
 /// A training: the model, its data, and the fault to be injected.
 #[derive(Clone)]
-struct Trial {
-    model: Model,
-    batches: Arc<dyn Batches>,
-    training: Training,
+pub(crate) struct Trial {
+    pub(crate) model: Model,
+    pub(crate) batches: Arc<dyn Batches>,
+    pub(crate) training: Training,
     poison: Poison,
 }
 
 impl Trial {
-    fn random(layers: usize, training: Training) -> Self {
-        let model = Model::new(8, 2, layers, 11, 5, 2).unwrap();
+    pub(crate) fn random(layers: usize, training: Training) -> Self {
+        Self::of(Model::new(8, 2, layers, 11, 5, 2).unwrap(), training)
+    }
+
+    /// `model` on random tokens.
+    pub(crate) fn of(model: Model, training: Training) -> Self {
         let batches = Arc::new(Random::new(model, 3));
         Self { model, batches, training, poison: Poison::Nothing }
     }
@@ -198,7 +226,7 @@ impl Trial {
     }
 
     /// Trains with a thread per stage.
-    fn run<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
+    pub(crate) fn run<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
         let left = Arc::default();
         let (trial, schedule, of_stages) =
             (self.clone(), plan.schedule().clone(), Arc::clone(&left));
@@ -209,7 +237,7 @@ impl Trial {
     }
 
     /// Trains with a process per stage, played by threads, over TCP.
-    fn join<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
+    pub(crate) fn join<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
         let left = Arc::default();
         let make = |stage| Ok(self.stage::<T>(plan.schedule(), stage, &left));
         let measured = join_makers(plan, make).remove(0).unwrap().unwrap();
@@ -218,12 +246,12 @@ impl Trial {
     }
 }
 
-fn plan(schedule: Schedule, steps: u32, boundary: Boundary) -> Plan {
+pub(crate) fn plan(schedule: Schedule, steps: u32, boundary: Boundary) -> Plan {
     Plan::new(schedule, steps).unwrap().with_boundary(boundary).unwrap()
 }
 
 /// All numbers, in model order.
-fn all(parts: &Numbers) -> Vec<f64> {
+pub(crate) fn all(parts: &Numbers) -> Vec<f64> {
     parts.values().flatten().copied().collect()
 }
 
