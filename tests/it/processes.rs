@@ -89,17 +89,20 @@ fn processes_do_what_threads_do() {
     let model = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
                  --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v,chimera \
                  --steps 2 --json";
-    let threads = results(&format!("execute {model}"));
-    let processes = results(&format!("execute {model} --processes --check"));
-    assert_eq!(threads.len(), 3);
-    for (one, other) in threads.iter().zip(&processes) {
-        let losses = |one: &serde_json::Value| {
-            let steps = one["measured"]["steps"].as_array().unwrap().clone();
-            steps.iter().map(|step| step["loss"].as_f64().unwrap()).collect::<Vec<_>>()
-        };
-        assert_eq!(losses(one), losses(other));
-        assert_eq!(other["measured"]["device"], "cpu, processes over TCP");
-        assert!(other["measured"]["check"]["gradient_error"].as_f64().unwrap() <= 1e-4);
+    for more in ["", "--recompute full", "--recompute none,1"] {
+        let model = format!("{model} {more}");
+        let threads = results(&format!("execute {model}"));
+        let processes = results(&format!("execute {model} --processes --check"));
+        assert_eq!(threads.len(), 3);
+        for (one, other) in threads.iter().zip(&processes) {
+            let losses = |one: &serde_json::Value| {
+                let steps = one["measured"]["steps"].as_array().unwrap().clone();
+                steps.iter().map(|step| step["loss"].as_f64().unwrap()).collect::<Vec<_>>()
+            };
+            assert_eq!(losses(one), losses(other));
+            assert_eq!(other["measured"]["device"], "cpu, processes over TCP");
+            assert!(other["measured"]["check"]["gradient_error"].as_f64().unwrap() <= 1e-4);
+        }
     }
 }
 

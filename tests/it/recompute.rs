@@ -168,5 +168,6 @@ fn a_searched_order_with_recomputation_is_verified() {
     std::fs::write(&path, broken).unwrap();
     let verdict = run(&format!("verify {path}"));
     assert_eq!(verdict.status.code(), Some(1));
-    assert!(said(&verdict).contains("R0.0 is missing"), "{}", said(&verdict));
+    let told = String::from_utf8_lossy(&verdict.stdout).into_owned() + &said(&verdict);
+    assert!(told.contains("R0.0 is missing"), "{told}");
 }

@@ -255,6 +255,14 @@ pub(crate) fn all(parts: &Numbers) -> Vec<f64> {
     parts.values().flatten().copied().collect()
 }
 
+/// The schedule, and the same where all chunks recompute, and where only every other one does.
+fn recomputing((name, schedule): (String, Schedule)) -> Vec<(String, Schedule)> {
+    let all = schedule.clone().recomputing(|_| true).unwrap();
+    let some = schedule.clone().recomputing(|chunk| chunk % 2 == 1).unwrap();
+    let with = |what: &str| format!("{name} {what}");
+    vec![(name.clone(), schedule), (with("R"), all), (with("some R"), some)]
+}
+
 fn check_every_family<T: Real>() {
     let trial = Trial::random(9, Training::default());
     let batches = Arc::clone(&trial.batches);
@@ -276,7 +284,7 @@ fn check_every_family<T: Real>() {
         // Two copy to the host, five cut the output layer over all stages, and three need more
         // microbatches over four stages.
         assert!(families.len() >= 2 * (Family::ALL.len() - 7) - 3);
-        for (name, schedule) in families {
+        for (name, schedule) in families.into_iter().flat_map(recomputing) {
             let is_mirrored = schedule.placement() == Placement::Mirrored;
             let (loss, gradients, weights) = &expected[usize::from(is_mirrored)];
             let plan = plan(schedule, 1, Boundary::Asynchronous);
@@ -302,7 +310,7 @@ fn every_family_trains_as_the_model_in_one_piece() {
 fn processes_train_as_threads_do() {
     let trial = Trial::random(9, Training::default());
     let boundary = Boundary::PostValidation { max_norm: 0.5 };
-    for (name, schedule) in schedules(2, 4) {
+    for (name, schedule) in schedules(2, 4).into_iter().flat_map(recomputing) {
         let plan = plan(schedule, 3, boundary);
         let (threads, left) = trial.run::<f32>(&plan);
         let (processes, over_tcp) = trial.join::<f32>(&plan);
