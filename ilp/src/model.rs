@@ -72,7 +72,7 @@ impl Model {
         }
         line.held.iter_mut().flatten().for_each(|size| *size /= sizes);
         line.limits.iter_mut().flatten().for_each(|limit| *limit /= sizes);
-        let known = signed(known.0).div_euclid(ticks) + i64::from(known.0 % time_unit != 0);
+        let known = signed(known.0.div_ceil(time_unit));
         let mut builder = Builder::new(&line, known);
         builder.add_ways();
         (0..line.stages).for_each(|stage| builder.add_stage(stage));

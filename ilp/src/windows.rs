@@ -188,8 +188,8 @@ impl Windows {
             if all > room {
                 return Err(Contradiction);
             }
-            for place in 0..each {
-                let left = room - (all - least[place]);
+            for (place, least) in least.iter().enumerate() {
+                let left = room - (all - least);
                 let fitting = room::fitting(size(place), counts(self, place), left);
                 for (kind, range) in fitting.into_iter().enumerate() {
                     let lane = stage * line.width + 3 * place + kind;

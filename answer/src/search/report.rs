@@ -302,7 +302,9 @@ fn told(row: &Row, solved: &Solved) -> String {
     match end {
         End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
         End::Stopped => {
-            format!("{size}: time ended, the bound is what was proved by then; {proved}\n")
+            format!(
+                "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"
+            )
         }
         End::TooManyNodes => {
             format!(

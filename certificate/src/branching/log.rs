@@ -4,7 +4,7 @@ use std::fmt;
 
 use pipeline::{Kind, Pass};
 
-use super::windows::Stages;
+use super::stages::Stages;
 use crate::Refusal;
 
 /// A log with more words is refused before it is kept.

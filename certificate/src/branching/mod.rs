@@ -12,12 +12,14 @@
 //! order.
 
 mod log;
+mod stages;
 mod windows;
 
 pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
-use self::windows::{Spent, Stages, Windows};
+use self::stages::{Spent, Stages};
+use self::windows::Windows;
 use crate::trip::Pipe;
 use crate::{Certificate, Refusal};
 
