@@ -41,6 +41,7 @@ mod cuda;
 mod data;
 mod error;
 mod execution;
+pub mod fsdp;
 mod measured;
 mod model;
 mod ops;

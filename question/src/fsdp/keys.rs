@@ -302,6 +302,25 @@ impl Keys {
         ways
     }
 
+    /// The first key that is given of links, slow devices and noise, which only simulations have.
+    pub fn simulated(&self) -> Option<&'static str> {
+        let given = [
+            ("parameters", self.parameters.is_some()),
+            ("bandwidth", self.bandwidth.is_some()),
+            ("latency", self.latency.is_some()),
+            ("owners", self.owners.is_some()),
+            ("pull-bandwidth", self.pull_bandwidth.is_some()),
+            ("devices-per-node", self.devices_per_node.is_some()),
+            ("node-bandwidth", self.node_bandwidth.is_some()),
+            ("sharding", self.sharding != ShardingKey::default()),
+            ("no-overlap", self.no_overlap),
+            ("slowdown", !self.slowdown.is_empty()),
+            ("jitter", self.jitter.is_some()),
+            ("stall", self.stall.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
+    }
+
     /// All settings, in the order of the keys; nothing is drawn yet.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ mod costs;
 mod flags;
 mod kinds;
 mod passes;
-mod processes;
+pub(super) mod processes;
 mod question;
 mod recompute;
 mod report;
@@ -80,7 +80,7 @@ impl Execute {
             jobs.iter().try_for_each(|job| self.try_out(job, None))?;
             // The process of the first stage shows how far they are.
             let _shown = progress::hidden();
-            return processes::supervise(stages, jobs.len());
+            return processes::supervise("stage", stages, jobs.len());
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;

@@ -20,7 +20,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+pub(crate) use hello::{Party, take};
 pub use meeting::{Meeting, MeetingError};
+pub(crate) use meeting::{Met, meet};
 pub use ports::free_ports;
 
 use self::direct::Devices;
@@ -90,7 +92,7 @@ fn among_processes(
     work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
 ) -> Result<Option<Measured>, Failure> {
     let rank = meeting.launch.rank;
-    let met = meeting::meet(plan, meeting)?;
+    let met = meeting::meet(&Party::of(plan, &meeting.about), meeting)?;
     let stages = met.streams.len();
     let office = Arc::new(Office {
         plan: plan.clone(),
