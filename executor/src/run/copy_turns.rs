@@ -2,7 +2,9 @@
 //! copies back take. An order of the slots alone says nothing of how these come in turn; the times that
 //! copies were planned with do. All stages keep to it, so that a run holds what was planned.
 
-use pipeline::{CopyDirection, CopyOp, CopyPart, Nanos, Schedule, Timeline};
+use std::collections::{BTreeSet, HashMap};
+
+use pipeline::{CopyDirection, CopyOp, CopyPart, Nanos, Schedule, Span, Timeline};
 
 /// When an activation is planned to go to the host and to come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,11 +52,16 @@ impl CopyTurns {
     pub(super) fn of(schedule: &Schedule, plan: Option<(&Timeline, &[PlannedCopy])>) -> Vec<Self> {
         let stages = 0..schedule.shape().stages();
         let Some(copies) = schedule.copies() else { return stages.map(|_| Self::none()).collect() };
+        let planned = plan.map_or(&[][..], |(_, planned)| planned).iter();
+        let planned: HashMap<(usize, u16, u32), &PlannedCopy> =
+            planned.map(|copy| ((copy.stage, copy.chunk, copy.microbatch), copy)).collect();
         let of_stage = |stage: usize| {
             let streams = &copies.stages()[stage];
-            let after = |op: &CopyOp| match plan {
+            let spans = plan.and_then(|(timeline, _)| timeline.stages.get(stage));
+            let spans = spans.map_or(&[][..], |spans| spans);
+            let after = |op: &CopyOp| match planned.get(&(stage, op.chunk, op.microbatch)) {
                 None => 2 * op.after,
-                Some((timeline, planned)) => slot_events(op, stage, timeline, planned),
+                Some(copy) => slot_events(op.way, spans, copy),
             };
             let keys = streams.iter().map(|ops| ops.iter().map(after).collect()).collect();
             Self::merge(copies.part(), streams, keys)
@@ -79,7 +86,7 @@ impl CopyTurns {
             .iter()
             .scan(0, |sum, ops| Some(std::mem::replace(sum, *sum + ops.len())))
             .collect();
-        let mut is_out = std::collections::BTreeSet::new();
+        let mut is_out = BTreeSet::new();
         loop {
             let heads = streams.iter().enumerate().filter_map(|(stream, ops)| {
                 let at = merged.streams[stream].len();
@@ -107,18 +114,13 @@ impl CopyTurns {
     }
 }
 
-/// How many starts and ends of slots of `stage` come before `op` changes memory as planned: at one
-/// moment, slots end first and begin last.
-fn slot_events(op: &CopyOp, stage: usize, timeline: &Timeline, planned: &[PlannedCopy]) -> u32 {
-    let is_it = |copy: &&PlannedCopy| {
-        (copy.stage, copy.chunk, copy.microbatch) == (stage, op.chunk, op.microbatch)
-    };
-    let Some(copy) = planned.iter().find(is_it) else { return 2 * op.after };
-    let at = match op.way {
+/// How many starts and ends of the slots of a stage, which run at `spans`, come before a copy in direction
+/// `way` changes memory as planned: at one moment, slots end first and begin last.
+fn slot_events(way: CopyDirection, spans: &[Span], copy: &PlannedCopy) -> u32 {
+    let at = match way {
         CopyDirection::Out => copy.freed,
         CopyDirection::Back => copy.taken,
     };
-    let spans = timeline.stages.get(stage).map_or(&[][..], |spans| spans);
     let begun = spans.partition_point(|span| span.start < at);
     let ended = spans.partition_point(|span| span.end <= at);
     let events = 2 * ended + usize::from(begun > ended);
@@ -128,7 +130,6 @@ fn slot_events(op: &CopyOp, stage: usize, timeline: &Timeline, planned: &[Planne
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pipeline::Span;
 
     /// F and B of three microbatches; microbatch 0 goes out and comes back.
     const ORDER: &str = "F0.0 F0.1 F0.2 B0.0 W0.0 B0.1 W0.1 B0.2 W0.2 | O0.0@1 R0.0@2";

@@ -8,7 +8,7 @@ use executor::{
     AdamW, Batches, Boundary, Cpu, DeviceError, Gpt, Measured, Model, Norm, Offload, Parameters,
     Plan, Random, Real, Reference, Text, Trainer, Training, Undo, Wire, Worker, run,
 };
-use pipeline::{Bytes, CopyPart, Family, Kind, Pass, Placement, Schedule, Value};
+use pipeline::{Bytes, CopyPart, Family, Kind, Pass, Placement, Schedule, Value, Vocabulary};
 
 use crate::tcp::join_makers;
 use crate::threads::{losses, schedules};
@@ -281,9 +281,11 @@ fn check_every_family<T: Real>() {
         });
         let of = |stages| schedules(stages, u64::from(microbatches));
         let families: Vec<_> = of(2).into_iter().chain(of(4)).collect();
-        // Two copy to the host, five cut the output layer over all stages, and three need more
+        // Two copy to the host, others cut the output layer over all stages, and three need more
         // microbatches over four stages.
-        assert!(families.len() >= 2 * (Family::ALL.len() - 7) - 3);
+        let whole = |family: &&Family| family.about().vocabulary == Vocabulary::Whole;
+        let whole = Family::ALL.iter().filter(whole).count();
+        assert!(families.len() >= 2 * (whole - 2) - 3);
         for (name, schedule) in families.into_iter().flat_map(recomputing) {
             let is_mirrored = schedule.placement() == Placement::Mirrored;
             let (loss, gradients, weights) = &expected[usize::from(is_mirrored)];
@@ -308,7 +310,9 @@ fn every_family_trains_as_the_model_in_one_piece() {
 
 #[test]
 fn processes_train_as_threads_do() {
-    let trial = Trial::random(9, Training::default());
+    // Two stages with the same weights leave the same bits where updates are taken back exactly.
+    let undo = Undo::Snapshot;
+    let trial = Trial::random(9, Training { undo, ..Training::default() });
     let boundary = Boundary::PostValidation { max_norm: 0.5 };
     for (name, schedule) in schedules(2, 4).into_iter().flat_map(recomputing) {
         let plan = plan(schedule, 3, boundary);

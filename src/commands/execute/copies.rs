@@ -1,5 +1,7 @@
 //! Copies to the host in a run: what was planned of them, and what was measured.
 
+use std::collections::HashMap;
+
 use executor::{Backend, Measured, MeasuredCopy, PlannedCopy};
 use pipeline::{Bytes, CopyDirection, Nanos, Pass, Schedule, Timeline};
 use question::case::Case;
@@ -34,18 +36,18 @@ pub fn planned_peaks(case: &Case) -> Result<Vec<Bytes>, Error> {
     Ok(peaks.map_err(|fault| case.error(&fault))?)
 }
 
-/// The copies of step number `step` of `measured`, as they are drawn.
+/// `copies`, those of one step of `case`, as they are drawn.
 pub fn drawn(case: &Case, copies: &[MeasuredCopy]) -> Vec<HostCopy> {
     let bytes = |schedule: &Schedule, chunk| {
         let all = case.problem.footprints().of(chunk).until_backward;
         schedule.copies().map_or(all, |copies| copies.part().of_bytes(all))
     };
     let mut drawn: Vec<HostCopy> = Vec::new();
+    let mut places = HashMap::new();
     for copy in copies {
-        let pass = Pass::f(copy.op.chunk, copy.op.microbatch);
-        let same = |one: &HostCopy| (one.stage, one.pass) == (copy.stage, pass);
-        let at = drawn.iter().position(same).unwrap_or_else(|| {
-            let (stage, never) = (copy.stage, [Nanos(0); 2]);
+        let (stage, pass) = (copy.stage, Pass::f(copy.op.chunk, copy.op.microbatch));
+        let at = *places.entry((stage, pass)).or_insert_with(|| {
+            let never = [Nanos(0); 2];
             let bytes = bytes(&case.schedule, pass.chunk);
             drawn.push(HostCopy { stage, pass, step: 0, bytes, out: never, back: never });
             drawn.len() - 1
@@ -75,7 +77,7 @@ pub fn check(case: &Case, backend: Backend) -> Result<(), Error> {
     Err(case.error(&message).with_help(cure).into())
 }
 
-/// Whether each stage held as much as was planned, and the most that any held, measured and planned.
+/// The most activation bytes that each stage held.
 pub struct Held {
     /// By stage, what was measured.
     pub measured: Vec<Bytes>,
