@@ -47,6 +47,7 @@ mod ops;
 mod random;
 mod reference;
 mod run;
+mod segment_kernels;
 mod target;
 mod worker;
 
@@ -69,5 +70,6 @@ pub use run::{
     Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, free_ports,
     join, join_directly, run,
 };
+pub use segment_kernels::SegmentKernels;
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 pub use worker::{Direct, Norm, Trainer, Wire, Worker};

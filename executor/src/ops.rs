@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use crate::error::DeviceError;
+use crate::segment_kernels::SegmentKernels;
 
 /// Where in a buffer something begins.
 #[derive(Debug)]
@@ -356,6 +357,11 @@ pub trait Ops {
         logits: &mut Self::Tensor,
         targets: &Self::Tokens,
     ) -> Result<(), DeviceError>;
+
+    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
+        None
+    }
 
     /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
     fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;

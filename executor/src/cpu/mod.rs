@@ -7,6 +7,7 @@ mod buffers;
 mod product;
 mod real;
 mod rows;
+mod segments;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
 use crate::error::DeviceError;
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+use crate::segment_kernels::SegmentKernels;
 
 pub use real::Real;
 
@@ -326,6 +328,10 @@ impl<T: Real> Ops for Cpu<T> {
         let logits = &mut logits[..rows * columns];
         tokens::cross_entropy_backward(columns, T::of(scale.into()), logits, &targets[..rows]);
         Ok(())
+    }
+
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Vec<T>>> {
+        Some(self)
     }
 
     fn norm(&mut self, sums: &Vec<T>) -> Result<(f64, bool), DeviceError> {

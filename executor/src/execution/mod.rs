@@ -168,13 +168,15 @@ impl Execution {
         let undo = self.plan.undo(task.training.undo);
         let training = Training { undo, ..task.training };
         let worker = {
-            let (task, schedule) = (task.clone(), self.plan.schedule().clone());
+            let (task, plan) = (task.clone(), self.plan.clone());
             let (seen, prepare) = (Arc::clone(&seen), Arc::clone(&self.prepare));
             move |stage| {
                 prepare(stage);
                 let batches = Arc::clone(&task.batches);
                 let ops = make(stage)?;
-                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, training);
+                let schedule = plan.schedule();
+                let gpt = Gpt::new(ops, task.model, schedule, stage, batches, training);
+                let gpt = gpt.and_then(|gpt| gpt.in_segments(plan.segments(), schedule));
                 let gpt = gpt.map_err(|error| match error {
                     BuildError::Device(error) => error,
                     other => {

@@ -5,6 +5,7 @@ use crate::error::DeviceError;
 use crate::model::device::{Buffer, Device, Made};
 use crate::model::ends::{HeadBackwarded, HeadForwarded};
 use crate::model::layer::{Backwarded, Forwarded};
+use crate::model::segments::{Past, Segment};
 use crate::model::{Layout, Model, initial};
 use crate::ops::{Moments, Ops};
 
@@ -15,6 +16,8 @@ pub(crate) struct Job<'a> {
     pub(crate) batches: &'a dyn Batches,
     pub(crate) step: u32,
     pub(crate) microbatch: u32,
+    /// Which segment of the sequences of that microbatch it is; `model` is of such segments.
+    pub(crate) segment: Segment,
     /// 1 / (tokens of a microbatch x microbatches).
     pub(crate) scale: f32,
 }
@@ -24,6 +27,7 @@ impl Job<'_> {
     /// a table.
     fn batch(&self) -> Result<Batch, DeviceError> {
         let batch = self.batches.batch(self.step, self.microbatch);
+        let batch = self.segment.of(batch, self.model);
         let (tokens, vocabulary) = (self.model.tokens(), self.model.vocabulary());
         let fits = |all: &[u32]| {
             all.len() == tokens && all.iter().all(|&token| (token as usize) < vocabulary)
@@ -77,24 +81,28 @@ impl<O: Ops> Chunk<O> {
         Ok(Self { layout, state, gradients, loss })
     }
 
-    /// F: the output, unless this is the last chunk.
+    /// F: the output, unless this is the last chunk. Where sequences are cut, each layer has its `past`.
     pub(crate) fn forward(
         &mut self,
         device: &mut Device<O>,
         job: &Job<'_>,
         input: Made<O>,
+        past: &mut [Past<O>],
     ) -> Result<(Made<O>, ChunkForwarded<O>), DeviceError> {
         let weights = &self.state.weights;
         let (mut x, tokens) = match self.layout.embedding() {
             Some(embedding) => {
                 let tokens = device.tokens(&job.batch()?.tokens)?;
-                (embedding.forward(device, weights, &tokens)?, Some(tokens))
+                (
+                    embedding.forward_segment(device, weights, (&tokens, job.segment.index))?,
+                    Some(tokens),
+                )
             }
             None => (input.ok_or_else(|| not_at_hand("the output of the chunk before"))?, None),
         };
         let mut layers = Vec::with_capacity(self.layout.layers().len());
-        for layer in self.layout.layers() {
-            let (y, kept) = layer.forward(device, weights, x)?;
+        for (at, layer) in self.layout.layers().iter().enumerate() {
+            let (y, kept) = layer.forward_behind(device, weights, x, past.get_mut(at))?;
             layers.push(kept);
             x = y;
         }
@@ -114,6 +122,7 @@ impl<O: Ops> Chunk<O> {
         job: &Job<'_>,
         kept: ChunkForwarded<O>,
         gradient: Made<O>,
+        past: &mut [Past<O>],
     ) -> Result<(Made<O>, ChunkBackwarded<O>), DeviceError> {
         let (weights, sums) = (&self.state.weights, &mut self.gradients);
         let ChunkForwarded { tokens, layers, head } = kept;
@@ -125,8 +134,9 @@ impl<O: Ops> Chunk<O> {
             None => (gradient.ok_or_else(|| not_at_hand("the gradient of the next chunk"))?, None),
         };
         let mut left = Vec::with_capacity(layers.len());
-        for (layer, kept) in self.layout.layers().iter().zip(layers).rev() {
-            let (dx, kept) = layer.backward_input(device, weights, sums, kept, dy)?;
+        for ((at, layer), kept) in self.layout.layers().iter().enumerate().zip(layers).rev() {
+            let (into, past) = ((weights, &mut *sums), past.get_mut(at));
+            let (dx, kept) = layer.backward_input_behind(device, into, kept, dy, past)?;
             left.push(kept);
             dy = dx;
         }
@@ -134,7 +144,7 @@ impl<O: Ops> Chunk<O> {
         let (Some(embedding), Some(tokens)) = (self.layout.embedding(), tokens) else {
             return Ok((Some(dy), left));
         };
-        embedding.backward(device, sums, &tokens, &dy)?;
+        embedding.backward_segment(device, sums, (&tokens, job.segment.index), &dy)?;
         Ok((None, left))
     }
 

@@ -29,19 +29,21 @@ pub fn footprints(
 /// per element: weights; master weights, two moments and gradients in the precision of sums; a copy
 /// of all but the gradients under [`Undo::Snapshot`]; the most activations that it keeps between
 /// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
-/// another stage holds the same weights: their gradients as they are read, sent and received.
+/// another stage holds the same weights: their gradients as they are read, sent and received. A
+/// microbatch in `segments` parts of its sequences, one for each microbatch of `schedule`, is counted as
+/// if each looked at all of them, and with the gradients of keys and values of all.
 ///
 /// # Errors
 /// Fewer layers than chunks.
 pub fn needs(
     model: Model,
-    schedule: &Schedule,
+    (schedule, segments): (&Schedule, u32),
     element_bytes: usize,
     undo: Undo,
 ) -> Result<Vec<Bytes>, ModelError> {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let layouts = Layout::by_chunk(model, shape)?;
-    let held = footprints(model, shape, element_bytes)?;
+    let held = in_segments(&layouts, model, segments, element_bytes);
     // None are of another pipeline than these.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
     let stage = |(stage, peak): (usize, Bytes)| {
@@ -82,6 +84,24 @@ pub fn reference_needs(model: Model, element_bytes: usize) -> Result<Bytes, Mode
     let parameters = model.parameters() as u64;
     let state = parameters.saturating_mul(parameter_bytes(element_bytes, Undo::Inverse));
     Ok(Bytes(state.saturating_add(held.saturating_mul(2))))
+}
+
+/// The most that one of `segments` segments keeps in each chunk.
+fn in_segments(
+    layouts: &[Layout],
+    model: Model,
+    segments: u32,
+    element_bytes: usize,
+) -> Footprints {
+    let share = |bytes: Bytes| Bytes(bytes.0.div_ceil(u64::from(segments.max(1))));
+    let of_segment = |chunk: &Layout| {
+        let Footprint { until_backward, until_weight } = of(model, chunk, element_bytes);
+        let elements = 2 * model.hidden() * model.tokens() * chunk.layers().len();
+        let gradients = if segments > 1 { (elements * element_bytes) as u64 } else { 0 };
+        let until_backward = share(Bytes(until_backward.0 + gradients));
+        Footprint { until_backward, until_weight: share(until_weight) }
+    };
+    Footprints::new(layouts.iter().map(of_segment).collect())
 }
 
 fn of(model: Model, chunk: &Layout, element_bytes: usize) -> Footprint {

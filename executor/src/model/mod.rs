@@ -9,6 +9,7 @@ mod layer;
 mod layout;
 mod linear;
 mod replica;
+pub(crate) mod segments;
 mod stage;
 mod starts;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
+use crate::model::segments::{self, Pasts};
 use crate::model::{BuildError, Layout, Model, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
@@ -31,6 +32,7 @@ pub struct Gpt<O: Ops> {
     /// Whether another stage holds the same chunks.
     is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
+    pasts: Pasts<O>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
 
@@ -89,8 +91,28 @@ impl<O: Ops> Gpt<O> {
             step: 0,
             updates: 0,
             kept: HashMap::new(),
+            pasts: Pasts::new(1),
             snapshots: Vec::new(),
         })
+    }
+
+    /// The same at work on `segments` segments of each sequence, one for each microbatch of `schedule`,
+    /// the one it was made for: a segment looks at those before it, and is taken back before them.
+    ///
+    /// # Errors
+    /// Sequences that do not divide into so many, an order in which they do not follow each other, or a
+    /// device without the kernels.
+    pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
+        if segments == 1 {
+            return Ok(self);
+        }
+        let model = segments::model_of_segment(self.model, schedule, segments)?;
+        segments::kernels(&mut self.device.ops)?;
+        for (_, chunk) in &mut self.chunks {
+            chunk.layout = chunk.layout.clone().on(model);
+        }
+        let scale = loss_scale(model, schedule.shape().microbatches());
+        Ok(Self { model, scale, pasts: Pasts::new(segments), ..self })
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -127,20 +149,24 @@ impl<O: Ops> Gpt<O> {
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, kept, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, kept, pasts, .. } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
         let batches = &**batches;
-        let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
-        match (kind, kept.remove(&cell)) {
+        let (whole, segment) = pasts.place(microbatch);
+        let (model, step, scale) = (*model, *step, *scale);
+        let job = Job { model, batches, step, microbatch: whole, segment, scale };
+        let mut past = pasts.take((kind, number, microbatch), chunk.layout.layers().len())?;
+        let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
-                let (output, left) = chunk.forward(device, &job, input)?;
+                let (output, left) = chunk.forward(device, &job, input, &mut past)?;
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(output)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                let (gradient, left) =
+                    chunk.backward_input(device, &job, left, input, &mut past)?;
                 kept.insert(cell, Kept::UntilWeight(left));
                 Ok(gradient)
             }
@@ -149,12 +175,15 @@ impl<O: Ops> Gpt<O> {
                 Ok(None)
             }
             (Kind::BW, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                let (gradient, left) =
+                    chunk.backward_input(device, &job, left, input, &mut past)?;
                 chunk.backward_weight(device, left)?;
                 Ok(gradient)
             }
             _ => Err(missing("what should be kept for")),
-        }
+        };
+        pasts.put(number, microbatch, past);
+        made
     }
 
     /// The kernels it works with.
@@ -211,6 +240,7 @@ impl<O: Ops> Worker for Gpt<O> {
 
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.kept.clear();
+        self.pasts.clear();
         Ok(())
     }
 }

@@ -26,6 +26,14 @@ pub enum PlanError {
          schedule without them"
     )]
     Shards,
+    /// Segments that are not those of whole microbatches.
+    #[error("{microbatches} microbatches of the schedule are no whole ones of {segments} segments")]
+    Segments {
+        /// Into how many each is cut.
+        segments: u32,
+        /// How many passes of a kind there are.
+        microbatches: u32,
+    },
     /// More steps than can be counted.
     #[error("{steps} steps with {warm_up} of warm-up are too many: at most {} in all", u32::MAX)]
     TooManySteps {
@@ -72,6 +80,7 @@ pub enum PlanError {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     schedule: Schedule,
+    segments: u32,
     steps: u32,
     warm_up: u32,
     boundary: Boundary,
@@ -98,7 +107,21 @@ impl Plan {
         }
         let patience = Duration::from_secs(60);
         let boundary = Boundary::default();
-        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop: Nanos(0) })
+        let segments = 1;
+        Ok(Self { schedule, segments, steps, warm_up: 0, boundary, patience, hop: Nanos(0) })
+    }
+
+    /// The same with microbatches in `segments` parts of their sequences, one for each microbatch of
+    /// the schedule.
+    ///
+    /// # Errors
+    /// None at all, or a number that the microbatches of the schedule do not divide into.
+    pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
+        let microbatches = self.schedule.shape().microbatches();
+        if segments == 0 || !microbatches.is_multiple_of(segments) {
+            return Err(PlanError::Segments { segments, microbatches });
+        }
+        Ok(Self { segments, ..self })
     }
 
     /// The same after `warm_up` steps that are not measured.
@@ -154,6 +177,18 @@ impl Plan {
     #[must_use]
     pub const fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// Into how many segments each microbatch is cut: 1 where sequences are whole.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Whole microbatches of a step.
+    #[must_use]
+    pub const fn microbatches(&self) -> u32 {
+        self.schedule.shape().microbatches() / self.segments
     }
 
     /// How many steps are measured.

@@ -102,6 +102,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
     };
     let patience = patience(execute, &job.case)?;
     Plan::new(job.case.schedule.clone(), job.steps)
+        .and_then(|plan| plan.with_segments(job.case.problem.segments()))
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))

@@ -3,6 +3,7 @@
 
 mod equality;
 mod refusals;
+mod segments;
 mod steps;
 
 use std::collections::HashMap;
