@@ -48,6 +48,7 @@ mod random;
 mod reference;
 mod run;
 mod segment_kernels;
+mod stale;
 mod target;
 mod worker;
 
@@ -61,7 +62,7 @@ pub use measured::Measured;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
-    footprints, initial, needs, reference_needs,
+    Updates, Versions, footprints, initial, needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;
@@ -71,5 +72,6 @@ pub use run::{
     join, join_directly, run,
 };
 pub use segment_kernels::SegmentKernels;
+pub use stale::Stale;
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 pub use worker::{Direct, Norm, Trainer, Wire, Worker};

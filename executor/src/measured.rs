@@ -14,4 +14,7 @@ pub struct Measured {
     /// Allocations that can hold up a device, made by all stages in the steps measured: times are to
     /// be trusted if there were none.
     pub allocations: u64,
+    /// The losses of all updates of the steps measured, where weights change while the pipeline runs;
+    /// the loss of a step is then that of its last update.
+    pub losses: Vec<f64>,
 }

@@ -388,6 +388,14 @@ pub trait Ops {
         state: &mut Moments<Self::Tensor, Self::Sums>,
     ) -> Result<(), DeviceError>;
 
+    /// A copy of `from`.
+    fn copy_tensor(&mut self, from: &Self::Tensor) -> Result<Self::Tensor, DeviceError> {
+        let values = self.read(from)?;
+        let mut copy = self.tensor(values.len())?;
+        self.write(&values, At::start(&mut copy))?;
+        Ok(copy)
+    }
+
     /// Copies the whole state of the optimizer, for an exact way back.
     fn copy_state(
         &mut self,

@@ -2,6 +2,7 @@
 //! of this process, or one of them here and the others in other processes.
 
 mod reference;
+mod stale;
 mod watched;
 
 use std::fmt;
@@ -177,6 +178,10 @@ impl Execution {
                 let schedule = plan.schedule();
                 let gpt = Gpt::new(ops, task.model, schedule, stage, batches, training);
                 let gpt = gpt.and_then(|gpt| gpt.in_segments(plan.segments(), schedule));
+                let gpt = gpt.map(|gpt| match plan.updates() {
+                    Some(updates) => gpt.with_updates(updates, schedule),
+                    None => gpt,
+                });
                 let gpt = gpt.map_err(|error| match error {
                     BuildError::Device(error) => error,
                     other => {
@@ -215,7 +220,10 @@ impl Execution {
         if measured.is_some_and(|measured| measured.skipped > 0) {
             return Err(ExecutionError::LeftOut);
         }
-        let check = reference::check(task, reference, &self.plan, (measured, seen))?;
+        let check = match self.plan.updates() {
+            Some(updates) => stale::check((task, updates), reference, &self.plan, (measured, seen)),
+            None => reference::check(task, reference, &self.plan, (measured, seen)),
+        }?;
         match measured {
             None if !check.holds() => Err(ExecutionError::Differs { error: check.gradient_error }),
             _ => Ok(check),

@@ -1,10 +1,11 @@
 //! The memory of a model, before anything is allocated: one microbatch in each chunk, and a whole
 //! stage.
 
-use pipeline::{Bytes, Footprint, Footprints, Memory, Schedule, Shape};
+use pipeline::{Bytes, Footprint, Footprints, Memory, Shape};
 
 use crate::model::device::{TOKEN_BYTES, sum_bytes};
 use crate::model::{Layout, Model, ModelError, Undo};
+use crate::run::Plan;
 
 /// M_B and M_W of every chunk of `model` cut for `shape`, with tensors of `element_bytes` per
 /// element: exactly what [`crate::Gpt`] keeps of one microbatch between its passes.
@@ -25,25 +26,27 @@ pub fn footprints(
     Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
 }
 
-/// The memory that each stage of `schedule` needs to train `model` with tensors of `element_bytes`
+/// The memory that each stage of `plan` needs to train `model` with tensors of `element_bytes`
 /// per element: weights; master weights, two moments and gradients in the precision of sums; a copy
-/// of all but the gradients under [`Undo::Snapshot`]; the most activations that it keeps between
+/// of all but the gradients under [`Undo::Snapshot`]; older versions of the weights where they change
+/// while the pipeline runs; the most activations that it keeps between
 /// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
 /// another stage holds the same weights: their gradients as they are read, sent and received. A
-/// microbatch in `segments` parts of its sequences, one for each microbatch of `schedule`, is counted as
-/// if each looked at all of them, and with the gradients of keys and values of all.
+/// segment is counted as if it looked at all of its sequence, and with the gradients of its keys and
+/// values.
 ///
 /// # Errors
 /// Fewer layers than chunks.
 pub fn needs(
     model: Model,
-    (schedule, segments): (&Schedule, u32),
+    plan: &Plan,
     element_bytes: usize,
     undo: Undo,
 ) -> Result<Vec<Bytes>, ModelError> {
+    let (schedule, undo) = (plan.schedule(), plan.undo(undo));
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let layouts = Layout::by_chunk(model, shape)?;
-    let held = in_segments(&layouts, model, segments, element_bytes);
+    let held = in_segments(&layouts, model, plan.segments(), element_bytes);
     // None are of another pipeline than these.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
     let stage = |(stage, peak): (usize, Bytes)| {
@@ -55,7 +58,9 @@ pub fn needs(
             Some(_) => 8 + 2 * sum_bytes(element_bytes) as u64,
             None => 0,
         };
-        let each = parameter_bytes(element_bytes, undo) + exchanged;
+        let versions = plan.updates().map_or(1, |one| one.most_versions(stage, shape.stages()));
+        let older = versions.saturating_sub(1) * element_bytes;
+        let each = parameter_bytes(element_bytes, undo) + exchanged + older as u64;
         let state = parameters.saturating_mul(each);
         Bytes(state.saturating_add(peak.0).saturating_add(passing))
     };

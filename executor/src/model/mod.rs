@@ -15,6 +15,7 @@ mod starts;
 #[cfg(test)]
 mod tests;
 mod training;
+mod versions;
 
 pub use profile::{Model, ModelError};
 
@@ -26,3 +27,4 @@ pub use layout::Layout;
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};
+pub use versions::{Updates, Versions};

@@ -12,6 +12,7 @@ use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
 use crate::model::segments::{self, Pasts};
+use crate::model::versions::{History, Updates};
 use crate::model::{BuildError, Layout, Model, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
@@ -33,6 +34,8 @@ pub struct Gpt<O: Ops> {
     is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
     pasts: Pasts<O>,
+    /// Where weights change while the pipeline runs.
+    history: Option<History<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
 
@@ -92,6 +95,7 @@ impl<O: Ops> Gpt<O> {
             updates: 0,
             kept: HashMap::new(),
             pasts: Pasts::new(1),
+            history: None,
             snapshots: Vec::new(),
         })
     }
@@ -113,6 +117,19 @@ impl<O: Ops> Gpt<O> {
         }
         let scale = loss_scale(model, schedule.shape().microbatches());
         Ok(Self { model, scale, pasts: Pasts::new(segments), ..self })
+    }
+
+    /// The same with weights that change while the pipeline runs, as `updates` of `schedule`, the one it
+    /// was made for, say: every microbatch goes back with the version that it came forward with.
+    #[must_use]
+    pub fn with_updates(self, updates: Updates, schedule: &Schedule) -> Self {
+        let scale = loss_scale(self.model, updates.microbatches);
+        Self { scale, history: Some(History::new(updates, schedule)), ..self }
+    }
+
+    /// The most versions of the weights held at once so far.
+    pub fn most_versions(&self) -> usize {
+        self.history.as_ref().map_or(1, History::most)
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -146,7 +163,28 @@ impl<O: Ops> Gpt<O> {
         self.chunks.iter().map(read).collect()
     }
 
+    /// Runs the kernels of `pass` with the version of the weights that it is due.
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
+        let Some(history) = &mut self.history else { return self.compute(pass, input) };
+        let older = history.version(pass, self.step)?;
+        self.exchange_weights(older, pass.chunk);
+        let made = self.compute(pass, input);
+        self.exchange_weights(older, pass.chunk);
+        if let Some(history) = &mut self.history {
+            history.done(pass);
+        }
+        made
+    }
+
+    /// Exchanges the weights of `chunk` with those of an `older` version, if it is one.
+    fn exchange_weights(&mut self, older: Option<u32>, chunk: u16) {
+        let at = self.chunks.iter().position(|(number, _)| *number == chunk);
+        if let (Some(history), Some(version), Some(at)) = (&mut self.history, older, at) {
+            history.exchange(version, at, &mut self.chunks[at].1);
+        }
+    }
+
+    fn compute(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
         let Self { device, model, batches, step, scale, chunks, kept, pasts, .. } = self;
@@ -294,6 +332,9 @@ impl<O: Ops> Trainer for Gpt<O> {
             self.snapshots.clear();
             let copies = self.chunks.iter().map(|(_, chunk)| ops.copy_state(&chunk.state));
             self.snapshots = copies.collect::<Result<_, _>>()?;
+        }
+        if let Some(history) = &mut self.history {
+            history.keep(ops, &self.chunks)?;
         }
         self.updates += 1;
         for (_, Chunk { gradients, state, .. }) in &mut self.chunks {

@@ -33,6 +33,10 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     board: Arc<Board>,
     pub(super) epoch: Instant,
     slots: Vec<Slot>,
+    /// Passes of the step that have added to gradients of weights.
+    pub(super) added: u32,
+    /// The losses of the updates of the step, where weights change while the pipeline runs.
+    pub(super) losses: Vec<f64>,
     /// Made here for another chunk that lives here.
     kept: HashMap<Value, W::Value>,
 }
@@ -69,6 +73,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             board,
             epoch,
             slots: plan.slots(stage),
+            added: 0,
+            losses: Vec::new(),
             kept: HashMap::new(),
         }
     }
@@ -85,20 +91,26 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
             let epoch = self.epoch;
-            self.add_gradients_of_twin()?;
-            self.cross_boundary()?;
+            if self.plan.updates().is_none() {
+                self.add_gradients_of_twin()?;
+                self.cross_boundary()?;
+            }
             // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
             self.device(None, |worker, _| worker.settle())?;
             let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
-            let loss = self.device(None, |worker, _| worker.loss())?;
+            let losses = std::mem::take(&mut self.losses);
+            let loss = match self.plan.updates() {
+                Some(_) => losses.last().copied(),
+                None => self.device(None, |worker, _| worker.loss())?,
+            };
             if step >= self.plan.warm_up() {
                 if let Some(times) = times {
                     self.take_times(&mut slots, &times)?;
                 }
                 // The clocks of device and host agree to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
-                self.raw.steps.push(RawStep { slots, end, loss });
+                self.raw.steps.push(RawStep { slots, end, loss, losses });
                 self.raw.allocations += self.worker.allocations().saturating_sub(allocated);
             }
         }
@@ -120,6 +132,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     fn begin(&mut self) -> Result<(), Halt> {
         let step = self.step;
         self.kept.clear();
+        self.added = 0;
         self.inbox.begin(step, self.attempt);
         self.device(None, |worker, _| worker.begin_step(step))?;
         match self.unsettled {
@@ -138,7 +151,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             if flow == Flow::On {
                 self.take_part(at)?;
                 match self.slot(self.slots[at])? {
-                    Some(raw) => done.push(raw),
+                    Some(raw) => {
+                        done.push(raw);
+                        self.update_if_due(self.slots[at])?;
+                    }
                     None => flow = self.validate(true)?,
                 }
             }

@@ -206,6 +206,7 @@ impl Execute {
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
             allocations: measured.allocations,
+            update_losses: measured.losses,
             check,
         })
     }

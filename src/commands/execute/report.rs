@@ -1,7 +1,7 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
 use executor::Check;
-use pipeline::{Metrics, Step};
+use pipeline::{Metrics, Step, Timeline};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -24,6 +24,8 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
+    /// The losses of all updates, where weights change while the pipeline runs.
+    pub update_losses: Vec<f64>,
     /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
 }
@@ -33,8 +35,17 @@ impl Ran {
     pub fn median(&self) -> (usize, Metrics) {
         let step = median(&self.measured.steps);
         let timeline = self.measured.steps.get(step).map(Step::timeline);
-        let timeline = timeline.unwrap_or(pipeline::Timeline { stages: Vec::new() });
-        (step, Metrics::of(&timeline))
+        let timeline = timeline.unwrap_or(Timeline { stages: Vec::new() });
+        (step, self.metrics(&timeline))
+    }
+
+    /// The metrics of a step that was measured: of its steady state, if the pipeline never flushes.
+    fn metrics(&self, timeline: &Timeline) -> Metrics {
+        let case = &self.outcome.case;
+        match case.steady {
+            Some(steady) => steady.metrics(case.schedule.shape(), timeline),
+            None => Metrics::of(timeline),
+        }
     }
 
     /// The simulated makespan over the measured, less 1.
@@ -204,6 +215,9 @@ struct Measured<'a> {
     skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     allocations: u64,
+    /// The losses of all updates of the steps; absent where weights change only between steps.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    update_losses: &'a [f64],
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<JsonCheck>,
 }
@@ -233,9 +247,9 @@ struct JsonStep {
     loss: Option<f64>,
 }
 
-impl From<&Step> for JsonStep {
-    fn from(step: &Step) -> Self {
-        let metrics = Metrics::of(&step.timeline());
+impl JsonStep {
+    fn of(ran: &Ran, step: &Step) -> Self {
+        let metrics = ran.metrics(&step.timeline());
         Self {
             span_ns: metrics.span().0,
             makespan_ns: metrics.makespan().0,
@@ -256,10 +270,11 @@ impl<'a> From<&'a Ran> for Json<'a> {
                 median: one.outcome.json_of(&metrics),
                 device: &one.measured.device,
                 step,
-                steps: one.measured.steps.iter().map(JsonStep::from).collect(),
+                steps: one.measured.steps.iter().map(|step| JsonStep::of(one, step)).collect(),
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
                 allocations: one.allocations,
+                update_losses: &one.update_losses,
                 check: one.check.map(Into::into),
             },
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use calibrate::machine;
 use executor::{
     Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
-    Transport,
+    Transport, Updates, Versions,
 };
-use pipeline::Nanos;
+use pipeline::{Family, Nanos};
 
 use super::flags::Execute;
 use super::processes::TOKEN;
@@ -90,6 +90,10 @@ impl Place {
 
 /// The plan of `job`.
 pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
+    if let (Some(_), Some(max_norm)) = (job.case.steady, execute.max_norm) {
+        let message = format!("--max-norm {max_norm}: no stage knows the norm over all in time");
+        return Err(job.case.error(&message).with_help("leave --max-norm out").into());
+    }
     let max_norm = execute.max_norm.unwrap_or(f64::INFINITY);
     let boundary = match job.boundary {
         BoundaryKey::Asynchronous => Boundary::Asynchronous,
@@ -107,7 +111,20 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
+        .and_then(|plan| match updates(job) {
+            Some(updates) => plan.with_updates(updates),
+            None => Ok(plan),
+        })
         .map_err(|error| job.case.error(&error).into())
+}
+
+/// How weights change while the pipeline of `job` runs; `None` if it flushes before they do.
+fn updates(job: &Job) -> Option<Updates> {
+    let versions = match job.case.family {
+        Some(Family::PipeDream2Bw) => Versions::DoubleBuffered,
+        _ => Versions::Stashed,
+    };
+    job.case.steady.map(|_| Updates { microbatches: job.case.microbatches(), versions })
 }
 
 /// Runs `job`, number `index` of this command, on `devices`.

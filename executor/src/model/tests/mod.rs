@@ -5,6 +5,7 @@ mod equality;
 mod refusals;
 mod segments;
 mod steps;
+mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -169,13 +169,25 @@ pub(super) fn unpack_norm(mut bytes: &[u8]) -> Option<Norm> {
     Some(Norm { squares, is_bad: is_bad != 0 })
 }
 
-/// Bytes of the report of a stage: `steps` steps of `slots` slots.
-pub(super) const fn report_bytes(steps: usize, slots: usize) -> usize {
-    16 + steps * (17 + slots * 32)
+/// The parts that a report has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parts {
+    pub(super) steps: usize,
+    /// Of each step.
+    pub(super) slots: usize,
+    /// Losses of each step, beside its own.
+    pub(super) losses: usize,
 }
 
-/// Packs the measurements of a stage as bytes.
-pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
+impl Parts {
+    /// Bytes of the report of a stage.
+    pub(super) const fn bytes(self) -> usize {
+        16 + self.steps * (17 + self.losses * 8 + self.slots * 32)
+    }
+}
+
+/// Packs the measurements of a stage as bytes; a stage without the head has no losses.
+pub(super) fn pack_report(raw: &RawStage, parts: Parts) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
     bytes.extend(raw.skipped.to_le_bytes());
@@ -184,6 +196,10 @@ pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
         bytes.extend(step.end.to_le_bytes());
         bytes.push(u8::from(step.loss.is_some()));
         bytes.extend(step.loss.unwrap_or(0.0).to_bits().to_le_bytes());
+        for at in 0..parts.losses {
+            let loss = step.losses.get(at).copied().unwrap_or(0.0);
+            bytes.extend(loss.to_bits().to_le_bytes());
+        }
         for slot in &step.slots {
             let arrivals = slot.arrivals.map(|at| at.unwrap_or(u64::MAX));
             for time in [slot.start, slot.end].into_iter().chain(arrivals) {
@@ -194,8 +210,9 @@ pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
     bytes
 }
 
-/// The inverse, for `steps` steps of `slots` slots.
-pub(super) fn unpack_report(mut bytes: &[u8], steps: usize, slots: usize) -> Option<RawStage> {
+/// The inverse.
+pub(super) fn unpack_report(mut bytes: &[u8], parts: Parts) -> Option<RawStage> {
+    let Parts { steps, slots, losses } = parts;
     let mut stage = RawStage {
         steps: Vec::with_capacity(steps),
         rollbacks: u32::from_le_bytes(take(&mut bytes)?),
@@ -206,8 +223,12 @@ pub(super) fn unpack_report(mut bytes: &[u8], steps: usize, slots: usize) -> Opt
         let end = u64::from_le_bytes(take(&mut bytes)?);
         let [has_loss] = take(&mut bytes)?;
         let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
-        let mut step = RawStep { slots: Vec::with_capacity(slots), end, loss: None };
+        let mut step = RawStep { slots: Vec::with_capacity(slots), end, ..RawStep::default() };
         step.loss = (has_loss != 0).then_some(loss);
+        for _ in 0..losses {
+            let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
+            step.losses.extend((has_loss != 0).then_some(loss));
+        }
         for _ in 0..slots {
             let mut time = || take(&mut bytes).map(u64::from_le_bytes);
             let (start, end) = (time()?, time()?);
@@ -332,14 +353,17 @@ mod tests {
     #[test]
     fn reports_come_back() {
         let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9 };
-        let step = RawStep { slots: vec![slot, RawSlot::default()], end: 10, loss: Some(0.5) };
-        let other = RawStep { loss: None, ..step.clone() };
+        let slots = vec![slot, RawSlot::default()];
+        let step = RawStep { slots, end: 10, loss: Some(0.5), losses: vec![0.75, 0.5] };
+        let other = RawStep { loss: None, losses: Vec::new(), ..step.clone() };
         let raw = RawStage { steps: vec![step, other], rollbacks: 1, skipped: 2, allocations: 3 };
-        let bytes = pack_report(&raw);
-        assert_eq!(bytes.len(), report_bytes(2, 2));
-        assert_eq!(unpack_report(&bytes, 2, 2), Some(raw));
-        assert_eq!(unpack_report(&bytes, 2, 1), None);
-        assert_eq!(unpack_report(&bytes[1..], 2, 2), None);
+        let parts = Parts { steps: 2, slots: 2, losses: 2 };
+        let bytes = pack_report(&raw, parts);
+        assert_eq!(bytes.len(), parts.bytes());
+        assert_eq!(unpack_report(&bytes, parts), Some(raw));
+        assert_eq!(unpack_report(&bytes, Parts { slots: 1, ..parts }), None);
+        assert_eq!(unpack_report(&bytes, Parts { losses: 1, ..parts }), None);
+        assert_eq!(unpack_report(&bytes[1..], parts), None);
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::frame::{
-    HEADER, Head, Lengths, MOST_WORDS, pack_sighting, report_bytes, unpack_norm, unpack_report,
+    HEADER, Head, Lengths, MOST_WORDS, Parts, pack_sighting, unpack_norm, unpack_report,
     unpack_sighting,
 };
 use super::meeting::Met;
@@ -78,8 +78,8 @@ struct Alarm {
 struct Desk {
     office: Arc<Office>,
     peer: usize,
-    /// Steps and slots of its report.
-    report: (usize, usize),
+    /// The parts of its report.
+    report: Parts,
     sequence: Sequence,
     alarm: Alarm,
     reply: Sender<Vec<u8>>,
@@ -124,7 +124,7 @@ impl Mesh {
         self.streams.push(stream);
         let (outbox, frames) = channel();
         let (peer, patience) = (alarm.peer, office.plan.patience());
-        let report = (office.plan.steps() as usize, office.plan.slots(peer).len());
+        let report = parts(&office.plan, peer);
         let desk = Desk {
             office: Arc::clone(office),
             peer,
@@ -175,6 +175,12 @@ impl Mesh {
             let _ = thread.join();
         }
     }
+}
+
+/// The parts of the report of `stage`.
+pub(super) fn parts(plan: &Plan, stage: usize) -> Parts {
+    let (steps, slots) = (plan.steps() as usize, plan.slots(stage).len());
+    Parts { steps, slots, losses: plan.updates_of_step() }
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
@@ -256,13 +262,12 @@ impl Desk {
         let Some((head, length)) = Head::read(header) else {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
-        let (steps, slots) = self.report;
         let Office { plan, rank, value_bytes, shared_bytes, .. } = &*self.office;
         let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
         let lengths = Lengths {
             value: value_bytes.get().copied(),
             gradients: shared_bytes.get().copied().filter(|_| is_twin),
-            report: report_bytes(steps, slots),
+            report: self.report.bytes(),
         };
         if !head.may_have(length, lengths) {
             return Err(wrong(format!("it sent a frame of {length} bytes for {head:?}")));
@@ -276,7 +281,6 @@ impl Desk {
     }
 
     fn deliver(&mut self, head: Head, payload: Vec<u8>) -> Result<(), Failure> {
-        let (steps, slots) = self.report;
         let Office { plan, rank, board, epoch, .. } = &*self.office;
         let from = self.peer;
         let nonsense =
@@ -311,7 +315,7 @@ impl Desk {
             }
             Head::Report if *rank == 0 && !self.has_reported => {
                 self.has_reported = true;
-                Word::Report(unpack_report(&payload, steps, slots).ok_or_else(nonsense)?)
+                Word::Report(unpack_report(&payload, self.report).ok_or_else(nonsense)?)
             }
             Head::Over if from == 0 => {
                 self.has_reported = true;

@@ -25,7 +25,7 @@ pub use ports::free_ports;
 
 use self::direct::Devices;
 use self::frame::{Head, pack_norm, pack_report};
-use self::mesh::{Mesh, Office, Word};
+use self::mesh::{Mesh, Office, Word, parts};
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
@@ -230,7 +230,7 @@ impl Process<'_> {
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
         self.office.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
-            self.mesh.send(0, Head::Report.frame(&pack_report(&raw)));
+            self.mesh.send(0, Head::Report.frame(&pack_report(&raw, parts(self.plan, self.rank))));
             self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
             return Ok(None);
         }
