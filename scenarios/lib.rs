@@ -46,6 +46,9 @@ pub const PAPER: Folder = folder!(
         "vocabulary-tables.csv",
         "odc.csv",
         "odc-lengths.csv",
+        "odc-tasks.csv",
+        "odc-models.csv",
+        "odc-claims.csv",
         "controllable.csv",
         "offload-fig1.csv",
         "offload-fig15.csv",
@@ -57,6 +60,8 @@ pub const PAPER: Folder = folder!(
         "vtrain-multi.toml",
         "zb-models.csv",
         "zb-throughput.csv",
+        "zb-table6.csv",
+        "zb-post-validation.csv",
     ]
 );
 

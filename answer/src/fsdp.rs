@@ -1,6 +1,6 @@
 //! Data-parallel training: packing and communication side by side.
 
-use fsdp::{Buffers, Communication, Method, Tally, Way};
+use fsdp::{Buffers, Communication, Method, PullLimit, Tally, Way};
 use pipeline::Bytes;
 use serde::Serialize;
 
@@ -40,6 +40,10 @@ pub struct Row {
     pub bubble_rate: f64,
     /// Over LB-Micro with collectives.
     speedup: f64,
+    /// Why on-demand communication is slower than collectives with the same packing (LB-Micro's where
+    /// collectives would deadlock): `ports`, `pulls`, `owners` or `nodes`, which bound the rate of
+    /// pulls; `None` where it is not.
+    pub slower_for: Option<&'static str>,
     tokens_per_second: f64,
     /// Of on-demand communication, where parameters have a size.
     buffer_per_client_bytes: Option<u64>,
@@ -51,9 +55,12 @@ impl Row {
         setting: &Setting,
         way: Way,
         tally: &Tally,
-        baseline: &Tally,
+        [baseline, collectives]: [&Tally; 2],
         parameters: Option<Bytes>,
     ) -> Self {
+        let limit = setting.study.machine.links().map(|links| links.pull_limit(setting.devices));
+        let is_slower =
+            way.communication == Communication::OnDemand && tally.time > collectives.time;
         let parameters = parameters.filter(|_| way.communication == Communication::OnDemand);
         let buffers = parameters.map(|size| Buffers::of(size, setting.devices));
         let longest = setting.study.lengths.longest();
@@ -71,6 +78,7 @@ impl Row {
             idle_ns: tally.idle().0,
             bubble_rate: tally.bubble_rate(),
             speedup: tally.speedup_over(baseline),
+            slower_for: limit.filter(|_| is_slower).map(name),
             tokens_per_second: 1e9 * approximate(tally.tokens) / approximate(tally.time.max(1)),
             buffer_per_client_bytes: buffers.map(|buffers| buffers.per_client.0),
             buffers_per_server_bytes: buffers.map(|buffers| buffers.per_server.0),
@@ -91,6 +99,32 @@ impl Row {
         ]
     }
 }
+
+/// The name of what bounds the rate of pulls.
+const fn name(limit: PullLimit) -> &'static str {
+    match limit {
+        PullLimit::Ports => "ports",
+        PullLimit::Pulls => "pulls",
+        PullLimit::Owners => "owners",
+        PullLimit::Nodes => "nodes",
+    }
+}
+
+/// The same in words.
+const CAUSES: [(&str, &str); 4] = [
+    (
+        "ports",
+        "pulls are as fast as a ring, but nothing is won by waiting less, and transfers that no layer \
+         hides weigh more",
+    ),
+    ("pulls", "a pull gets less of a port than a ring (--pull-bandwidth)"),
+    ("owners", "few owners have to serve all devices (--owners)"),
+    (
+        "nodes",
+        "every device pulls for itself over the links between nodes, while a ring carries each \
+         parameter once into every node (--node-bandwidth); --sharding hybrid pulls within nodes",
+    ),
+];
 
 #[allow(clippy::cast_precision_loss)]
 fn approximate(number: u128) -> f64 {
@@ -131,7 +165,17 @@ impl Answer {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        Sheet::table(&HEADER, self.results.iter().map(Row::cells))
+        let table = Sheet::table(&HEADER, self.results.iter().map(Row::cells));
+        CAUSES.into_iter().fold(table, |sheet, (name, words)| {
+            let slower = self.results.iter().filter(|row| row.slower_for == Some(name)).count();
+            let of = self.results.len();
+            match slower {
+                0 => sheet,
+                _ => sheet.and_text(format!(
+                    "\non-demand is predicted slower than collectives in {slower} of {of} rows: {words}\n"
+                )),
+            }
+        })
     }
 }
 
@@ -142,8 +186,18 @@ impl Answer {
 pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
     let settings = keys.settings(context)?;
     let ways = keys.ways();
-    let mut asked = ways.clone();
-    asked.push(BASELINE);
+    // Every way is held against the baseline, and against collectives with the same packing where they
+    // can have it.
+    let beside = |way: Way| {
+        let method = if way.method.is_even() { way.method } else { BASELINE.method };
+        Way { method, communication: Communication::Collectives }
+    };
+    let mut asked: Vec<Way> = Vec::new();
+    for way in ways.iter().flat_map(|&way| [way, beside(way)]).chain([BASELINE]) {
+        if !asked.contains(&way) {
+            asked.push(way);
+        }
+    }
     let minibatches = keys.minibatches();
     announce(context, &settings, minibatches);
     let work =
@@ -155,11 +209,12 @@ pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
         }
         let tallies = setting.study.run_until(&asked, || work.inc(1), || context.stopped());
         let tallies = tallies.map_err(|fault| setting.error(&fault))?;
-        let Some((baseline, tallies)) = tallies.split_last() else { continue };
-        let row = |(way, tally): (&Way, &Tally)| {
-            Row::new(setting, *way, tally, baseline, keys.parameters())
+        let of = |way: Way| asked.iter().position(|asked| *asked == way).map(|at| &tallies[at]);
+        let row = |&way: &Way| {
+            let sides = [of(BASELINE)?, of(beside(way))?];
+            Some(Row::new(setting, way, of(way)?, sides, keys.parameters()))
         };
-        results.extend(ways.iter().zip(tallies).map(row));
+        results.extend(ways.iter().filter_map(row));
     }
     Ok(Answer { results, interrupted: context.cut_short().then_some(true) })
 }

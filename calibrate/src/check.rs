@@ -57,7 +57,7 @@ impl<O: Ops> LoneStage<O> {
         let needs_input = match pass.kind {
             Kind::F => pass.chunk > 0,
             Kind::B | Kind::BW => pass.chunk < last,
-            Kind::W | Kind::S | Kind::T => false,
+            Kind::W | Kind::S | Kind::T | Kind::R => false,
         };
         let zeros = needs_input.then(|| vec![0; self.worker.value_bytes()]);
         let input = zeros.map(|zeros| self.worker.unpack(&zeros)).transpose()?;
@@ -84,7 +84,7 @@ impl<O: Ops> Source for LoneStage<O> {
                 Kind::F => 0,
                 Kind::B | Kind::BW => 1,
                 Kind::W => 2,
-                Kind::S | Kind::T => continue,
+                Kind::S | Kind::T | Kind::R => continue,
             };
             series[place].push(end.saturating_sub(start));
         }

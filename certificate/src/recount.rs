@@ -66,7 +66,7 @@ impl<'a> Clock<'a> {
             Kind::F => self.arrival(pass, Kind::F, chunk - 1)?,
             Kind::W => self.arrival(pass, Kind::B, chunk)?,
             // A schedule with these is refused when it is read.
-            Kind::S | Kind::T => return None,
+            Kind::S | Kind::T | Kind::R => return None,
             Kind::B | Kind::BW => {
                 let forward = self.arrival(pass, Kind::F, chunk)?;
                 let above = if chunk == last { 0 } else { self.arrival(pass, Kind::B, chunk + 1)? };
@@ -78,7 +78,7 @@ impl<'a> Clock<'a> {
             Kind::F => (times.forward, (chunk < last).then(|| chunk + 1)),
             Kind::B => (times.backward_input, chunk.checked_sub(1)),
             Kind::W => (times.backward_weight, None),
-            Kind::S | Kind::T => return None,
+            Kind::S | Kind::T | Kind::R => return None,
             Kind::BW => (times.backward_input + times.backward_weight, chunk.checked_sub(1)),
         };
         let start = ready.max(self.times[stage][1]);

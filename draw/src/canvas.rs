@@ -189,8 +189,8 @@ pub(super) fn line(
 
 /// The colour of a pass, and of what is written on it.
 ///
-/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S and BW to 15 of T; a later chunk is
-/// darker by a sixth, and S and T have none. All are told apart in grey, and the hues are those that
+/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S, BW and T to 18 of R; a later chunk is
+/// darker by a sixth, but for S, T and R. All are told apart in grey, and the hues are those that
 /// colour-blind readers keep apart.
 pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
     match (kind, later) {
@@ -204,7 +204,13 @@ pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
         (Kind::BW, false) => (RGBColor(0x6E, 0x22, 0x13), WHITE),
         (Kind::BW, true) => (RGBColor(0x5C, 0x1A, 0x0D), WHITE),
         (Kind::T, _) => (RGBColor(0x28, 0x11, 0x51), WHITE),
+        (Kind::R, _) => (RGBColor(0x23, 0x00, 0x0F), WHITE),
     }
+}
+
+/// Whether passes of a later chunk have another shade.
+pub(super) const fn has_two_shades(kind: Kind) -> bool {
+    !matches!(kind, Kind::S | Kind::T | Kind::R)
 }
 
 #[cfg(test)]
@@ -270,8 +276,7 @@ mod tests {
 
     fn passes() -> Vec<(Kind, bool, RGBColor)> {
         let shades = |later: bool| {
-            let kinds =
-                Kind::ALL.into_iter().filter(move |kind| !(later && kind.is_of_vocabulary()));
+            let kinds = Kind::ALL.into_iter().filter(move |&kind| !later || has_two_shades(kind));
             kinds.map(move |kind| (kind, later, colours(kind, later).0))
         };
         [false, true].into_iter().flat_map(shades).collect()

@@ -87,6 +87,7 @@ fn pass_label(stages: usize, stage: usize, pass: Pass) -> String {
         (Kind::B, true) => "b",
         (Kind::W, true) => "w",
         (Kind::BW, true) => "bw",
+        (Kind::R, true) => "r",
     };
     format!("{name}{}", pass.microbatch)
 }

@@ -112,7 +112,7 @@ fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
     let depth = |pass: Pass| match pass.kind {
         Kind::F => u32::from(pass.chunk),
         Kind::S => last + 1,
-        Kind::T => last + 2,
+        Kind::T | Kind::R => last + 2,
         Kind::B | Kind::BW => 2 * last + 3 - u32::from(pass.chunk),
         Kind::W => 2 * last + 4,
     };

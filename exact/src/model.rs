@@ -246,7 +246,7 @@ impl<'a> Model<'a> {
             Kind::W => -until_weight,
             Kind::BW => -until_backward,
             // Shards of the vocabulary are no part of an instance.
-            Kind::S | Kind::T => 0,
+            Kind::S | Kind::T | Kind::R => 0,
         }
     }
 

@@ -61,8 +61,8 @@ pub use execution::{Against, Check, Executed, Execution, ExecutionError, Task};
 pub use measured::Measured;
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
-    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Training, Undo,
-    Updates, Versions, footprints, initial, needs, reference_needs,
+    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Recomputed,
+    Training, Undo, Updates, Versions, footprints, initial, kept, needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;

@@ -85,6 +85,14 @@ pub enum FsdpError {
         /// How many that has.
         others: usize,
     },
+    /// Devices that do not fill nodes equally.
+    #[error("{devices} devices do not fill nodes of {of_node}")]
+    Nodes {
+        /// How many devices there are.
+        devices: usize,
+        /// How many a node has.
+        of_node: usize,
+    },
     /// Times longer than the clock tells.
     #[error("the times are too long for the clock: make costs, slowdowns or links smaller")]
     Overflow,

@@ -24,9 +24,11 @@ pub(crate) fn run(work: &Work<'_>, mut did: impl FnMut(usize, Layer, u64, u64)) 
     end
 }
 
-/// The same over `links`. Every device pulls from all owners at once in equal parts, so that owners
-/// are equally loaded: n transfers under way share what the ports of S owners carry, and none gets
-/// more than a port: min(B, S B / n) each. Devices pull one layer ahead where transfers overlap.
+/// The same over `links`. Every device pulls from all owners in equal parts, so that owners are
+/// equally loaded: n transfers under way share what the ports of S owners carry, and none gets more
+/// than a port: min(B, S B / n) each, and no more than the links of its node leave it. Devices pull
+/// one layer ahead where transfers overlap. Under hybrid sharding they pull from their own node, and
+/// the nodes sum all gradients at the end.
 pub(crate) fn run_over(
     work: &Work<'_>,
     layers: u16,
@@ -50,7 +52,8 @@ pub(crate) fn run_over(
             Event::Computed(device) => run.computed(device, &mut did),
         }
     }
-    run.wires.now
+    let reduce = links.all_reduce(links.parameters.0, run.clients.len());
+    run.wires.now.saturating_add(reduce)
 }
 
 /// Whether parameters come or gradients go.
@@ -88,7 +91,7 @@ struct Run<'a> {
     layer_bytes: u64,
     clients: Vec<Client>,
     timers: BinaryHeap<Reverse<(u64, Event)>>,
-    wires: Wires,
+    wires: Wires<'a>,
 }
 
 impl<'a> Run<'a> {
@@ -101,15 +104,15 @@ impl<'a> Run<'a> {
             is_busy: false,
             pushes: 0,
         };
-        let bandwidth = links.bandwidth.bytes_per_second();
-        let owners = links.owners(work.times().len()) as u64;
+        let devices = work.times().len();
+        let wires = Wires { links, devices, now: 0, work: 0, flows: BinaryHeap::new() };
         Self {
             work,
             links,
             layer_bytes: links.of_layer(layers),
             clients: work.times().iter().map(client).collect(),
             timers: BinaryHeap::new(),
-            wires: Wires { bandwidth, owners, now: 0, work: 0, flows: BinaryHeap::new() },
+            wires,
         }
     }
 
@@ -133,8 +136,10 @@ impl<'a> Run<'a> {
 
     /// The bytes of a layer that are not on `device` itself.
     fn volume(&self, device: usize) -> u64 {
-        let owners = self.wires.owners;
-        let elsewhere = if (device as u64) < owners { owners - 1 } else { owners };
+        let devices = self.clients.len();
+        let owners = self.links.owners(devices).min(self.links.group(devices)) as u64;
+        let owns = device % self.links.group(devices) < self.links.owners(devices);
+        let elsewhere = if owns { owners - 1 } else { owners };
         let bytes = u128::from(self.layer_bytes) * u128::from(elsewhere) / u128::from(owners);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
@@ -202,9 +207,9 @@ impl<'a> Run<'a> {
 
 /// The transfers under way. All get the same rate, so one sum of the work done for each of them
 /// says when the next ends.
-struct Wires {
-    bandwidth: u64,
-    owners: u64,
+struct Wires<'a> {
+    links: &'a Links,
+    devices: usize,
     now: u64,
     /// The progress of a transfer that had been under way from the start, in 10^-9 bytes.
     work: u128,
@@ -212,12 +217,10 @@ struct Wires {
     flows: BinaryHeap<Reverse<(u128, usize, Direction)>>,
 }
 
-impl Wires {
+impl Wires<'_> {
     /// Bytes per second of each transfer.
     fn rate(&self) -> u128 {
-        let transfers = self.flows.len().max(1) as u128;
-        let shared = u128::from(self.bandwidth) * u128::from(self.owners) / transfers;
-        shared.clamp(1, u128::from(self.bandwidth))
+        self.links.pull_rate(self.devices, self.flows.len()).0
     }
 
     fn begin(&mut self, bytes: u64, device: usize, direction: Direction) {

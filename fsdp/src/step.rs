@@ -93,7 +93,7 @@ impl Machine {
     /// The machine with transfers over `links`.
     ///
     /// # Errors
-    /// If their owners are none of the devices.
+    /// If their owners are none of the devices, or the devices do not fill the nodes.
     pub fn with_links(mut self, links: Links) -> Result<Self, FsdpError> {
         links.check(self.devices)?;
         self.links = Some(links);
@@ -106,6 +106,12 @@ impl Machine {
     pub fn with_stragglers(mut self, stragglers: Stragglers) -> Self {
         self.stragglers = Some(Arc::new(stragglers));
         self
+    }
+
+    /// The links, unless transfers take no time.
+    #[must_use]
+    pub const fn links(&self) -> Option<&Links> {
+        self.links.as_ref()
     }
 
     /// How many devices there are.

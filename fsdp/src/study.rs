@@ -98,7 +98,8 @@ impl Tally {
         if self.time == 0 { 0.0 } else { other.time as f64 / self.time as f64 }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds the minibatches of `other`, on as many devices.
+    pub fn add(&mut self, other: &Self) {
         self.minibatches += other.minibatches;
         self.devices = other.devices;
         self.tokens += other.tokens;

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use sim::straggler::{Jitter, Stragglers, Target};
 
 use crate::{
-    Communication, CostModel, FsdpError, Lengths, Links, Machine, Method, Packing, StepTimes,
-    Study, Way,
+    Communication, CostModel, FsdpError, Lengths, Links, Machine, Method, Nodes, Packing,
+    PullLimit, Sharding, StepTimes, Study, Way,
 };
 
 const LIMIT: u64 = 60_000;
@@ -41,6 +41,8 @@ fn links(owners: Option<usize>, overlap: bool) -> Links {
         latency: Nanos(10_000),
         parameters: Bytes(400_000_000),
         owners,
+        pull_bandwidth: None,
+        nodes: None,
         overlap,
     }
 }
@@ -206,6 +208,51 @@ fn a_ring_takes_its_messages() {
     // Layers of 5 and 10 ms hide in the transfer beside them; the first gather and the last scatter
     // have none.
     assert_eq!(step(true), Nanos(6 * 150_030_000));
+}
+
+fn nodes(sharding: Sharding) -> Links {
+    let bandwidth = Bandwidth::new(500_000_000).unwrap();
+    Links { nodes: Some(Nodes { devices: 2, bandwidth, sharding }), ..links(None, false) }
+}
+
+#[test]
+fn nodes_take_what_is_computed_by_hand() {
+    // Four devices on two nodes, two layers of 200 MB, samples of 30 ms.
+    let lengths = [30_000; 4];
+    let packing = Packing::new(Method::LbMicro, &lengths, 4, LIMIT, linear()).unwrap();
+    let times = times(linear(), &lengths);
+    let step = |how, sharding| {
+        let machine = Machine::new(4, 2).unwrap().with_links(nodes(sharding)).unwrap();
+        machine.step(&packing, &times, how, 0).unwrap().time
+    };
+    use Communication::{Collectives, OnDemand};
+    // A ring over both nodes at 0.5 GB/s: 3 messages of 50 MB, 4 gathers and 2 scatters.
+    assert_eq!(step(Collectives, Sharding::Full), Nanos(6 * 300_030_000 + 30_000_000));
+    // Within a node: one message of 100 MB at 1 GB/s; and both layers are summed over the nodes, each
+    // in two messages of 100 MB at 0.5 GB/s.
+    let sums = 400_020_000;
+    let hybrid = 6 * 100_010_000 + 2 * sums + 30_000_000;
+    assert_eq!(step(Collectives, Sharding::Hybrid), Nanos(hybrid));
+    // Pulls: two thirds of the 150 MB elsewhere lie on the other node, whose 0.5 GB/s two devices share:
+    // 100 MB at 0.25 GB/s each.
+    assert_eq!(step(OnDemand, Sharding::Full), Nanos(6 * 400_010_000 + 30_000_000));
+    // From the neighbour, 100 MB at 1 GB/s; all gradients are summed once, at the end.
+    let whole = 2 * (10_000 + 400_000_000);
+    assert_eq!(step(OnDemand, Sharding::Hybrid), Nanos(6 * 100_010_000 + whole + 30_000_000));
+}
+
+#[test]
+fn pulls_may_get_less_than_rings() {
+    let (packing, times) = lopsided();
+    let machine = Machine::new(4, 2).unwrap();
+    let step = |pull_bandwidth: Option<u64>| {
+        let pull_bandwidth = pull_bandwidth.map(|rate| Bandwidth::new(rate).unwrap());
+        let links = Links { pull_bandwidth, ..links(None, true) };
+        assert_eq!(links.pull_limit(4) == PullLimit::Pulls, pull_bandwidth.is_some());
+        let machine = machine.clone().with_links(links).unwrap();
+        machine.step(&packing, &times, Communication::OnDemand, 0).unwrap().time
+    };
+    assert!(step(Some(100_000_000)) > step(None));
 }
 
 #[test]

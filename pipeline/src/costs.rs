@@ -5,6 +5,7 @@
 use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot, Value};
+use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 use crate::units::{Bytes, Nanos};
 
@@ -61,6 +62,8 @@ pub struct Costs {
     hop: Nanos,
     /// By chunk; empty if copies take no time.
     copies: Vec<CopyTimes>,
+    /// The times of R by chunk; empty if none recomputes.
+    recompute: Vec<Option<Nanos>>,
     /// By stage; empty if the vocabulary is not in shards.
     shards: Vec<ShardTimes>,
     collectives: Collectives,
@@ -72,7 +75,14 @@ impl Costs {
     pub const fn new(chunks: Vec<PassTimes>, hop: Nanos) -> Self {
         let zero = Nanos(0);
         let collectives = Collectives { broadcast: zero, statistics: zero, hidden_gradient: zero };
-        Self { chunks, hop, copies: Vec::new(), shards: Vec::new(), collectives }
+        Self {
+            chunks,
+            hop,
+            copies: Vec::new(),
+            recompute: Vec::new(),
+            shards: Vec::new(),
+            collectives,
+        }
     }
 
     /// The same with other times of the chunks, in model order.
@@ -106,6 +116,26 @@ impl Costs {
     #[must_use]
     pub fn copy(&self, chunk: u16, way: CopyDirection) -> Nanos {
         self.copies.get(usize::from(chunk)).map_or(Nanos(0), |times| times.of(way))
+    }
+
+    /// The same where the chunks that have a time here, in model order, recompute their activations
+    /// in it.
+    #[must_use]
+    pub fn with_recompute(self, times: Vec<Option<Nanos>>) -> Self {
+        Self { recompute: times, ..self }
+    }
+
+    /// The time in which `chunk` recomputes its activations; none if it keeps them.
+    #[inline]
+    #[must_use]
+    pub fn recompute(&self, chunk: u16) -> Option<Nanos> {
+        self.recompute.get(usize::from(chunk)).copied().flatten()
+    }
+
+    /// Whether any chunk recomputes its activations.
+    #[must_use]
+    pub fn has_recompute(&self) -> bool {
+        self.recompute.iter().any(Option::is_some)
     }
 
     /// The same with the times of the vocabulary by shard, one on each stage.
@@ -148,7 +178,7 @@ impl Costs {
         self.collectives
     }
 
-    /// How long `pass` takes.
+    /// How long `pass` takes. An R of which no time is given takes as long as F.
     ///
     /// # Panics
     /// If the costs have no such chunk or shard.
@@ -163,6 +193,7 @@ impl Costs {
             Kind::BW => self.chunks[at].backward_input + self.chunks[at].backward_weight,
             Kind::S => self.shards[at].before,
             Kind::T => self.shards[at].after,
+            Kind::R => self.recompute(pass.chunk).unwrap_or(self.chunks[at].forward),
         }
     }
 
@@ -191,13 +222,18 @@ impl Costs {
         if !self.copies.is_empty() {
             check_count("copy times", self.copies.len(), shape)?;
         }
+        if !self.recompute.is_empty() {
+            check_count("recompute times", self.recompute.len(), shape)?;
+        }
         let sum = |times: &PassTimes| {
             let parts = [times.forward, times.backward_input, times.backward_weight];
             parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>()
                 + 2 * u128::from(self.hop.0)
         };
         let copy = |times: &CopyTimes| u128::from(times.out.0) + u128::from(times.back.0);
+        let recompute = self.recompute.iter().flatten().map(|time| u128::from(time.0));
         let parts = self.chunks.iter().map(sum).chain(self.copies.iter().map(copy));
+        let parts = parts.chain(recompute);
         let mut longest = parts.sum::<u128>();
         if shape.has_shards() {
             check_shards("costs", self.shards.len(), shape)?;
@@ -234,6 +270,8 @@ pub struct Change {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprints {
     chunks: Vec<Footprint>,
+    /// By chunk, the bytes that F keeps where R makes the rest again; empty if none recomputes.
+    kept: Vec<Option<Bytes>>,
     /// By stage; empty if a shard holds nothing.
     shards: Vec<Bytes>,
 }
@@ -242,7 +280,7 @@ impl Footprints {
     /// Footprints by chunk in model order.
     #[must_use]
     pub const fn new(chunks: Vec<Footprint>) -> Self {
-        Self { chunks, shards: Vec::new() }
+        Self { chunks, kept: Vec::new(), shards: Vec::new() }
     }
 
     /// The same where a shard of the vocabulary on each stage holds `shards` from the start of S to
@@ -250,6 +288,36 @@ impl Footprints {
     #[must_use]
     pub fn with_shards(self, shards: Vec<Bytes>) -> Self {
         Self { shards, ..self }
+    }
+
+    /// The same where F of the chunks that have a size here, in model order, keeps only so much of
+    /// M_B, such as the input, until R makes the rest again.
+    #[must_use]
+    pub fn with_kept(self, kept: Vec<Option<Bytes>>) -> Self {
+        Self { kept, ..self }
+    }
+
+    /// The bytes that F of `chunk` keeps, at most M_B, if R makes the rest again.
+    ///
+    /// # Panics
+    /// If there is no such chunk.
+    #[inline]
+    #[must_use]
+    pub fn kept(&self, chunk: u16) -> Option<Bytes> {
+        let kept = self.kept.get(usize::from(chunk)).copied().flatten()?;
+        Some(kept.min(self.of(chunk).until_backward))
+    }
+
+    /// Whether F of any chunk keeps only a part.
+    #[must_use]
+    pub fn has_kept(&self) -> bool {
+        self.kept.iter().any(Option::is_some)
+    }
+
+    /// The bytes that `chunk` holds when its F has ended: M_B, or what is kept of it.
+    #[inline]
+    fn after_forward(&self, chunk: u16) -> Bytes {
+        self.kept(chunk).unwrap_or_else(|| self.of(chunk).until_backward)
     }
 
     /// The activations that a shard holds on each stage; empty if they are not given.
@@ -275,8 +343,8 @@ impl Footprints {
         self.chunks[usize::from(chunk)]
     }
 
-    /// The memory that `pass` allocates and frees: F allocates M_B, B turns M_B into M_W, W frees
-    /// M_W, and BW frees M_B; S allocates the activations of its shard and T frees them.
+    /// The memory that `pass` allocates and frees: F allocates M_B, or what is kept of it, and then R
+    /// the rest; B turns M_B into M_W, W frees M_W, and BW frees M_B; S allocates the activations of its shard and T frees them.
     #[inline]
     #[must_use]
     pub fn change(&self, pass: Pass) -> Change {
@@ -284,7 +352,8 @@ impl Footprints {
         let cell = || self.of(pass.chunk);
         let shard = || self.shards.get(usize::from(pass.chunk)).copied().unwrap_or(none);
         let [taken_at_start, taken_at_end, freed_at_end] = match pass.kind {
-            Kind::F => [cell().until_backward, none, none],
+            Kind::F => [self.after_forward(pass.chunk), none, none],
+            Kind::R => [cell().until_backward - self.after_forward(pass.chunk), none, none],
             Kind::B => [none, cell().until_weight, cell().until_backward],
             Kind::W => [none, none, cell().until_weight],
             Kind::BW => [none, none, cell().until_backward],
@@ -310,7 +379,7 @@ impl Footprints {
 
     /// The least that each stage must be able to hold: the peak of one microbatch alone. Its chunks
     /// run forward in model order and backward against it, so one in its B or W holds M_B of those
-    /// before it.
+    /// before it, or what is kept of that.
     ///
     /// # Panics
     /// If these are not the footprints of a pipeline of `shape`.
@@ -324,10 +393,23 @@ impl Footprints {
                 let stage = placement.stage(shape, chunk, microbatch);
                 let Footprint { until_backward, until_weight } = self.of(chunk);
                 peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
-                held[stage] += until_backward;
+                held[stage] += self.after_forward(chunk);
             }
         }
         peaks
+    }
+
+    /// Checks that these are the footprints of `schedule`: what they say F discards, it must
+    /// recompute.
+    ///
+    /// # Errors
+    /// As [`Footprints::check`], or [`Fault::NotRecomputed`].
+    pub fn check_for(&self, schedule: &Schedule) -> Result<(), Fault> {
+        self.check(schedule.shape())?;
+        let lost = (0u16..)
+            .zip(&self.kept)
+            .find(|&(chunk, kept)| kept.is_some() && !schedule.recomputes(chunk));
+        lost.map_or(Ok(()), |(chunk, _)| Err(Fault::NotRecomputed { chunk }))
     }
 
     /// Checks that these are the footprints of a pipeline of `shape`, and that all microbatches
@@ -337,6 +419,9 @@ impl Footprints {
     /// [`Fault::ChunkCount`] or [`Fault::Overflow`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
         check_count("footprints", self.chunks.len(), shape)?;
+        if !self.kept.is_empty() {
+            check_count("kept activations", self.kept.len(), shape)?;
+        }
         let sum =
             |one: &Footprint| u128::from(one.until_backward.0) + u128::from(one.until_weight.0);
         if shape.has_shards() && !self.shards.is_empty() {

@@ -106,6 +106,22 @@ pub enum Fault {
         /// Where it stands.
         stage: usize,
     },
+    /// A recomputation that does not come before its backward.
+    #[error("{pass} on stage {stage} does not come before the backward that it is for")]
+    LateRecompute {
+        /// The recomputation.
+        pass: Pass,
+        /// Where it stands.
+        stage: usize,
+    },
+    /// Footprints of a chunk that discards its activations, and an order that does not recompute them.
+    #[error(
+        "the forward of chunk {chunk} keeps a part of its activations, but no R makes the rest again"
+    )]
+    NotRecomputed {
+        /// The chunk.
+        chunk: u16,
+    },
     /// Work never done.
     #[error("{pass} is missing from stage {stage}{}", more(*.others))]
     Missing {
@@ -177,7 +193,7 @@ pub enum Fault {
         /// Name of the family.
         family: &'static str,
         /// The key of the question that it concerns: `stages`, `chunks`, `microbatches`, `group`,
-        /// `segments`, `offload-time` or `offload-chunks`.
+        /// `segments`, `offload-time`, `offload-chunks` or `recompute`.
         key: &'static str,
         /// The requirement, with the value given.
         what: String,

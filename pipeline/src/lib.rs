@@ -34,6 +34,7 @@ mod offload;
 mod order;
 mod pass;
 mod problem;
+mod recompute;
 mod record;
 mod schedule;
 #[cfg(feature = "serde")]

@@ -19,9 +19,9 @@ impl Memory {
     /// Follows `footprints` along the order of every stage.
     ///
     /// # Errors
-    /// If the footprints are those of another pipeline.
+    /// If the footprints are those of another pipeline, or of one that recomputes more.
     pub fn of(schedule: &Schedule, footprints: &Footprints) -> Result<Self, Fault> {
-        footprints.check(schedule.shape())?;
+        footprints.check_for(schedule)?;
         let peak = schedule.orders().iter().map(|order| peak(order, footprints)).collect();
         Ok(Self { peak })
     }

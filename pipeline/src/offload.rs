@@ -55,13 +55,14 @@ impl Copies {
     }
 
     /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded)
-    /// describes. Each copy waits for slots before its backward, in the order of the slots, so that
+    /// describes, but for the chunks that stay. Each copy waits for slots before its backward, in the order of the slots, so that
     /// the copies are valid.
     pub(crate) fn of_all(
         (shape, placement): (Shape, Placement),
         orders: &[Order],
         part: CopyPart,
         ahead: u32,
+        stays: impl Fn(u16) -> bool,
     ) -> Self {
         let lives = Lives::of(shape, placement, orders);
         let stages = orders.iter().map(|order| {
@@ -69,7 +70,7 @@ impl Copies {
             each_pass(order, |_, Pass { kind, chunk, microbatch }| {
                 let [forward, backward] = lives.of_cell(chunk, microbatch);
                 let wanted = backward.saturating_sub(ahead);
-                if forward + 1 >= wanted {
+                if forward + 1 >= wanted || stays(chunk) {
                     return;
                 }
                 let op = |way, after| CopyOp { way, chunk, microbatch, after };

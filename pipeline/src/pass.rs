@@ -7,8 +7,12 @@
 //! | F(c, m) | Output(c-1, m) | Output(c, m) |
 //! | B(c, m), BW(c, m) | Output(c, m), Gradient(c+1, m) | Gradient(c, m) |
 //! | W(c, m) | Gradient(c, m) | nothing |
+//! | R(c, m) | Output(c, m) | nothing for others: its stage has the activations again, which B needs |
 //!
 //! Chunks are numbered in model order over the whole model. A need with no such chunk falls away.
+//!
+//! A chunk recomputes for all microbatches or for none ([`Schedule`](crate::Schedule)). R stands behind
+//! F, which has discarded what it made but its input, and before B; it waits for no gradient.
 //!
 //! Where the output layer is cut over all stages ([`Vocabulary`]), every stage s holds shard s of it
 //! and the last chunk has a need more:
@@ -24,7 +28,7 @@ use std::fmt;
 use crate::shape::{Placement, Shape, Vocabulary};
 
 /// The kind of work of a pass (Zero Bubble, section 2: the backward split into B and W; Vocabulary
-/// Parallelism, section 4: the output layer split into S and T).
+/// Parallelism, section 4: the output layer split into S and T; GPipe, section 2.3: recomputation).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -41,11 +45,13 @@ pub enum Kind {
     S,
     /// Output layer on a shard behind the barrier: the rest of its gradients.
     T,
+    /// Recompute: forward once more, from the input that F has kept, so that B finds the activations.
+    R,
 }
 
 impl Kind {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 6] = [Self::F, Self::B, Self::W, Self::BW, Self::S, Self::T];
+    pub const ALL: [Self; 7] = [Self::F, Self::B, Self::W, Self::BW, Self::S, Self::T, Self::R];
 
     /// Whether it is work on a shard of the vocabulary.
     #[inline]
@@ -64,6 +70,7 @@ impl Kind {
             Self::BW => "BW",
             Self::S => "S",
             Self::T => "T",
+            Self::R => "R",
         }
     }
 
@@ -77,7 +84,8 @@ impl Kind {
 /// One piece of work: a kind of pass on one microbatch in one chunk of the model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pass {
-    /// Forward, backward for the input, for the weights, or both; or work on the vocabulary.
+    /// Forward, backward for the input, for the weights, or both; recompute; or work on the
+    /// vocabulary.
     pub kind: Kind,
     /// Slice of the model, from 0, in model order; of S and T the shard of the vocabulary, which is
     /// the stage that holds it.
@@ -150,6 +158,13 @@ impl Pass {
         Self { kind: Kind::BW, chunk, microbatch }
     }
 
+    /// The recomputation of `chunk` for `microbatch`.
+    #[must_use]
+    #[inline]
+    pub const fn r(chunk: u16, microbatch: u32) -> Self {
+        Self { kind: Kind::R, chunk, microbatch }
+    }
+
     /// The values that must be at hand before this pass starts, in a pipeline of `shape`.
     #[inline]
     pub fn needs(self, shape: Shape) -> Needs {
@@ -170,6 +185,7 @@ impl Pass {
             }
             Kind::B | Kind::BW => [output(chunk), gradient(chunk + 1)],
             Kind::W => [gradient(chunk), None],
+            Kind::R => [output(chunk), None],
             Kind::S => [output(shape.chunks() - 1), None],
             Kind::T => [statistics, None],
         };
@@ -191,7 +207,7 @@ impl Pass {
         match kind {
             Kind::F => Some(Value::Output { chunk, microbatch }),
             Kind::B | Kind::BW => Some(Value::Gradient { chunk, microbatch }),
-            Kind::W => None,
+            Kind::W | Kind::R => None,
             Kind::S => Some(Value::Statistics { microbatch }),
             Kind::T => Some(Value::HiddenGradient { microbatch }),
         }
@@ -338,6 +354,9 @@ mod tests {
         assert_eq!(needs(Pass::b(1, 7)), [output(1), gradient(2)]);
         assert_eq!(needs(Pass::bw(2, 7)), [output(2)]);
         assert_eq!(needs(Pass::w(1, 7)), [gradient(1)]);
+        assert_eq!(needs(Pass::r(1, 7)), [output(1)]);
+        assert_eq!(Pass::r(1, 7).makes(), None);
+        assert_eq!(Pass::r(1, 7).input(shape), None, "its input is kept");
         assert_eq!(Pass::f(1, 7).makes(), Some(output(1)));
         assert_eq!(Pass::bw(1, 7).makes(), Some(gradient(1)));
         assert_eq!(Pass::w(1, 7).makes(), None);

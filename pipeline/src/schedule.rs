@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::offload::{Copies, CopyStreams};
 use crate::order::Order;
 use crate::pass::{Kind, Pass};
+use crate::recompute;
 use crate::shape::{Placement, Shape};
 use crate::walk::{self, WalkStep};
 
@@ -19,13 +20,15 @@ pub struct Schedule {
     placement: Placement,
     orders: Vec<Order>,
     walk: Vec<WalkStep>,
+    /// By chunk; empty if none recomputes.
+    recomputed: Vec<bool>,
     copies: Option<Copies>,
 }
 
 impl Schedule {
     /// The only constructor: checks that `orders` has every pass once, on the stage that holds its chunk
-    /// (F once, and B with W or BW once, per chunk and microbatch; S and T once per shard and
-    /// microbatch where the vocabulary is in shards), and that no passes wait for each other.
+    /// (F once, and B with W or BW once, per chunk and microbatch; R before every B or BW of a chunk
+    /// or before none; S and T once per shard and microbatch where the vocabulary is in shards), and that no passes wait for each other.
     ///
     /// # Errors
     /// The first fault found, with the passes and stages it concerns.
@@ -33,18 +36,24 @@ impl Schedule {
         if shape.has_shards() && placement == Placement::Mirrored {
             return Err(Fault::MirroredShards);
         }
-        check_complete(shape, placement, &orders)?;
+        let recomputed = check_complete(shape, placement, &orders)?;
         let walk = walk::walk(shape, placement, &orders)?;
-        Ok(Self { shape, placement, orders, walk, copies: None })
+        Ok(Self { shape, placement, orders, walk, recomputed, copies: None })
     }
 
     /// The same with `part` of some activations copied to the host and back, by the streams of each
     /// stage.
     ///
     /// # Errors
-    /// [`Fault::Copies`] if a copy is of no activation, comes at the wrong time, or would make the
-    /// stage wait for ever.
+    /// [`Fault::Copies`] if a copy is of no activation, or of one that is discarded, comes at the wrong
+    /// time, or would make the stage wait for ever.
     pub fn with_copies(self, part: CopyPart, streams: Vec<CopyStreams>) -> Result<Self, Fault> {
+        let all = streams.iter().enumerate();
+        let all = all.flat_map(|(stage, one)| one.iter().flatten().map(move |&copy| (stage, copy)));
+        if let Some((stage, copy)) = all.clone().find(|(_, copy)| self.recomputes(copy.chunk)) {
+            let what = "is of an activation that is discarded and recomputed";
+            return Err(Fault::Copies { copy, stage, what });
+        }
         let copies = Copies::new((self.shape, self.placement), &self.orders, part, streams)?;
         Ok(self.with_checked(copies))
     }
@@ -52,10 +61,13 @@ impl Schedule {
     /// The same with `part` of every activation copied to the host and back, out on one stream of each
     /// stage and back on another, where enough slots lie between: a copy back may begin when its
     /// backward is `ahead` slots before the one the stage comes to. An activation whose backward
-    /// comes no later than that after its forward stays on the device.
+    /// comes no later than that after its forward stays on the device, and so does the input that a
+    /// recomputation starts from.
     #[must_use]
     pub fn offloaded(self, part: CopyPart, ahead: u32) -> Self {
-        let copies = Copies::of_all((self.shape, self.placement), &self.orders, part, ahead);
+        let stays = |chunk| self.recomputes(chunk);
+        let at = (self.shape, self.placement);
+        let copies = Copies::of_all(at, &self.orders, part, ahead, stays);
         self.with_checked(copies)
     }
 
@@ -63,6 +75,19 @@ impl Schedule {
     fn with_checked(self, copies: Copies) -> Self {
         let copies = Some(copies).filter(|copies| copies.count() > 0);
         Self { copies, ..self }
+    }
+
+    /// Whether `chunk` discards its activations after F and makes them again by R.
+    #[must_use]
+    #[inline]
+    pub fn recomputes(&self, chunk: u16) -> bool {
+        self.recomputed.get(usize::from(chunk)).copied().unwrap_or(false)
+    }
+
+    /// Whether any chunk recomputes its activations.
+    #[must_use]
+    pub const fn has_recompute(&self) -> bool {
+        !self.recomputed.is_empty()
     }
 
     /// The activations copied to the host between forward and backward, if there are any.
@@ -108,19 +133,26 @@ impl Schedule {
     }
 }
 
-/// Which parts of the work on a cell a pass does, as bits: F, B, W; on a cell of a shard S, T.
+/// Which parts of the work on a cell a pass does, as bits: F, B, W, R; on a cell of a shard S, T.
 const fn parts(kind: Kind) -> u8 {
     match kind {
         Kind::F | Kind::S => 1,
         Kind::B | Kind::T => 2,
         Kind::W => 4,
         Kind::BW => 6,
+        Kind::R => RECOMPUTED,
     }
 }
 const ALL_PARTS: u8 = 7;
 const ALL_PARTS_OF_SHARD: u8 = 3;
+const RECOMPUTED: u8 = 8;
 
-fn check_complete(shape: Shape, placement: Placement, orders: &[Order]) -> Result<(), Fault> {
+/// Checks that every pass is there once; tells by chunk whether it recomputes, nothing if none does.
+fn check_complete(
+    shape: Shape,
+    placement: Placement,
+    orders: &[Order],
+) -> Result<Vec<bool>, Fault> {
     if orders.len() != shape.stages() {
         return Err(Fault::OrderCount { stages: shape.stages(), orders: orders.len() });
     }
@@ -142,15 +174,31 @@ fn check_complete(shape: Shape, placement: Placement, orders: &[Order]) -> Resul
         }
     }
     let (chunks, shards) = done.split_at(shape.cells());
-    let lacks = |cells: &[u8], all: u8| cells.iter().position(|&cell| cell != all);
+    let lacks = |cells: &[u8], all: u8| cells.iter().position(|&cell| cell & all != all);
     if let Some(cell) = lacks(chunks, ALL_PARTS) {
         let kinds = [Kind::F, Kind::BW, Kind::B, Kind::W];
         return Err(missing(shape, placement, chunks, cell, &kinds));
     }
-    match lacks(shards, ALL_PARTS_OF_SHARD) {
-        None => Ok(()),
-        Some(cell) => Err(missing(shape, placement, shards, cell, &[Kind::S, Kind::T])),
+    if let Some(cell) = lacks(shards, ALL_PARTS_OF_SHARD) {
+        return Err(missing(shape, placement, shards, cell, &[Kind::S, Kind::T]));
     }
+    if chunks.iter().all(|cell| cell & RECOMPUTED == 0) {
+        return Ok(Vec::new());
+    }
+    recompute::check_before_backward(orders)?;
+    let rows = chunks.chunks_exact(shape.microbatches() as usize).enumerate();
+    let recomputes = |(chunk, row): (usize, &[u8])| {
+        let count = row.iter().filter(|&cell| cell & RECOMPUTED != 0).count();
+        let lacking = row.iter().position(|cell| cell & RECOMPUTED == 0);
+        match lacking.filter(|_| count > 0) {
+            None => Ok(count > 0),
+            Some(at) => {
+                let cell = chunk * row.len() + at;
+                Err(missing(shape, placement, &chunks[..(chunk + 1) * row.len()], cell, &[Kind::R]))
+            }
+        }
+    };
+    rows.map(recomputes).collect()
 }
 
 /// Checks that `shape` has the chunk or shard of `pass`, and its microbatch.
@@ -174,7 +222,7 @@ fn check_known(shape: Shape, pass: Pass, stage: usize) -> Result<(), Fault> {
 /// Names the first of `kinds` that `done[cell]` lacks.
 fn missing(shape: Shape, placement: Placement, done: &[u8], cell: usize, kinds: &[Kind]) -> Fault {
     let all = kinds.iter().fold(0, |all, &kind| all | parts(kind));
-    let others = done[cell + 1..].iter().filter(|&&other| other != all).count();
+    let others = done[cell + 1..].iter().filter(|&&other| other & all != all).count();
     let columns = shape.microbatches() as usize;
     let chunk = u16::try_from(cell / columns).unwrap_or(u16::MAX);
     let microbatch = u32::try_from(cell % columns).unwrap_or(u32::MAX);

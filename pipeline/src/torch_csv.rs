@@ -7,8 +7,8 @@
 //! that form and `compute_comms`, whose transfers and collectives follow from the passes and are passed
 //! over. The number of stages, chunks and microbatches and the placement are read off the rows.
 //!
-//! Not in the file is what torch has no word for: copies to the host, which are left out, and what is
-//! refused ([`TorchRefusal`]).
+//! Not in the file is what torch has no word for: copies to the host and recomputation, which torch does
+//! within its backward, are left out; the rest is refused ([`TorchRefusal`]).
 
 use std::fmt::Write;
 
@@ -94,7 +94,8 @@ pub enum TorchCsvError {
     Fault(#[from] Fault),
 }
 
-/// `schedule` as torch reads it, a row for each rank, without copies to the host.
+/// `schedule` as torch reads it, a row for each rank, without copies to the host and without R: an R in a
+/// pair leaves the other pass.
 ///
 /// # Errors
 /// If torch cannot run it.
@@ -102,7 +103,7 @@ pub fn write(schedule: &Schedule) -> Result<String, TorchRefusal> {
     check(schedule)?;
     let mut text = String::new();
     for order in schedule.orders() {
-        for (at, slot) in order.slots().enumerate() {
+        for (at, slot) in order.slots().filter_map(without_recompute).enumerate() {
             let comma = if at > 0 { "," } else { "" };
             // Writing to a string cannot fail.
             let _ = match slot {
@@ -115,6 +116,13 @@ pub fn write(schedule: &Schedule) -> Result<String, TorchRefusal> {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// `slot` without R; none if nothing is left.
+fn without_recompute(slot: Slot) -> Option<Slot> {
+    let mut passes = slot.passes().filter(|pass| pass.kind != Kind::R);
+    let first = passes.next()?;
+    Some(passes.next().map_or(Slot::One(first), |second| Slot::Pair(first, second)))
 }
 
 fn check(schedule: &Schedule) -> Result<(), TorchRefusal> {
@@ -144,8 +152,8 @@ const fn letter(kind: Kind) -> &'static str {
         Kind::B => "I",
         Kind::W => "W",
         Kind::BW => "B",
-        // Schedules with these are refused before.
-        Kind::S | Kind::T => "",
+        // Schedules with S and T are refused before, and R is left out.
+        Kind::S | Kind::T | Kind::R => "",
     }
 }
 

@@ -269,7 +269,7 @@ class _SharedKeys(TypedDict, total=False):
 
     vocab_s: OneOrMany[Time] | None
     """S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and microbatch;
-    or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2.
+    or one per stage; for interlaced and what has vocab in its name.
     """
 
     vocab_t: OneOrMany[Time] | None
@@ -417,6 +417,9 @@ class FsdpKeys(TypedDict, total=False):
     devices: OneOrMany[Whole] | None
     """Data-parallel devices, N."""
 
+    devices_per_node: Whole | None
+    """Devices of a node [default: all]."""
+
     jitter: str | None
     """Random durations of layers, as in pass=lognormal:0.05; the laws are those of `debubble simulate`."""
 
@@ -453,6 +456,9 @@ class FsdpKeys(TypedDict, total=False):
     no_overlap: bool | None
     """Transfers do not hide behind computing."""
 
+    node_bandwidth: str | None
+    """Of every node to all others, in and out, which its devices share, as in 800Gbit/s."""
+
     owners: Whole | None
     """Devices that own parameters in on-demand communication [default: all]."""
 
@@ -462,8 +468,22 @@ class FsdpKeys(TypedDict, total=False):
     parameters: Size | None
     """Size of all parameters as they travel [default: none, transfers take no time]."""
 
+    pull_bandwidth: str | None
+    """The most that a pull or a push of one device gets in on-demand communication, where a ring gets more:
+    owners are asked in turn, over links of pairs [default: `bandwidth`].
+    """
+
     seed: Whole | None
     """Seed of all chance."""
+
+    sharding: Literal["full", "hybrid"] | None
+    """Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every node
+    has all of them: HSDP).
+
+    `full`: Over all devices.
+
+    `hybrid`: Over the devices of a node; every node has all parameters.
+    """
 
     slowdown: OneOrMany[str] | None
     """Slow devices: how many times as long their work takes, as in device:3=1.5."""

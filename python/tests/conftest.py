@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import doors
 import pytest
+
+# Shells start jobs in the background with Ctrl-C ignored: a test that presses it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

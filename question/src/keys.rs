@@ -6,7 +6,7 @@ use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::case::{Barriers, Ratio};
+use crate::case::{Barriers, Ratio, Recomputed};
 use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
 use crate::key_set::{Object, key_set, list, read, take, text};
@@ -145,6 +145,25 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(help_heading = "Activation memory"))]
     #[serde(deserialize_with = "list")]
     pub activation_until_weight: Option<Vec<Bytes>>,
+    /// What of its activations a chunk discards after F and recomputes by a pass R before B: none, full
+    /// (all but its input), selective (the core of attention), or its first so many layers; or one
+    /// per stage, or one per chunk [default: none]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "PART,..", value_delimiter = ',', help_heading = RECOMPUTE))]
+    #[serde(deserialize_with = "list")]
+    pub recompute: Option<Vec<Recomputed>>,
+    /// R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that
+    /// is run again; selective by FLOPs, from --hidden and --seq]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = RECOMPUTE))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub recompute_time: Option<Vec<Nanos>>,
+    /// Bytes that F of a stage keeps of one microbatch until R; or one per stage, or one per chunk
+    /// [default: the input of each chunk, by the model's sizes or --message, and the share that is not
+    /// recomputed]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE,..", value_delimiter = ',', help_heading = RECOMPUTE))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub activation_kept: Option<Vec<Bytes>>,
     /// Time of copying a stage's activations of one microbatch to the host, and of copying them back,
     /// while the neighbour on the link copies too; or one per stage, or one per chunk
     #[cfg_attr(
@@ -171,7 +190,7 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = HOST, allow_negative_numbers = true))]
     pub offload_chunks: Option<u64>,
     /// S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and
-    /// microbatch; or one per stage; for vocab-1, vocab-2, interlaced and v-half-vocab-1, -2
+    /// microbatch; or one per stage; for interlaced and what has vocab in its name
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = VOCABULARY))]
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
     #[serde(deserialize_with = "list")]
@@ -246,6 +265,9 @@ pub struct Keys {
     pub hardware: HardwareKeys,
 }
 
+/// Heading in the help of recomputation.
+#[cfg(feature = "clap")]
+const RECOMPUTE: &str = "Recomputation";
 /// Heading in the help of copies to the host.
 #[cfg(feature = "clap")]
 const HOST: &str = "Copies to the host";
@@ -281,6 +303,9 @@ key_set!(Keys {
     microbatch_size: "microbatch-size",
     activation: "activation",
     activation_until_weight: "activation-until-weight",
+    recompute: "recompute",
+    recompute_time: "recompute-time",
+    activation_kept: "activation-kept",
     offload_time: "offload-time",
     offload_ratio: "offload-ratio",
     host_bandwidth: "host-bandwidth",

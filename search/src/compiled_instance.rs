@@ -209,7 +209,7 @@ impl CompiledInstance {
                     Kind::B => &[1],
                     Kind::W => &[2],
                     Kind::BW => &[1, 2],
-                    Kind::S | Kind::T => return None,
+                    Kind::S | Kind::T | Kind::R => return None,
                 };
                 for kind in kinds {
                     let lane = kind * self.chunks + chunk;

@@ -91,7 +91,7 @@ impl Occupancy {
         resident: &[Bytes],
         capacities: Option<&[Bytes]>,
     ) -> Result<Self, Fault> {
-        footprints.check(job.schedule.shape())?;
+        footprints.check_for(job.schedule)?;
         check_resident(resident)?;
         let mut seated = vec![Vec::new(); job.cluster.devices()];
         for (stage, &device) in job.seats.devices().iter().enumerate() {
@@ -133,7 +133,7 @@ pub fn activation_peaks(
     copies: &[HostCopy],
     footprints: &Footprints,
 ) -> Result<Vec<Bytes>, Fault> {
-    footprints.check(schedule.shape())?;
+    footprints.check_for(schedule)?;
     let mut changes: Vec<Changes> = vec![Changes::new(); timeline.stages.len()];
     for (spans, changes) in timeline.stages.iter().zip(&mut changes) {
         add_spans(spans, footprints, changes);
@@ -262,7 +262,8 @@ fn held(run: &Run, footprints: &Footprints, stage: usize, at: Nanos) -> Vec<Held
             let shard = || footprints.change(Pass { kind: Kind::S, ..pass }).taken_at_start;
             let ended = span.end <= at;
             match pass.kind {
-                Kind::F => held.insert(cell, (pass, footprint().until_backward)),
+                Kind::F => held.insert(cell, (pass, footprints.change(pass).taken_at_start)),
+                Kind::R => held.insert(cell, (pass, footprint().until_backward)),
                 Kind::B if ended => held.insert(cell, (pass, footprint().until_weight)),
                 Kind::B => held.insert(cell, (pass, footprint().until_backward)),
                 Kind::W | Kind::BW | Kind::T if ended => held.remove(&cell),

@@ -23,6 +23,9 @@ Examples:
     debubble fsdp --lengths file:lengths.txt --devices 8,32 --svg bubble.svg --csv rows.csv
   Links, of which eight devices own all parameters:
     debubble fsdp --devices 32 --parameters 3GB --bandwidth 12.5GB/s --latency 10us --owners 8
+  Four nodes of eight over RoCE, HSDP: parameters divided within nodes, gradients summed over them:
+    debubble fsdp --devices 32 --parameters 3GB --bandwidth 300GB/s --devices-per-node 8 \
+      --node-bandwidth 800Gbit/s --sharding hybrid
   A slow device and jitter on every layer:
     debubble fsdp --slowdown device:3=1.2 --jitter pass=lognormal:0.05 --seed 1 --json
   One minibatch in time:
@@ -37,7 +40,9 @@ would deadlock.
 
 idle is the time in which the average device waits, bubble its share of the step, speed-up that
 over lb-micro with collectives; all are over --minibatches minibatches of which every way gets
-the same samples. Without --parameters transfers take no time. The lengths drawn by default are
+the same samples. Without --parameters transfers take no time. Where on-demand communication is predicted
+slower than collectives, the answer says so and why: pulls get less than rings of links of pairs
+(--pull-bandwidth), of few owners and of links between nodes. The lengths drawn by default are
 from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
 set.";
 

@@ -155,7 +155,7 @@ fn communication_is_what_free_links_would_save() {
     let stages: Vec<usize> = path.links.iter().map(|link| link.stage).collect();
     assert_eq!(stages, [0, 1, 1, 0]);
     let summary = path.summary(2);
-    assert_eq!(summary.passes, [20, 0, 0, 60, 0, 0].map(Nanos));
+    assert_eq!(summary.passes, [20, 0, 0, 60, 0, 0, 0].map(Nanos));
     assert_eq!((summary.transfers, &summary.stages[..]), (Nanos(10), &[Nanos(40), Nanos(40)][..]));
 }
 

@@ -108,10 +108,10 @@ fn who_cannot_is_named_with_the_reason() {
     let text = stdout(&run(&format!("simulate {TIMES} {question} --schedule all")));
     let (table, below) = text.split_once("not simulated\n").unwrap();
     assert!(
-        below.starts_with("dualpipe        needs an even number of stages, not 3\n"),
+        below.starts_with("dualpipe            needs an even number of stages, not 3\n"),
         "{below}"
     );
-    assert!(below.lines().any(|line| line.starts_with("hanayo          needs")), "{below}");
+    assert!(below.lines().any(|line| line.starts_with("hanayo              needs")), "{below}");
     assert!(!table.contains("hanayo") && !table.contains("chimera"), "{table}");
 }
 

@@ -119,6 +119,8 @@ fn segments_of_sequences_are_trained_as_whole_ones() {
             }
         }
     }
+    let again = run(&format!("execute {MODEL} --schedule seq1f1b --recompute full"));
+    refused(&again, &["seq1f1b", "cannot be recomputed", "leave --recompute out"]);
     let odd = run(&format!("execute {MODEL} --schedule seq1f1b --segments 3"));
     refused(&odd, &["seq1f1b", "a sequence of 8 tokens has no 3 equal segments"]);
 }
@@ -149,6 +151,13 @@ fn weights_that_change_while_the_pipeline_runs_are_as_old_as_one_after_the_other
             .get("update_losses")
             .is_none()
     );
+    // What is recomputed is recomputed with the version that the forward had.
+    let again = format!("--check=device --steps 1 --recompute full --schedule {schedules},chimera");
+    for one in results(&format!("execute {MODEL} {again} --json")) {
+        let check = &one["measured"]["check"];
+        let errors = ["loss_error", "gradient_error"].map(|key| check[key].as_f64());
+        assert_eq!(errors, [Some(0.0); 2], "{} {check}", one["schedule"]);
+    }
     for schedule in ["pipedream", "pipedream-2bw"] {
         let with = |flags: &str| run(&format!("execute {MODEL} --schedule {schedule} {flags}"));
         refused(&with("--boundary barrier"), &[schedule, "update while others run"]);

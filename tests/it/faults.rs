@@ -3,7 +3,7 @@
 use pipeline::{
     Bytes, Collectives, Costs, Cycle, Family, Fault, Footprint, Footprints, Limit, Limits, Memory,
     Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
-    TextError, Wait,
+    TextError, Vocabulary, Wait,
 };
 use sim::Replay;
 
@@ -264,7 +264,11 @@ fn numbers_that_just_do_not_overflow() {
         let problem = Problem::new(shape, costs.clone()).unwrap();
         let problem = problem.with_footprints(Footprints::new(footprints)).unwrap();
         let problem = problem.with_limit(Limit::TimesP { millionths: u64::MAX });
-        let schedule = family.schedule(&problem).unwrap();
+        let schedule = match family.schedule(&problem) {
+            // It is made from an order of more microbatches, whose sum would be too large.
+            Err(Fault::Overflow { .. }) if family.vocabulary() != Vocabulary::Whole => continue,
+            schedule => schedule.unwrap(),
+        };
         let metrics = Replay::new().metrics(&schedule, &costs).unwrap();
         // Two stages share the chunk of a mirrored schedule.
         let at_once = if schedule.placement() == Placement::Mirrored { 2 } else { 1 };

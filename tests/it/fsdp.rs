@@ -150,6 +150,49 @@ fn rows_and_pictures_are_written() {
 }
 
 #[test]
+fn pulls_that_get_less_than_rings_are_predicted_slower_and_why() {
+    let question = "fsdp --devices 16 --minibatch-size 4 --minibatches 5 --layers 4 --parameters 3GB \
+                    --lengths uniform:2000-2000 --method lb-micro --bandwidth 300GB/s";
+    let cause = |rest: &str| {
+        let rows = results(&format!("{question} {rest} --json"));
+        let row = of(&rows, "lb-micro", "on-demand", 4);
+        (row["slower_for"].clone(), row["speedup"].as_f64().unwrap())
+    };
+    assert_eq!(cause("").0, Value::Null);
+    let nodes = "--devices-per-node 8 --node-bandwidth 10GB/s";
+    for (rest, name) in
+        [("--pull-bandwidth 20GB/s", "pulls"), ("--owners 1", "owners"), (nodes, "nodes")]
+    {
+        let (given, speedup) = cause(rest);
+        assert!(given == name && speedup < 1.0, "{rest}: {given} {speedup}");
+    }
+    // Within nodes nothing crosses them but the sums of gradients.
+    assert!(cause(&format!("{nodes} --sharding hybrid")).1 > cause(nodes).1);
+    let table = stdout(&run(&format!("{question} --pull-bandwidth 20GB/s")));
+    assert!(table.contains("predicted slower than collectives in 1 of 2 rows"), "{table}");
+}
+
+#[test]
+fn real_lengths_take_the_place_of_drawn_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
+    for name in ["odc.csv", "odc-lengths.csv", "odc-models.csv", "odc-claims.csv"] {
+        fs::copy(paper.join(name), folder.path().join(name)).unwrap();
+    }
+    let tasks = "task,kind,lengths\nlongalign,sft,file:own.txt\n";
+    fs::write(folder.path().join("odc-tasks.csv"), tasks).unwrap();
+    let question = format!("reproduce odc --json --no-files --paper {}", folder.path().display());
+    refused(&run(&question), &["own.txt"]);
+    fs::write(folder.path().join("own.txt"), "3000\n3000\n").unwrap();
+    let answer: Value = serde_json::from_str(&stdout(&run(&question))).unwrap();
+    let cells = answer["cells"].as_array().unwrap();
+    // Equal samples leave nothing to win.
+    let row = "fine-tuning, costs as published";
+    let largest = cells.iter().find(|cell| cell["row"] == row).unwrap();
+    assert!(largest["ours"].as_f64().unwrap() < 1.0 && largest["match"] == false, "{largest}");
+}
+
+#[test]
 fn bad_input_is_refused() {
     let refuses = |rest: &str, parts: &[&str]| refused(&run(&format!("fsdp {rest}")), parts);
     refuses("--devices 0", &["devices must be from 1"]);
@@ -182,6 +225,14 @@ fn bad_input_is_refused() {
     refuses("--bandwidth 1GB/s", &["--parameters"]);
     refuses("--parameters 1GB --bandwidth 0GB/s", &["bandwidth"]);
     refuses("--parameters 1GB --bandwidth 1GB/s --owners 9", &["owners must be from 1 to 8"]);
+    let links = "--parameters 1GB --bandwidth 1GB/s";
+    refuses(&format!("{links} --devices-per-node 8"), &["need each other"]);
+    refuses(&format!("{links} --sharding hybrid"), &["--devices-per-node"]);
+    let nodes = |count| format!("{links} --node-bandwidth 1GB/s --devices-per-node {count}");
+    refuses(&nodes(3), &["8 devices do not fill nodes of 3"]);
+    refuses(&nodes(0), &["devices of a node must be from 1"]);
+    refuses(&format!("{} --owners 2", nodes(4)), &["owners on nodes must be from 8"]);
+    refuses("--pull-bandwidth 1GB/s", &["--bandwidth"]);
 }
 
 #[test]
@@ -203,7 +254,9 @@ fn bad_files_of_lengths_are_refused() {
 fn a_figure_that_differs_is_a_miss() {
     let folder = tempfile::tempdir().unwrap();
     let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
-    fs::copy(paper.join("odc-lengths.csv"), folder.path().join("odc-lengths.csv")).unwrap();
+    for name in ["odc-lengths.csv", "odc-tasks.csv", "odc-models.csv", "odc-claims.csv"] {
+        fs::copy(paper.join(name), folder.path().join(name)).unwrap();
+    }
     let figures = fs::read_to_string(paper.join("odc.csv")).unwrap();
     let check = |from: &str, to: &str| {
         assert!(figures.contains(from), "{from}");

@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use pipeline::{Fault, Schedule, TextError, Vocabulary};
+use pipeline::{
+    Collectives, Costs, Family, Fault, Nanos, PassTimes, Problem, Schedule, Shape, ShardTimes,
+    TextError, Vocabulary,
+};
+use sim::Replay;
 
 use crate::cli::{refused, results, run, stdout};
 
@@ -57,9 +61,53 @@ fn barriers_by_hand() {
 #[test]
 fn a_cluster_without_contention_is_the_replay() {
     let times = "--vocab-s 300us --vocab-t 700us --vocab-barrier 90us --vocab-broadcast 40us";
-    for schedule in ["vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2"] {
+    let in_shards = |family: &Family| family.vocabulary() != Vocabulary::Whole;
+    for schedule in Family::ALL.into_iter().filter(in_shards).map(Family::name) {
         let rest = format!("--schedule {schedule} {times}");
         assert_eq!(span(&rest), span(&format!("{rest} --steps 1")), "{schedule}");
+    }
+}
+
+/// The span of `family` in microseconds, passes of 300 us a stage, S and T of 40 and 80 us, barriers of 100.
+fn span_of(family: Family, stages: u64, microbatches: u64) -> u64 {
+    let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
+    let pass = Nanos(300 / u64::from(shape.chunks_per_stage()));
+    let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+    let barrier = Nanos(100);
+    let collectives =
+        Collectives { broadcast: Nanos(10), statistics: barrier, hidden_gradient: barrier };
+    let shards = vec![ShardTimes { before: Nanos(40), after: Nanos(80) }; shape.stages()];
+    let costs = Costs::uniform(shape, times, Nanos(0)).with_shards(shards, collectives);
+    let problem = Problem::new(shape, costs).unwrap();
+    let schedule = family.schedule(&problem).unwrap();
+    Replay::new().metrics(&schedule, problem.costs()).unwrap().span().0
+}
+
+/// The building block promises that S and T cost no more than their own time, however many microbatches
+/// there are, but for what the first and the last wait longer: a repetition for each barrier.
+#[test]
+fn shards_keep_the_bubble_of_the_order_they_are_put_into() {
+    for (base, families) in [
+        (Family::Interleaved, [Family::InterleavedVocab1, Family::InterleavedVocab2]),
+        (Family::ZbH1, [Family::ZbH1Vocab1, Family::ZbH1Vocab2]),
+        (Family::Zb2p, [Family::Zb2pVocab1, Family::Zb2pVocab2]),
+        (Family::ZbV, [Family::ZbVVocab1, Family::ZbVVocab2]),
+        (Family::VMin, [Family::VMinVocab1, Family::VMinVocab2]),
+        (Family::VHalf, [Family::VHalfVocab1, Family::VHalfVocab2]),
+        (Family::DualPipeV, [Family::DualPipeVVocab1, Family::DualPipeVVocab2]),
+    ] {
+        for (stages, rounds) in [(2, 4), (4, 4), (4, 16), (8, 4), (8, 16)] {
+            let microbatches = stages * rounds;
+            let shards = 120 * microbatches;
+            let whole = span_of(base, stages, microbatches);
+            for family in families {
+                let span = span_of(family, stages, microbatches);
+                let repetition = 900 + 120;
+                let most = whole + shards + u64::from(family.vocabulary().barriers()) * repetition;
+                let name = family.name();
+                assert!(span <= most, "{name}, p = {stages}, m = {microbatches}: {span} > {most}");
+            }
+        }
     }
 }
 

@@ -263,7 +263,9 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
         let backward_input = Nanos((whole.0 as f64 * share).round() as u64).min(whole);
         PassTimes { forward, backward_input, backward_weight: whole - backward_input }
     };
+    let recompute = |chunk| Some(medians.pass(Kind::R, chunk)).filter(|time| time.0 > 0);
     Costs::new((0..shape.chunks()).map(chunk).collect(), medians.transfer())
+        .with_recompute((0..shape.chunks()).map(recompute).collect())
 }
 
 /// Who costs most: the data-parallel rank whose passes should take the medians, the stage of it,

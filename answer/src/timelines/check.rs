@@ -36,7 +36,14 @@ pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
 }
 
 fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
-    let RawCosts { forward_ns, backward_input_ns, backward_weight_ns, hop_ns, shards } = raw;
+    let RawCosts {
+        forward_ns,
+        backward_input_ns,
+        backward_weight_ns,
+        hop_ns,
+        recompute_ns,
+        shards,
+    } = raw;
     let chunks = forward_ns.len();
     if backward_input_ns.len() != chunks || backward_weight_ns.len() != chunks {
         return Err("its costs of F, B and W are not for the same number of chunks".to_owned());
@@ -47,7 +54,8 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         backward_input: Nanos(b),
         backward_weight: Nanos(w),
     });
-    let mut costs = Costs::new(times.collect(), Nanos(hop_ns));
+    let recompute = recompute_ns.into_iter().map(|time| time.map(Nanos)).collect();
+    let mut costs = Costs::new(times.collect(), Nanos(hop_ns)).with_recompute(recompute);
     if let Some(RawShards {
         before_ns,
         after_ns,

@@ -15,7 +15,8 @@
 //! T the first line of `order` is `vocabulary 1` or `vocabulary 2`, and `costs` has `shards`:
 //! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
 //! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
-//! times of a step from its own. `costs` are by chunk, and may be missing, as may `loss`. A recording of
+//! times of a step from its own. Where chunks recompute, `costs` has `recompute_ns`, by chunk the time of R
+//! or null. `costs` are by chunk, and may be missing, as may `loss`. A recording of
 //! a trainer also has `recording`, see [`recording`](super::recording).
 
 use std::fmt;
@@ -83,6 +84,8 @@ pub(super) struct RawCosts {
     #[serde(deserialize_with = "bounded")]
     pub(super) backward_weight_ns: Vec<u64>,
     pub(super) hop_ns: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
+    pub(super) recompute_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) shards: Option<RawShards>,
 }
@@ -97,6 +100,15 @@ pub(super) struct RawShards {
     pub(super) broadcast_ns: u64,
     pub(super) statistics_ns: u64,
     pub(super) hidden_gradient_ns: u64,
+}
+
+/// By chunk the time of R; empty where nothing is recomputed.
+fn recompute(costs: &Costs) -> Vec<Option<u64>> {
+    if !costs.has_recompute() {
+        return Vec::new();
+    }
+    let chunks = (0u16..).zip(costs.chunks());
+    chunks.map(|(chunk, _)| costs.recompute(chunk).map(|time| time.0)).collect()
 }
 
 impl RawShards {
@@ -197,6 +209,7 @@ impl Raw {
                 backward_input_ns: by_chunk(|times| times.backward_input),
                 backward_weight_ns: by_chunk(|times| times.backward_weight),
                 hop_ns: costs.hop().0,
+                recompute_ns: recompute(costs),
                 shards: RawShards::of(costs),
             }
         });

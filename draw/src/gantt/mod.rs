@@ -139,7 +139,7 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
         Ok(())
     };
     for kind in kinds {
-        let one_shade = later.is_empty() || kind.is_of_vocabulary();
+        let one_shade = later.is_empty() || !canvas::has_two_shades(kind);
         let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
         item(&samples, kind_name(kind))?;
@@ -165,6 +165,7 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::BW => "BW both",
         Kind::S => "S vocabulary",
         Kind::T => "T its gradients",
+        Kind::R => "R recompute",
     }
 }
 

@@ -21,8 +21,9 @@ pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
 fn bar_chart(picture: &Bars) -> BarChart {
     let groups = picture.groups.iter().map(|group| {
         let bars = group.bars.iter();
+        let tick = |published: f64| published.is_finite().then_some(published);
         let bars =
-            bars.map(|pair| pair.map(|one| Bar { rate: one.ours, tick: Some(one.published) }));
+            bars.map(|pair| pair.map(|one| Bar { rate: one.ours, tick: tick(one.published) }));
         BarGroup { bars: bars.collect(), label: group.label.clone() }
     });
     BarChart {

@@ -16,7 +16,7 @@ use crate::cpu::Cpu;
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::measured::Measured;
-use crate::model::{BuildError, Gpt, Model, Training};
+use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
 use crate::ops::Ops;
 use crate::run::{Failure, Meeting, Plan, Timed, join, run};
 
@@ -50,6 +50,8 @@ pub struct Task {
     pub fingerprint: u64,
     /// How weights begin and change.
     pub training: Training,
+    /// By chunk, the part that is recomputed where the schedule has R; everything if empty.
+    pub recompute: Vec<Recomputed>,
     /// The reference that the run is compared with afterwards.
     pub check: Option<Against>,
 }
@@ -57,7 +59,9 @@ pub struct Task {
 impl fmt::Debug for Task {
     /// The description that must be the same for all processes of a run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)
+        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)?;
+        // The schedule says which chunks recompute; how much of them only this does.
+        if self.recompute.is_empty() { Ok(()) } else { write!(f, " {:?}", self.recompute) }
     }
 }
 
@@ -189,6 +193,7 @@ impl Execution {
                         DeviceError::Call { call: "building a stage", message }
                     }
                 })?;
+                let gpt = gpt.recomputing(&task.recompute);
                 Ok(Watched::new(gpt, stage, task.check.is_some(), Arc::clone(&seen)))
             }
         };

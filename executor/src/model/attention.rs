@@ -1,17 +1,36 @@
 //! Causal attention between its two linears: from queries, keys and values to their weighted mean.
 
 use crate::error::DeviceError;
+use crate::model::chunk::not_at_hand;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
 use crate::ops::{At, Gemm, Heads, Ops};
 
 /// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,
-/// sequence, width]` each, and the attention weights, `[batch, heads, sequence, sequence]`.
+/// sequence, width]` each, and the attention weights, `[batch, heads, sequence, sequence]`, unless they
+/// are discarded.
 pub(crate) struct Attended<O: Ops> {
     q: Buffer<O::Tensor>,
     k: Buffer<O::Tensor>,
     v: Buffer<O::Tensor>,
-    p: Buffer<O::Tensor>,
+    p: Option<Buffer<O::Tensor>>,
+}
+
+impl<O: Ops> Attended<O> {
+    /// Discards the attention weights.
+    pub(crate) fn discard(&mut self) {
+        self.p = None;
+    }
+
+    /// Makes the attention weights again.
+    pub(crate) fn recompute(
+        &mut self,
+        device: &mut Device<O>,
+        sizes: Heads,
+    ) -> Result<(), DeviceError> {
+        self.p = Some(weights(device, sizes, &self.q, &self.k)?);
+        Ok(())
+    }
 }
 
 pub(super) const fn elements(sizes: Heads) -> usize {
@@ -43,17 +62,29 @@ pub(crate) fn forward<O: Ops>(
     let len = elements(sizes);
     let (mut q, mut k, mut v) = (device.tensor(len)?, device.tensor(len)?, device.tensor(len)?);
     device.ops.split_heads(sizes, qkv, [&mut q, &mut k, &mut v])?;
-    let mut p = device.tensor(scores(sizes))?;
-    let shape =
-        Gemm { transpose_b: true, scale: score_scale(sizes), ..per_head(sizes, s, s, width) };
-    device.ops.gemm(shape, At::start(&q), At::start(&k), At::start(&mut p))?;
-    device.ops.causal_softmax(sizes.batch * sizes.heads, s, &mut p)?;
+    let p = weights(device, sizes, &q, &k)?;
     let mut mean = device.tensor(len)?;
     let shape = per_head(sizes, s, width, s);
     device.ops.gemm(shape, At::start(&p), At::start(&v), At::start(&mut mean))?;
     let mut merged = device.tensor(len)?;
     device.ops.merge_heads(sizes, &mean, &mut merged)?;
-    Ok((merged, Attended { q, k, v, p }))
+    Ok((merged, Attended { q, k, v, p: Some(p) }))
+}
+
+/// softmax(q k^T / sqrt(width)), over earlier tokens and the token itself.
+fn weights<O: Ops>(
+    device: &mut Device<O>,
+    sizes: Heads,
+    q: &O::Tensor,
+    k: &O::Tensor,
+) -> Result<Buffer<O::Tensor>, DeviceError> {
+    let Heads { sequence: s, width, .. } = sizes;
+    let mut p = device.tensor(scores(sizes))?;
+    let shape =
+        Gemm { transpose_b: true, scale: score_scale(sizes), ..per_head(sizes, s, s, width) };
+    device.ops.gemm(shape, At::start(q), At::start(k), At::start(&mut p))?;
+    device.ops.causal_softmax(sizes.batch * sizes.heads, s, &mut p)?;
+    Ok(p)
 }
 
 /// The gradient of qkv from that of the merged heads.
@@ -66,6 +97,7 @@ pub(crate) fn backward<O: Ops>(
     let Heads { sequence: s, width, .. } = sizes;
     let len = elements(sizes);
     let Attended { q, k, v, p } = kept;
+    let p = p.ok_or_else(|| not_at_hand("the attention weights, which were discarded"))?;
     let mut d_mean = device.tensor(len)?;
     device.ops.unmerge_heads(sizes, &d_merged, &mut d_mean)?;
     drop(d_merged);

@@ -25,7 +25,7 @@ pub(crate) struct Job<'a> {
 impl Job<'_> {
     /// The tokens and targets, refused if they are not those of the model: no kernel may read past
     /// a table.
-    fn batch(&self) -> Result<Batch, DeviceError> {
+    pub(crate) fn batch(&self) -> Result<Batch, DeviceError> {
         let batch = self.batches.batch(self.step, self.microbatch);
         let batch = self.segment.of(batch, self.model);
         let (tokens, vocabulary) = (self.model.tokens(), self.model.vocabulary());
@@ -55,11 +55,14 @@ pub(crate) struct Chunk<O: Ops> {
     pub(crate) loss: Option<O::Sums>,
 }
 
+/// The input of the first layer, and the tokens that it was made of.
+pub(crate) type Entered<O> = (Buffer<<O as Ops>::Tensor>, Option<Buffer<<O as Ops>::Tokens>>);
+
 /// The activations that F keeps of one microbatch.
 pub(crate) struct ChunkForwarded<O: Ops> {
-    tokens: Option<Buffer<O::Tokens>>,
-    layers: Vec<Forwarded<O>>,
-    head: Option<HeadForwarded<O>>,
+    pub(crate) tokens: Option<Buffer<O::Tokens>>,
+    pub(crate) layers: Vec<Forwarded<O>>,
+    pub(crate) head: Option<HeadForwarded<O>>,
 }
 
 /// The activations that B leaves of one microbatch for W.
@@ -68,7 +71,7 @@ pub(crate) struct ChunkBackwarded<O: Ops> {
     head: Option<HeadBackwarded<O>>,
 }
 
-fn not_at_hand(what: &str) -> DeviceError {
+pub(crate) fn not_at_hand(what: &str) -> DeviceError {
     DeviceError::NotAtHand { what: what.to_owned() }
 }
 
@@ -89,29 +92,48 @@ impl<O: Ops> Chunk<O> {
         input: Made<O>,
         past: &mut [Past<O>],
     ) -> Result<(Made<O>, ChunkForwarded<O>), DeviceError> {
+        let (mut x, tokens) = self.enter(device, job, input)?;
         let weights = &self.state.weights;
-        let (mut x, tokens) = match self.layout.embedding() {
-            Some(embedding) => {
-                let tokens = device.tokens(&job.batch()?.tokens)?;
-                (
-                    embedding.forward_segment(device, weights, (&tokens, job.segment.index))?,
-                    Some(tokens),
-                )
-            }
-            None => (input.ok_or_else(|| not_at_hand("the output of the chunk before"))?, None),
-        };
         let mut layers = Vec::with_capacity(self.layout.layers().len());
         for (at, layer) in self.layout.layers().iter().enumerate() {
             let (y, kept) = layer.forward_behind(device, weights, x, past.get_mut(at))?;
             layers.push(kept);
             x = y;
         }
+        let (output, head) = self.leave(device, job, x)?;
+        Ok((output, ChunkForwarded { tokens, layers, head }))
+    }
+
+    /// The input of the first layer, and the tokens that it is made of in the first chunk.
+    pub(crate) fn enter(
+        &self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        input: Made<O>,
+    ) -> Result<Entered<O>, DeviceError> {
+        let Some(embedding) = self.layout.embedding() else {
+            let x = input.ok_or_else(|| not_at_hand("the output of the chunk before"))?;
+            return Ok((x, None));
+        };
+        let tokens = device.tokens(&job.batch()?.tokens)?;
+        let at = (&*tokens, job.segment.index);
+        Ok((embedding.forward_segment(device, &self.state.weights, at)?, Some(tokens)))
+    }
+
+    /// The output of the chunk from that of its last layer; in the last chunk, the loss.
+    pub(crate) fn leave(
+        &mut self,
+        device: &mut Device<O>,
+        job: &Job<'_>,
+        x: Buffer<O::Tensor>,
+    ) -> Result<(Made<O>, Option<HeadForwarded<O>>), DeviceError> {
         let (Some(head), Some(loss)) = (self.layout.head(), &mut self.loss) else {
-            return Ok((Some(x), ChunkForwarded { tokens, layers, head: None }));
+            return Ok((Some(x), None));
         };
         let targets = device.tokens(&job.batch()?.targets)?;
+        let weights = &self.state.weights;
         let head = head.forward(device, weights, x, targets, job.scale, loss)?;
-        Ok((None, ChunkForwarded { tokens, layers, head: Some(head) }))
+        Ok((None, Some(head)))
     }
 
     /// B: the gradient of the input, unless this is the first chunk. All that W does not need is

@@ -149,9 +149,25 @@ impl Head {
         loss: &mut O::Sums,
     ) -> Result<HeadForwarded<O>, DeviceError> {
         let (rows, columns) = (self.model.tokens(), self.model.vocabulary());
+        let made = self.activations(device, weights, x, targets)?;
+        device.ops.cross_entropy(rows, columns, scale, &made.logits, &made.targets, loss)?;
+        Ok(made)
+    }
+
+    /// The activations that [`Head::forward`] keeps, without the loss: what a recomputation makes.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn activations<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        x: Buffer<O::Tensor>,
+        targets: Buffer<O::Tokens>,
+    ) -> Result<HeadForwarded<O>, DeviceError> {
+        let rows = self.model.tokens();
         let (h, norm) = self.norm.forward(device, rows, weights, x)?;
         let logits = self.logits.forward(device, rows, weights, &h)?;
-        device.ops.cross_entropy(rows, columns, scale, &logits, &targets, loss)?;
         Ok(HeadForwarded { norm, h, logits, targets })
     }
 

@@ -4,7 +4,7 @@
 use pipeline::{Bytes, Footprint, Footprints, Memory, Shape};
 
 use crate::model::device::{TOKEN_BYTES, sum_bytes};
-use crate::model::{Layout, Model, ModelError, Undo};
+use crate::model::{Layout, Model, ModelError, Recomputed, Undo};
 use crate::run::Plan;
 
 /// M_B and M_W of every chunk of `model` cut for `shape`, with tensors of `element_bytes` per
@@ -26,10 +26,29 @@ pub fn footprints(
     Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
 }
 
-/// The memory that each stage of `plan` needs to train `model` with tensors of `element_bytes`
-/// per element: weights; master weights, two moments and gradients in the precision of sums; a copy
-/// of all but the gradients under [`Undo::Snapshot`]; older versions of the weights where they change
-/// while the pipeline runs; the most activations that it keeps between
+/// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is recomputed, by
+/// `parts`; none where it keeps all.
+///
+/// # Errors
+/// Fewer layers than chunks.
+pub fn kept(
+    model: Model,
+    shape: Shape,
+    element_bytes: usize,
+    parts: &[Option<Recomputed>],
+) -> Result<Vec<Option<Bytes>>, ModelError> {
+    let chunks = Layout::by_chunk(model, shape)?;
+    let parts = parts.iter().copied().chain(std::iter::repeat(None));
+    let kept = |(chunk, part): (&Layout, Option<Recomputed>)| {
+        part.map(|part| kept_of(model, chunk, element_bytes, part))
+    };
+    Ok(chunks.iter().zip(parts).map(kept).collect())
+}
+
+/// The memory that each stage of `plan` needs to train `model` with tensors of `element_bytes` per element,
+/// whose chunks recompute their `parts`: weights; master weights, two moments and gradients in the precision
+/// of sums; a copy of all but the gradients under [`Undo::Snapshot`]; older versions of the weights where
+/// they change while the pipeline runs; the most activations that it keeps between
 /// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
 /// another stage holds the same weights: their gradients as they are read, sent and received. A
 /// segment is counted as if it looked at all of its sequence, and with the gradients of its keys and
@@ -42,11 +61,18 @@ pub fn needs(
     plan: &Plan,
     element_bytes: usize,
     undo: Undo,
+    parts: &[Recomputed],
 ) -> Result<Vec<Bytes>, ModelError> {
     let (schedule, undo) = (plan.schedule(), plan.undo(undo));
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let layouts = Layout::by_chunk(model, shape)?;
+    let part = |chunk: u16| {
+        let part = parts.get(usize::from(chunk)).copied().unwrap_or_default();
+        schedule.recomputes(chunk).then_some(part)
+    };
+    let parts: Vec<Option<Recomputed>> = (0..shape.chunks()).map(part).collect();
     let held = in_segments(&layouts, model, plan.segments(), element_bytes);
+    let held = held.with_kept(kept(model, shape, element_bytes, &parts)?);
     // None are of another pipeline than these.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
     let stage = |(stage, peak): (usize, Bytes)| {
@@ -109,12 +135,40 @@ fn in_segments(
     Footprints::new(layouts.iter().map(of_segment).collect())
 }
 
+/// The bytes that F of `chunk` keeps of one microbatch until R makes `part` again.
+fn kept_of(model: Model, chunk: &Layout, element_bytes: usize, part: Recomputed) -> Bytes {
+    let whole = of(model, chunk, element_bytes).until_backward;
+    let bytes = |per_token: usize| Bytes((per_token * model.tokens()) as u64);
+    let layers = chunk.layers().len();
+    let input = match chunk.embedding() {
+        Some(_) => TOKEN_BYTES,
+        None => model.hidden() * element_bytes,
+    };
+    match part {
+        Recomputed::Everything => bytes(input),
+        Recomputed::Attention => {
+            whole - bytes(layers * model.heads() * model.sequence() * element_bytes)
+        }
+        Recomputed::Layers(_) => {
+            let again = part.layers(layers) * layer_per_token(model, element_bytes);
+            // Tokens are a part of all that the first chunk keeps; an input is the first layer's own.
+            let input = if chunk.embedding().is_some() { 0 } else { input };
+            whole - bytes(again) + bytes(input)
+        }
+    }
+}
+
+/// The bytes per token that a layer keeps until B.
+const fn layer_per_token(model: Model, element_bytes: usize) -> usize {
+    let elements = 16 * model.hidden() + model.heads() * model.sequence();
+    elements * element_bytes + 2 * 2 * sum_bytes(element_bytes)
+}
+
 fn of(model: Model, chunk: &Layout, element_bytes: usize) -> Footprint {
     let hidden = model.hidden();
     let stats = 2 * sum_bytes(element_bytes);
-    let layer_elements = 16 * hidden + model.heads() * model.sequence();
     let layers = chunk.layers().len();
-    let mut until_backward = layers * (layer_elements * element_bytes + 2 * stats);
+    let mut until_backward = layers * layer_per_token(model, element_bytes);
     let mut until_weight = layers * 16 * hidden * element_bytes;
     if chunk.embedding().is_some() {
         until_backward += TOKEN_BYTES;

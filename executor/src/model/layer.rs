@@ -75,6 +75,22 @@ pub struct Backwarded<O: Ops> {
     dy: Buffer<O::Tensor>,
 }
 
+impl<O: Ops> Forwarded<O> {
+    /// Discards the attention weights; [`Layer::recompute_attention`] makes them again.
+    pub fn discard_attention(&mut self) {
+        // Those of a segment stay: no schedule of segments recomputes.
+        if let Attention::Whole(attended) = &mut self.attended {
+            attended.discard();
+        }
+    }
+
+    /// The input of the layer; the rest is discarded.
+    #[must_use]
+    pub fn into_input(self) -> Buffer<O::Tensor> {
+        self.norm1.into_x()
+    }
+}
+
 impl Layer {
     /// A layer of `model` whose weights begin at index `at`.
     #[must_use]
@@ -156,6 +172,21 @@ impl Layer {
         device.ops.add(len, norm2.x(), &mut y)?;
         let kept = Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu };
         Ok((y, kept))
+    }
+
+    /// Recomputes the attention weights that were discarded.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn recompute_attention<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        kept: &mut Forwarded<O>,
+    ) -> Result<(), DeviceError> {
+        match &mut kept.attended {
+            Attention::Whole(attended) => attended.recompute(device, self.heads()),
+            Attention::Behind(_) => Ok(()),
+        }
     }
 
     /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.

@@ -103,6 +103,11 @@ impl<O: Ops> Normed<O> {
     pub(crate) const fn x(&self) -> &Buffer<O::Tensor> {
         &self.x
     }
+
+    /// The input alone.
+    pub(crate) fn into_x(self) -> Buffer<O::Tensor> {
+        self.x
+    }
 }
 
 impl Norming {

@@ -11,9 +11,10 @@ use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
+use crate::model::recompute::ChunkKept;
 use crate::model::segments::{self, Pasts};
 use crate::model::versions::{History, Updates};
-use crate::model::{BuildError, Layout, Model, Training, Undo, replica};
+use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Trainer, Wire, Worker};
 
@@ -27,6 +28,8 @@ pub struct Gpt<O: Ops> {
     step: u32,
     updates: u32,
     chunks: Vec<(u16, Chunk<O>)>,
+    /// By chunk of the model, the part that it recomputes.
+    recomputed: Vec<Option<Recomputed>>,
     /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
     /// one where the first microbatch goes through it.
     counted: Vec<u16>,
@@ -50,12 +53,14 @@ pub struct Parameters {
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
+    UntilRecompute(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`.
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
+    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
     ///
     /// # Errors
     /// A stage or an optimizer that cannot be, fewer layers than chunks, or
@@ -93,6 +98,9 @@ impl<O: Ops> Gpt<O> {
             scale: loss_scale(model, shape.microbatches()),
             step: 0,
             updates: 0,
+            recomputed: (0..shape.chunks())
+                .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
+                .collect(),
             kept: HashMap::new(),
             pasts: Pasts::new(1),
             history: None,
@@ -104,11 +112,15 @@ impl<O: Ops> Gpt<O> {
     /// the one it was made for: a segment looks at those before it, and is taken back before them.
     ///
     /// # Errors
-    /// Sequences that do not divide into so many, an order in which they do not follow each other, or a
-    /// device without the kernels.
+    /// Sequences that do not divide into so many, an order in which they do not follow each other, a
+    /// schedule that recomputes, or a device without the kernels.
     pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
         if segments == 1 {
             return Ok(self);
+        }
+        if self.recomputed.iter().any(Option::is_some) {
+            let what = "a segment cannot be recomputed once others have looked at it".to_owned();
+            return Err(BuildError::Segments { segments, what });
         }
         let model = segments::model_of_segment(self.model, schedule, segments)?;
         segments::kernels(&mut self.device.ops)?;
@@ -130,6 +142,16 @@ impl<O: Ops> Gpt<O> {
     /// The most versions of the weights held at once so far.
     pub fn most_versions(&self) -> usize {
         self.history.as_ref().map_or(1, History::most)
+    }
+
+    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// everything where none is given.
+    #[must_use]
+    pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
+        for (own, part) in self.recomputed.iter_mut().zip(parts) {
+            *own = own.map(|_| *part);
+        }
+        self
     }
 
     /// The bytes held by activations of unfinished microbatches, and their peak so far.
@@ -187,7 +209,8 @@ impl<O: Ops> Gpt<O> {
     fn compute(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, kept, pasts, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, recomputed, kept, pasts, .. } =
+            self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
@@ -198,9 +221,19 @@ impl<O: Ops> Gpt<O> {
         let mut past = pasts.take((kind, number, microbatch), chunk.layout.layers().len())?;
         let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
+                if let Some(part) = recomputed.get(usize::from(number)).copied().flatten() {
+                    let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
+                    kept.insert(cell, Kept::UntilRecompute(left));
+                    return Ok(output);
+                }
                 let (output, left) = chunk.forward(device, &job, input, &mut past)?;
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(output)
+            }
+            (Kind::R, Some(Kept::UntilRecompute(left))) => {
+                let left = chunk.recompute(device, &job, left)?;
+                kept.insert(cell, Kept::UntilBackward(left));
+                Ok(None)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
                 let (gradient, left) =

@@ -84,7 +84,7 @@ impl<O: Ops> History<O> {
                 let update = step * self.per_step + pass.microbatch / self.updates.microbatches;
                 update.saturating_sub(1)
             }
-            (Kind::B | Kind::BW, _) => *self.used.get(&cell).ok_or_else(missing)?,
+            (Kind::R | Kind::B | Kind::BW, _) => *self.used.get(&cell).ok_or_else(missing)?,
             _ => return Ok(None),
         };
         if version != self.newest && !self.old.contains_key(&version) {

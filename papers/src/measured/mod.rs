@@ -6,7 +6,7 @@
 
 mod error_bar;
 mod memory_error;
-mod papers;
+pub(crate) mod papers;
 mod quantities;
 mod rows;
 mod sets;

@@ -15,7 +15,7 @@ pub enum Check {
     Matched,
     /// Ours differs from the published figure by more than the tolerance.
     Missed,
-    /// Both figures stand beside each other, and nothing is claimed about them.
+    /// Both figures stand beside each other, or ours alone, and nothing is claimed about them.
     NotChecked,
 }
 
@@ -63,7 +63,7 @@ pub struct Count {
     pub matched: usize,
     /// Cells that were checked and do not match.
     pub missed: usize,
-    /// Cells that stand beside a measured figure.
+    /// Cells that stand beside a measured figure, or alone where none is at hand.
     pub not_checked: usize,
 }
 
@@ -106,7 +106,8 @@ pub struct Cell {
     pub column: String,
     /// The way in which the published figure was computed or measured.
     pub convention: &'static str,
-    /// The published figure, in the unit that the column names.
+    /// The published figure, in the unit that the column names; not a number, `null` in JSON and
+    /// nothing in CSV, where it is not at hand.
     pub published: f64,
     /// The published figure with more digits from the published code, if that was run again.
     pub regenerated: Option<f64>,
@@ -134,6 +135,11 @@ impl Cell {
         let (row, column) = (row.into(), column.into());
         let (regenerated, corrected, digits) = (None, None, 0);
         Self { row, column, convention, published, regenerated, ours, check, corrected, digits }
+    }
+
+    /// Whether the published figure is at hand.
+    pub(super) const fn is_published(&self) -> bool {
+        !self.published.is_nan()
     }
 
     /// `figure` with as many decimals as the published one.
@@ -183,13 +189,17 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
     let header =
         ["row", "column", "convention", "published", "regenerated", "ours", "match", "corrected"];
     let optional = |figure: Option<f64>| figure.map_or(String::new(), |figure| figure.to_string());
+    let published = |cell: &Cell| match cell.is_published() {
+        true => cell.printed(cell.published),
+        false => String::new(),
+    };
     writer.write_record(header)?;
     for cell in cells {
         writer.write_record([
             cell.row.as_str(),
             &cell.column,
             cell.convention,
-            &cell.printed(cell.published),
+            &published(cell),
             &optional(cell.regenerated),
             &cell.ours.to_string(),
             cell.check.name(),

@@ -19,6 +19,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod zero_bubble;
 
 use std::path::PathBuf;
 
@@ -116,7 +117,9 @@ impl Reproduced {
         let mut notes: Vec<String> = missed.map(|cell| format!("{table}: miss: {cell}")).collect();
         let not_checked = match count.not_checked {
             0 => String::new(),
-            more => format!("; {more} more stand beside measured figures and are not checked"),
+            more => format!(
+                "; {more} more stand beside measured figures, or alone, and are not checked"
+            ),
         };
         let (matched, checked) = (count.matched, count.checked());
         notes.push(format!("{table}: {matched} of {checked} cells match{not_checked}"));

@@ -36,7 +36,7 @@ pub struct Group {
     pub bars: Vec<Option<Pair>>,
 }
 
-/// A published rate beside ours; 1 is 100 %.
+/// A published rate beside ours; 1 is 100 %. The published one is not a number where it is not at hand.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pair {
     /// Our rate.

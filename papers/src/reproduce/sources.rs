@@ -27,6 +27,11 @@ impl<'a> Sources<'a> {
         self.context
     }
 
+    /// The path of a file that a file of the folder names.
+    pub(super) fn beside(&self, name: &Path) -> PathBuf {
+        self.folder.map_or_else(|| name.to_owned(), |folder| folder.join(name))
+    }
+
     /// The text of the file `name`, and the path by which errors call it.
     pub(super) fn text(&self, name: &str) -> Result<(PathBuf, String), Diagnostic> {
         let path = self.folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));

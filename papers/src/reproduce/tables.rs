@@ -8,7 +8,7 @@ use super::beyond::{self, Contender};
 use super::cell::Cell;
 use super::picture::{self, Picture};
 use super::sources::Sources;
-use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary};
+use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary, zero_bubble};
 
 /// A published table or figure that can be reproduced.
 pub struct Table {
@@ -89,6 +89,27 @@ pub static TABLES: &[Table] = &[
         ..PLAIN
     },
     Table {
+        name: "throughput",
+        help: "figure 5, tables 4 and 6: throughput, memory, gains over 1F1B; few microbatches",
+        sources: &[
+            zero_bubble::MODELS,
+            zero_bubble::TABLE_4,
+            zero_bubble::TABLE_6,
+            zero_bubble::POST_VALIDATION,
+            zero_bubble::PROFILE,
+        ],
+        cells: zero_bubble::throughput,
+        picture: Some(zero_bubble::throughput_picture),
+        ..PLAIN
+    },
+    Table {
+        name: "post-validation",
+        help: "ZB-2p with post-validation and with an all-reduce between steps, 4 models",
+        sources: &[zero_bubble::POST_VALIDATION, zero_bubble::MODELS, zero_bubble::PROFILE],
+        cells: zero_bubble::post_validation,
+        ..PLAIN
+    },
+    Table {
         name: "vocabulary",
         help: "the output layer over all stages: iterations, memory, gains; 103 cells",
         sources: &[vocabulary::PROFILE, vocabulary::TABLES],
@@ -104,8 +125,8 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "odc",
-        help: "packing for FSDP: microbatches, loads, times and bubbles, 18 plans",
-        sources: &[odc::FIGURES, odc::LENGTHS],
+        help: "ODC: packing in 18 plans, and its speed-ups by task and model",
+        sources: &[odc::FIGURES, odc::LENGTHS, odc::TASKS, odc::MODELS, odc::CLAIMS],
         cells: odc::cells,
         ..PLAIN
     },

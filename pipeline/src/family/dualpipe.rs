@@ -29,7 +29,7 @@ use crate::order::Order;
 use crate::pass::{Pass, Slot};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
-use crate::shape::Placement;
+use crate::shape::{Placement, Shape};
 
 pub(super) const ABOUT: About = About {
     name: "dualpipe",
@@ -85,17 +85,24 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
 
 pub(super) fn schedule_v(problem: &Problem) -> Result<Schedule, Fault> {
     let shape = problem.shape();
+    check_v(shape, ABOUT_V.name)?;
     let (stages, microbatches) = (shape.chunks() / 2, shape.microbatches());
-    if microbatches < 2 * u32::from(stages) {
-        let what = format!("at least 2p = {} microbatches, not {microbatches}", 2 * stages);
-        return Err(Fault::Needs { family: ABOUT_V.name, key: "microbatches", what });
-    }
     let orders = (0..stages).map(|stage| {
         let chunks = [stage, shape.chunks() - 1 - stage];
         let directions = chunks.map(|chunk| Direction { chunk, forwards: 0, backwards: 0 });
         Rank::new(stages, stage, microbatches, directions).all()
     });
     Schedule::new(shape, Placement::Vee, orders.collect())
+}
+
+/// Whether there are microbatches enough for DualPipeV under the name `family`.
+pub(super) fn check_v(shape: Shape, family: &'static str) -> Result<(), Fault> {
+    let (stages, microbatches) = (shape.chunks() / 2, shape.microbatches());
+    if microbatches >= 2 * u32::from(stages) {
+        return Ok(());
+    }
+    let what = format!("at least 2p = {} microbatches, not {microbatches}", 2 * stages);
+    Err(Fault::Needs { family, key: "microbatches", what })
 }
 
 /// The passes of a stage in one direction: its chunk, and the microbatches that are next.

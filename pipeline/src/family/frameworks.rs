@@ -77,6 +77,18 @@ mod tests {
             "interlaced",
             "v-half-vocab-1",
             "v-half-vocab-2",
+            "1f1b-i-vocab-1",
+            "1f1b-i-vocab-2",
+            "zb-h1-vocab-1",
+            "zb-h1-vocab-2",
+            "zb-2p-vocab-1",
+            "zb-2p-vocab-2",
+            "zb-v-vocab-1",
+            "zb-v-vocab-2",
+            "v-min-vocab-1",
+            "v-min-vocab-2",
+            "dualpipe-v-vocab-1",
+            "dualpipe-v-vocab-2",
         ];
         assert_eq!(no, expected);
         let classes = all_that(|family| matches!(family.in_torch(), InTorch::Class(_)));

@@ -34,7 +34,12 @@ pub(super) const ABOUT: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    let shape = problem.shape();
+    ahead(problem.shape(), 0)
+}
+
+/// The same with `more` forwards of chunks in the warm-up, so that every backward comes as many pairs
+/// of a forward and a backward later.
+pub(super) fn ahead(shape: Shape, more: u32) -> Result<Schedule, Fault> {
     let (stages, microbatches) = (shape.stages(), shape.microbatches());
     let rounds = (microbatches / u32::try_from(stages).unwrap_or(u32::MAX)).max(1);
     if !microbatches.is_multiple_of(rounds) {
@@ -46,15 +51,15 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
         );
         return Err(Fault::Needs { family: ABOUT.name, key: "microbatches", what });
     }
-    let orders = (0..shape.stages()).map(|stage| order(shape, stage, microbatches / rounds));
+    let orders = (0..shape.stages()).map(|stage| order(shape, stage, microbatches / rounds, more));
     Schedule::new(shape, Placement::Looped, orders.collect())
 }
 
-fn order(shape: Shape, stage: usize, round: u32) -> Order {
+fn order(shape: Shape, stage: usize, round: u32, more: u32) -> Order {
     let (per_stage, last) = (u32::from(shape.chunks_per_stage()), shape.stages() - 1);
     let total = per_stage * shape.microbatches();
     let behind = u32::try_from(last - stage).unwrap_or(u32::MAX);
-    let warm_up = ((per_stage - 1) * round + 2 * behind).min(total);
+    let warm_up = ((per_stage - 1) * round + 2 * behind + more).min(total);
     let chunks: Vec<u16> = Placement::Looped.chunks_of(shape, stage).collect();
     let lap = |k: u32| (k / round % per_stage) as usize;
     let microbatch = |k: u32| k / (round * per_stage) * round + k % round;

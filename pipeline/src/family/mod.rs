@@ -14,7 +14,9 @@ mod one_f_one_b;
 mod pipedream;
 mod pipeoffload;
 mod seq1f1b;
+mod sharded;
 mod slots;
+mod times;
 mod v_zb;
 mod vocabulary;
 mod zb_h1;
@@ -27,7 +29,9 @@ pub use left_out::LeftOut;
 
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
+use crate::recompute;
 use crate::schedule::Schedule;
+use crate::shape::Vocabulary::{OneBarrier, TwoBarriers};
 use crate::shape::{Placement, Vocabulary};
 
 type Rule = fn(&Problem) -> Result<Schedule, Fault>;
@@ -116,6 +120,30 @@ families! {
     VHalfVocab1: controllable::ABOUT_VOCAB_1, controllable::v_half_vocab_1;
     /// [`Family::VHalf`] with the output layer in shards on all stages, and one barrier.
     VHalfVocab2: controllable::ABOUT_VOCAB_2, controllable::v_half_vocab_2;
+    /// [`Family::Interleaved`] with the output layer in shards on all stages, and two barriers.
+    InterleavedVocab1: sharded::INTERLEAVED.about(TwoBarriers), |problem| sharded::INTERLEAVED.schedule(problem, TwoBarriers);
+    /// [`Family::Interleaved`] with the output layer in shards on all stages, and one barrier.
+    InterleavedVocab2: sharded::INTERLEAVED.about(OneBarrier), |problem| sharded::INTERLEAVED.schedule(problem, OneBarrier);
+    /// [`Family::ZbH1`] with the output layer in shards on all stages, and two barriers.
+    ZbH1Vocab1: sharded::ZB_H1.about(TwoBarriers), |problem| sharded::ZB_H1.schedule(problem, TwoBarriers);
+    /// [`Family::ZbH1`] with the output layer in shards on all stages, and one barrier.
+    ZbH1Vocab2: sharded::ZB_H1.about(OneBarrier), |problem| sharded::ZB_H1.schedule(problem, OneBarrier);
+    /// [`Family::Zb2p`] with the output layer in shards on all stages, and two barriers.
+    Zb2pVocab1: sharded::ZB_2P.about(TwoBarriers), |problem| sharded::ZB_2P.schedule(problem, TwoBarriers);
+    /// [`Family::Zb2p`] with the output layer in shards on all stages, and one barrier.
+    Zb2pVocab2: sharded::ZB_2P.about(OneBarrier), |problem| sharded::ZB_2P.schedule(problem, OneBarrier);
+    /// [`Family::ZbV`] with the output layer in shards on all stages, and two barriers.
+    ZbVVocab1: sharded::ZB_V.about(TwoBarriers), |problem| sharded::ZB_V.schedule(problem, TwoBarriers);
+    /// [`Family::ZbV`] with the output layer in shards on all stages, and one barrier.
+    ZbVVocab2: sharded::ZB_V.about(OneBarrier), |problem| sharded::ZB_V.schedule(problem, OneBarrier);
+    /// [`Family::VMin`] with the output layer in shards on all stages, and two barriers.
+    VMinVocab1: sharded::V_MIN.about(TwoBarriers), |problem| sharded::V_MIN.schedule(problem, TwoBarriers);
+    /// [`Family::VMin`] with the output layer in shards on all stages, and one barrier.
+    VMinVocab2: sharded::V_MIN.about(OneBarrier), |problem| sharded::V_MIN.schedule(problem, OneBarrier);
+    /// [`Family::DualPipeV`] with the output layer in shards on all stages, and two barriers.
+    DualPipeVVocab1: sharded::DUAL_PIPE_V.about(TwoBarriers), |problem| sharded::DUAL_PIPE_V.schedule(problem, TwoBarriers);
+    /// [`Family::DualPipeV`] with the output layer in shards on all stages, and one barrier.
+    DualPipeVVocab2: sharded::DUAL_PIPE_V.about(OneBarrier), |problem| sharded::DUAL_PIPE_V.schedule(problem, OneBarrier);
 }
 
 /// The numbers of chunks per stage that a family supports.
@@ -296,10 +324,12 @@ impl Family {
     /// The order of every stage for `problem`.
     ///
     /// A memory limit shapes the order of the families that say so ([`LimitUse`]); for the others
-    /// it is not looked at.
+    /// it is not looked at. Where the costs of the problem have times of R, those chunks recompute
+    /// ([`Schedule::recomputing`]).
     ///
     /// # Errors
-    /// If the family cannot do the shape, or finds no order under the limit.
+    /// If the family cannot do the shape, or finds no order under the limit; if the footprints keep only
+    /// a part of a chunk that the costs do not recompute.
     pub fn schedule(self, problem: &Problem) -> Result<Schedule, Fault> {
         let (about, rule) = self.row();
         let given = problem.shape().chunks_per_stage();
@@ -309,11 +339,27 @@ impl Family {
             let what = format!("chunks per stage = {chunks}, not {given}");
             return Err(Fault::Needs { family: about.name, key: "chunks", what });
         }
-        let limited = |limit| rule(&problem.clone().with_limit(limit));
-        match about.limit {
-            LimitUse::Own(limit) => limited(limit),
-            LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => limited(limit),
-            _ => rule(problem),
+        let order = |problem: &Problem| {
+            let limited = |limit| rule(&problem.clone().with_limit(limit));
+            match about.limit {
+                LimitUse::Own(limit) => limited(limit),
+                LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => {
+                    limited(limit)
+                }
+                _ => rule(problem),
+            }
+        };
+        let (costs, footprints) = (problem.costs(), problem.footprints());
+        let lost =
+            |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();
+        if footprints.has_kept()
+            && let Some(chunk) = (0..problem.shape().chunks()).find(lost)
+        {
+            return Err(Fault::NotRecomputed { chunk });
+        }
+        match costs.has_recompute() {
+            true => recompute::schedule(self, problem, order),
+            false => order(problem),
         }
     }
 }

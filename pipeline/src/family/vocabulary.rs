@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
 
-const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";
+pub(super) const SOURCE: &str = "Vocabulary Parallelism (Yeung et al. 2024, arXiv 2411.05288)";
 const NEEDS: &str = "any p, any m; times of S and T (vocab-s, vocab-t)";
 
 pub(super) const ABOUT_1: About = About {
@@ -133,7 +133,7 @@ fn delayed_order(shape: Shape, stage: u16) -> Order {
         Kind::F => (3 * j - from_last, 2),
         Kind::T => (3 * (j + 1) + 1, 0),
         Kind::S => (3 * j + 1, 1),
-        Kind::B | Kind::W | Kind::BW => (3 * (j + barriers) + 1 + 2 * from_last, 3),
+        Kind::B | Kind::W | Kind::BW | Kind::R => (3 * (j + barriers) + 1 + 2 * from_last, 3),
     })
 }
 
@@ -144,6 +144,6 @@ fn interlaced_order(shape: Shape, stage: u16) -> Order {
         Kind::F => (j - from_last / 2, forward),
         Kind::S => (j, 2),
         Kind::T => (j, 3),
-        Kind::B | Kind::W | Kind::BW => (j + 1 + from_last, backward),
+        Kind::B | Kind::W | Kind::BW | Kind::R => (j + 1 + from_last, backward),
     })
 }

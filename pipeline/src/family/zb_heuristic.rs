@@ -332,7 +332,7 @@ impl Build {
             Kind::F => held + footprint.until_backward.0,
             Kind::B | Kind::BW => held + footprint.until_weight.0 - footprint.until_backward.0,
             Kind::W => held - footprint.until_weight.0,
-            Kind::S | Kind::T => *held,
+            Kind::S | Kind::T | Kind::R => *held,
         }
     }
 
@@ -365,7 +365,7 @@ impl Build {
                 stage.end = begin + stage.times.backward_weight.0;
                 stage.weights += 1;
             }
-            Kind::S | Kind::T => {}
+            Kind::S | Kind::T | Kind::R => {}
         }
         self.max_idle = self.max_idle.max(stage.idle);
     }

@@ -77,7 +77,7 @@ impl Samples {
             Kind::B => self.input.push(took),
             Kind::W => self.weight.push(took),
             Kind::BW => self.whole.push(took),
-            Kind::S | Kind::T => {}
+            Kind::S | Kind::T | Kind::R => {}
         }
     }
 }

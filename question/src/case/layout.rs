@@ -87,6 +87,8 @@ fn dealt(keys: &Keys, chunks: u64) -> Option<&'static str> {
         ("backward-weight", values(&keys.backward_weight)),
         ("activation", values(&keys.activation)),
         ("activation-until-weight", values(&keys.activation_until_weight)),
+        ("recompute-time", values(&keys.recompute_time)),
+        ("activation-kept", values(&keys.activation_kept)),
         ("offload-time", values(&keys.offload_time)),
         ("hidden", keys.hidden.map(|_| 1)),
     ];

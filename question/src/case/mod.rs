@@ -6,6 +6,7 @@ mod checks;
 mod copies;
 mod layout;
 mod notes;
+mod recompute;
 mod room;
 mod searched;
 mod source;
@@ -15,6 +16,7 @@ use pipeline::{
     Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
     Vocabulary,
 };
+use profile::AnyProfile;
 use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
@@ -22,6 +24,7 @@ pub(crate) use checks::check_limit;
 pub use copies::Ratio;
 pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
+pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
@@ -122,6 +125,17 @@ pub fn shape(
     Ok(shaped)
 }
 
+/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+pub fn recomputed(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<Vec<Recomputed>, Diagnostic> {
+    let at = shape(scenario, setting, rule)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    recompute::of_chunks(&setting.keys, rule, at).map_err(wrong)
+}
+
 fn prepared(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -148,6 +162,13 @@ fn prepared(
     let at = (shape, placement);
     let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
+    let parts = recompute::of_chunks(keys, rule, at).map_err(wrong)?;
+    let costs = recompute::costs(keys, costs, &parts, at, segments).map_err(wrong)?;
+    let profile = profiles::of(context, keys)?;
+    let message = profile.as_deref().and_then(AnyProfile::machine).map(|one| one.model.message());
+    let kept =
+        |held| recompute::footprints(keys, held, &parts, at, (segments, message)).map_err(wrong);
+    let footprints = footprints.map(kept).transpose()?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
@@ -193,6 +214,9 @@ pub fn case(
         ScheduleSource::File(_, schedule) => (**schedule).clone(),
         ScheduleSource::Searched(_) => searched::schedule(scenario, setting, rule, &prepared)?,
     };
+    let costs = problem.costs();
+    let recomputing = schedule.recomputing(|chunk| costs.recompute(chunk).is_some());
+    let schedule = recomputing.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     let schedule = problem.offloaded(schedule);
     case_of(context, scenario, setting, rule, prepared, schedule)
 }

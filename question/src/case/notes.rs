@@ -3,7 +3,7 @@
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::{ScheduleSource, Split, amounts};
+use super::{Recomputed, ScheduleSource, Split, amounts};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -44,6 +44,7 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
         _ => {}
     }
     notes.extend(of_vocabulary(setting, *family));
+    notes.extend(without_recompute(keys));
     if let Some(steady) = amounts::steady(keys, rule) {
         let SteadyState { lead, measured, .. } = steady;
         let s = if measured == 1 { "" } else { "s" };
@@ -94,6 +95,16 @@ fn without_shards(keys: &Keys) -> Option<String> {
     (!given.is_empty()).then(note)
 }
 
+/// The warning about the keys of recomputation where there is none.
+fn without_recompute(keys: &Keys) -> Option<String> {
+    let is_nothing = |one: &Recomputed| *one == Recomputed::Nothing;
+    let told = keys.recompute.iter().flatten();
+    let names = ["recompute-time", "activation-kept"];
+    let given: Vec<&str> = keys.given().filter(|name| names.contains(name)).collect();
+    let is_ignored = told.clone().all(is_nothing) && !given.is_empty();
+    is_ignored.then(|| format!("recomputes nothing, {} is ignored", given.join(", ")))
+}
+
 /// The keys of `setting` that have no influence on the search.
 fn ignored_by_search(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
@@ -102,7 +113,8 @@ fn ignored_by_search(setting: &Setting) -> Vec<String> {
         segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
     let group =
         keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
-    segments.into_iter().chain(group).chain(without_shards(keys)).collect()
+    let others = without_shards(keys).into_iter().chain(without_recompute(keys));
+    segments.into_iter().chain(group).chain(others).collect()
 }
 
 /// The assumptions where the keys of `setting` leave something open, in words.

@@ -28,7 +28,8 @@ pub(super) fn check(
         ScheduleSource::Searched(_) => SEARCHED,
     };
     let each = if prepared.hardware.is_some() { each + ENGINE } else { each };
-    let passes = 3 * prepared.shape.cells() as u64;
+    let of_cell = if prepared.problem.costs().has_recompute() { 4 } else { 3 };
+    let passes = of_cell * prepared.shape.cells() as u64;
     let what = format!("{}: an order of {passes} passes", rule.name());
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
 }

@@ -1,6 +1,8 @@
 //! The keys of a question about packing and communication, and the studies they ask for.
 
-use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Study, Way};
+use fsdp::{
+    Communication, FsdpError, Lengths, Links, Machine, Method, Nodes, Sharding, Study, Way,
+};
 use pipeline::{Bandwidth, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::straggler::{Stragglers, Target};
@@ -116,6 +118,23 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true, help_heading = LINKS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<usize>,
+    /// The most that a pull or a push of one device gets in on-demand communication, where a ring gets
+    /// more: owners are asked in turn, over links of pairs [default: --bandwidth]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = LINKS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull_bandwidth: Option<Bandwidth>,
+    /// Devices of a node [default: all]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true, help_heading = LINKS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices_per_node: Option<usize>,
+    /// Of every node to all others, in and out, which its devices share, as in 800Gbit/s
+    #[cfg_attr(feature = "clap", arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = LINKS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_bandwidth: Option<Bandwidth>,
+    /// Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every
+    /// node has all of them: HSDP)
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = LINKS))]
+    pub sharding: ShardingKey,
     /// Transfers do not hide behind computing
     #[cfg_attr(feature = "clap", arg(long, help_heading = LINKS))]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -161,6 +180,10 @@ impl Default for Keys {
             bandwidth: None,
             latency: None,
             owners: None,
+            pull_bandwidth: None,
+            devices_per_node: None,
+            node_bandwidth: None,
+            sharding: ShardingKey::default(),
             no_overlap: false,
             slowdown: Vec::new(),
             jitter: None,
@@ -193,6 +216,19 @@ pub enum CommunicationKey {
     Collectives,
     /// Devices meet at the end of the minibatch.
     OnDemand,
+}
+
+/// Over which devices parameters are divided, as questions name it.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShardingKey {
+    /// Over all devices.
+    #[default]
+    Full,
+    /// Over the devices of a node; every node has all parameters.
+    Hybrid,
 }
 
 /// One point of the grid.
@@ -315,8 +351,17 @@ impl Keys {
             ("parameters", self.parameters.is_some()),
             ("latency", self.latency.is_some()),
             ("owners", self.owners.is_some()),
+            ("pull-bandwidth", self.pull_bandwidth.is_some()),
+            ("node-bandwidth", self.node_bandwidth.is_some()),
             ("no-overlap", self.no_overlap),
         ];
+        if self.devices_per_node.is_some() != self.node_bandwidth.is_some() {
+            let message = "--devices-per-node and --node-bandwidth need each other";
+            return blame("node-bandwidth", message.to_owned());
+        }
+        if self.sharding == ShardingKey::Hybrid && self.devices_per_node.is_none() {
+            return blame("sharding", "--sharding hybrid needs --devices-per-node".to_owned());
+        }
         match of_links.into_iter().find(|&(_, given)| given && self.bandwidth.is_none()) {
             Some((key, _)) => blame(key, format!("--{key} needs --bandwidth")),
             None => Ok(()),
@@ -338,11 +383,19 @@ impl Keys {
         let fail = |fault: FsdpError| Diagnostic::new(fault.to_string());
         let mut machine = Machine::new(devices, self.layers).map_err(fail)?;
         if let (Some(parameters), Some(bandwidth)) = (self.parameters, self.bandwidth) {
+            let nodes = self.devices_per_node.zip(self.node_bandwidth);
+            let sharding = match self.sharding {
+                ShardingKey::Full => Sharding::Full,
+                ShardingKey::Hybrid => Sharding::Hybrid,
+            };
+            let nodes = nodes.map(|(devices, bandwidth)| Nodes { devices, bandwidth, sharding });
             let links = Links {
                 bandwidth,
                 latency: self.latency.unwrap_or_default(),
                 parameters,
                 owners: self.owners,
+                pull_bandwidth: self.pull_bandwidth,
+                nodes,
                 overlap: !self.no_overlap,
             };
             machine = machine.with_links(links).map_err(fail)?;

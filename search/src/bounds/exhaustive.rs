@@ -82,7 +82,7 @@ impl Words<'_> {
                 f > b && above
             }
             Kind::W | Kind::BW => b > w,
-            Kind::S | Kind::T => false,
+            Kind::S | Kind::T | Kind::R => false,
         }
     }
 }

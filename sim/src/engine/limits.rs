@@ -17,7 +17,7 @@ impl Job<'_> {
         }
         self.costs.check(shape)?;
         if let Some(room) = self.room {
-            room.footprints.check(shape)?;
+            room.footprints.check_for(self.schedule)?;
             check_resident(room.resident)?;
         }
         Ok(self.check_messages()?)

@@ -171,6 +171,13 @@ fn averaged(costs: &Costs) -> Costs {
         before: before.share(index, shards),
         after: after.share(index, shards),
     };
+    let again: Vec<Option<Nanos>> =
+        (0u16..).zip(costs.chunks()).map(|(chunk, _)| costs.recompute(chunk)).collect();
+    let (count, all) =
+        (again.iter().flatten().count() as u64, again.iter().flatten().copied().sum());
+    let mut shares = (0..count).map(|index| Nanos::share(all, index, count));
+    let again = again.iter().map(|one| one.and_then(|_| shares.next())).collect();
     Costs::new((0..chunks).map(chunk).collect(), Nanos(0))
+        .with_recompute(again)
         .with_shards((0..shards).map(shard).collect(), Collectives::default())
 }

@@ -34,6 +34,7 @@ impl Key {
             Kind::BW => 3,
             Kind::S => 4,
             Kind::T => 5,
+            Kind::R => 6,
         };
         self.rng(stage as u64, word(purpose, kind, pass.chunk, pass.microbatch))
     }

@@ -278,7 +278,7 @@ pub struct NoiseSample<'a> {
 impl<'a> NoiseSample<'a> {
     /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
     /// times of its chunk. BW takes as long as B and, right behind it, W; S and T are no work of a
-    /// chunk and take nothing.
+    /// chunk and take nothing; R takes as long as another F.
     ///
     /// At least 1 where the nominal time is not 0, and 0 where it is; saturates.
     #[must_use]
@@ -296,6 +296,7 @@ impl<'a> NoiseSample<'a> {
                 let second = part(Kind::W, backward_weight, start.saturating_add(first));
                 first.saturating_add(second)
             }
+            Kind::R => part(Kind::R, forward, start),
             Kind::S | Kind::T => 0,
         }
     }
@@ -307,7 +308,7 @@ impl<'a> NoiseSample<'a> {
     /// If the costs have no such chunk or shard.
     #[must_use]
     pub fn duration_under(&self, costs: &Costs, stage: usize, pass: Pass, start: u64) -> u64 {
-        if pass.kind.is_of_vocabulary() {
+        if pass.kind.is_of_vocabulary() || pass.kind == Kind::R {
             return self.part_duration(costs.of(pass).0, stage, pass, start);
         }
         self.pass_duration(costs.chunks()[usize::from(pass.chunk)], stage, pass, start)

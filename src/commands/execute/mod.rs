@@ -5,6 +5,7 @@ mod kinds;
 mod passes;
 mod processes;
 mod question;
+mod recompute;
 mod report;
 mod run;
 mod sizes;

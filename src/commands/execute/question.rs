@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use calibrate::machine;
-use executor::{Devices, Model, ModelError};
+use executor::{Devices, Model, ModelError, Recomputed};
 use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
 use profile::{AnyProfile, Profile};
 use sim::Replay;
 
 use super::flags::Execute;
+use super::recompute;
 use super::sizes::Sizes;
 use crate::error::Error;
 use question::case;
@@ -31,6 +32,8 @@ pub struct Job {
     pub boundary: BoundaryKey,
     /// The model, where one is trained.
     pub model: Option<Model>,
+    /// By chunk, the part that is recomputed where the schedule has R.
+    pub recompute: Vec<Recomputed>,
     /// Seed of weights and data.
     pub seed: u64,
     /// How many neighbours the profile was measured with, if there is one.
@@ -159,8 +162,9 @@ fn job(
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
     let mut model = None;
+    let told = case::recomputed(scenario, setting, rule)?;
     if let Some(sizes) = common.sizes {
-        let (shape, _) = case::shape(scenario, setting, rule)?;
+        let (shape, placement) = case::shape(scenario, setting, rule)?;
         let fail = |error: ModelError| {
             let message = format!("{}: {error}", rule.name());
             scenario.error(setting, None, message)
@@ -172,6 +176,10 @@ fn job(
         };
         own.keys.activation = of(|one| one.until_backward);
         own.keys.activation_until_weight = of(|one| one.until_weight);
+        recompute::keep(&mut own.keys, &told, (trained, common.element_bytes), shape)
+            .map_err(fail)?;
+        recompute::time(&mut own.keys, &told, trained, (shape, placement))
+            .map_err(|fault| scenario.error(setting, Some("forward"), fault.to_string()))?;
         if own.keys.profile.is_some() {
             own.keys.layers = Some(trained.layers() as u64);
         }
@@ -204,6 +212,7 @@ fn job(
         steps: common.taken.steps.unwrap_or(STEPS),
         boundary,
         model,
+        recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
         seed: setting.keys.seed.unwrap_or(0),
         neighbours: common.neighbours,
     })
@@ -303,7 +312,10 @@ fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
         backward_input: time(times.backward_input),
         backward_weight: time(times.backward_weight),
     };
-    Costs::new(costs.chunks().iter().map(chunk).collect(), time(costs.hop()))
+    let chunks = costs.chunks().iter().map(chunk).collect();
+    let recompute = (0u16..).zip(costs.chunks());
+    let recompute = recompute.map(|(chunk, _)| costs.recompute(chunk).map(time)).collect();
+    Costs::new(chunks, time(costs.hop())).with_recompute(recompute)
 }
 
 /// Gives `case` other costs and leaves its order as it is.
@@ -344,7 +356,8 @@ pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
             split.unwrap_or((of(Kind::BW).unwrap_or_default(), Nanos(0)));
         PassTimes { forward: of(Kind::F).unwrap_or_default(), backward_input, backward_weight }
     };
-    Costs::new((0..shape.chunks()).map(chunk).collect(), Nanos(0))
+    let recompute = (0..shape.chunks()).map(|chunk| median(Kind::R, chunk).map(Nanos)).collect();
+    Costs::new((0..shape.chunks()).map(chunk).collect(), Nanos(0)).with_recompute(recompute)
 }
 
 /// How much longer than asked the passes took, as a share: all of them together.

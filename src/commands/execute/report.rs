@@ -175,7 +175,7 @@ fn row(one: &Ran) -> Vec<String> {
     vec![
         case.name.clone(),
         shape.stages().to_string(),
-        shape.microbatches().to_string(),
+        case.microbatches().to_string(),
         shape.chunks_per_stage().to_string(),
         format::percent(simulated.bubble_rate()),
         format::percent(measured.bubble_rate()),
@@ -317,7 +317,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             setting: case.setting.as_deref().unwrap_or_default(),
             schedule: &case.name,
             stages: shape.stages(),
-            microbatches: shape.microbatches(),
+            microbatches: case.microbatches(),
             chunks: shape.chunks_per_stage(),
             device: &one.measured.device,
             steps: one.measured.steps.len(),

@@ -25,6 +25,12 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
         );
         return Err(job.case.error(&message).into());
     }
+    let schedule = &job.case.schedule;
+    if segments > 1 && (0..schedule.shape().chunks()).any(|chunk| schedule.recomputes(chunk)) {
+        let message = "a segment cannot be recomputed once others have looked at it";
+        let cure = "leave --recompute out, or use --device timed";
+        return Err(job.case.error(&message).with_help(cure).into());
+    }
     if !model.sequence().is_multiple_of(segments as usize) {
         let sequence = model.sequence();
         let message = format!("a sequence of {sequence} tokens has no {segments} equal segments");
@@ -54,5 +60,6 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     }
     let training = Training { seed, rule, ..Training::default() };
     let check = execute.check.map(Into::into);
-    Ok(Some(Task { model, batches, fingerprint: fingerprint.finish(), training, check }))
+    let (fingerprint, recompute) = (fingerprint.finish(), job.recompute.clone());
+    Ok(Some(Task { model, batches, fingerprint, training, recompute, check }))
 }

@@ -2,6 +2,7 @@
 //! thread.
 
 mod equality;
+mod recompute;
 mod refusals;
 mod segments;
 mod steps;
@@ -15,7 +16,9 @@ use pipeline::{
     Problem, Schedule, Shape, Value,
 };
 
-use crate::model::{Activations, Gpt, Model, Parameters, Training, Undo, footprints};
+use crate::model::{
+    Activations, Gpt, Model, Parameters, Recomputed, Training, Undo, footprints, kept,
+};
 use crate::{Batches, Cpu, Random, Real, Trainer, Worker};
 
 fn model(layers: usize) -> Model {
@@ -50,11 +53,30 @@ struct Stages<T: Real> {
 
 impl<T: Real> Stages<T> {
     fn new(schedule: Schedule, model: Model, data: &Arc<dyn Batches>, training: Training) -> Self {
+        Self::recomputing(schedule, model, data, training, &[])
+    }
+
+    /// The same where chunks for which the schedule has R recompute their `parts`.
+    fn recomputing(
+        schedule: Schedule,
+        model: Model,
+        data: &Arc<dyn Batches>,
+        training: Training,
+        parts: &[Recomputed],
+    ) -> Self {
+        let shape = schedule.shape();
         let build = |stage| {
-            Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training).unwrap()
+            let gpt = Gpt::new(Cpu::new(), model, &schedule, stage, Arc::clone(data), training);
+            gpt.unwrap().recomputing(parts)
         };
-        let stages: Vec<_> = (0..schedule.shape().stages()).map(build).collect();
-        let footprints = footprints(model, schedule.shape(), T::BYTES).unwrap();
+        let stages: Vec<_> = (0..shape.stages()).map(build).collect();
+        let part = |chunk: u16| {
+            let part = parts.get(usize::from(chunk)).copied().unwrap_or_default();
+            schedule.recomputes(chunk).then_some(part)
+        };
+        let own: Vec<_> = (0..shape.chunks()).map(part).collect();
+        let footprints = footprints(model, shape, T::BYTES).unwrap();
+        let footprints = footprints.with_kept(kept(model, shape, T::BYTES, &own).unwrap());
         let ledgers = vec![Ledger::default(); stages.len()];
         Self { schedule, stages, footprints, ledgers }
     }

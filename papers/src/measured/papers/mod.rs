@@ -3,9 +3,9 @@
 mod megatron;
 mod vocabulary;
 mod vtrain;
-mod zero_bubble;
+pub(crate) mod zero_bubble;
 
 pub(super) use megatron::{korthikanti, sharded, table_1};
 pub(super) use vocabulary::vocabulary;
 pub(super) use vtrain::vtrain;
-pub(super) use zero_bubble::zero_bubble;
+pub(super) use zero_bubble::{post_validation, zero_bubble};

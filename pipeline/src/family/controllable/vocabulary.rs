@@ -6,6 +6,7 @@
 //! and cool-down are reordered as without S and T, which take no cell: all stages do S of a microbatch
 //! when its forward has ended, and T when that of the next one has, or the backward begins.
 
+use super::super::sharded::insert;
 use super::super::vocabulary::with_shards;
 use super::super::{About, Chunks, LimitUse};
 use super::greedy::{generate, v_half_block};
@@ -13,7 +14,6 @@ use super::grid::Grid;
 use super::work::Work;
 use crate::fault::Fault;
 use crate::order::Order;
-use crate::pass::{Kind, Pass};
 use crate::problem::Problem;
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape, Vocabulary};
@@ -63,46 +63,22 @@ fn schedule(
         let [forward_down, forward_up, backward_up, backward_down] = v_half_block(p, i);
         [forward_down, forward_up, backward_up + delay, backward_down + delay]
     });
-    Schedule::new(shape, Placement::Vee, insert(&grid, shape))
+    Schedule::new(shape, Placement::Vee, orders(&grid, shape))
 }
 
 /// The orders of `grid`, with the S and T of every shard between the cells.
-fn insert(grid: &Grid, shape: Shape) -> Vec<Order> {
+fn orders(grid: &Grid, shape: Shape) -> Vec<Order> {
+    let cell = |cell: usize| cell as u64;
     let cells = |wanted: Work| {
         let row = grid.rows.first().into_iter().flatten().enumerate();
-        let found = row.filter(move |(_, work)| **work == Some(wanted));
-        found.map(|(cell, _)| cell).collect::<Vec<_>>()
+        row.filter(move |(_, work)| **work == Some(wanted)).map(move |(at, _)| cell(at))
     };
     // The last chunk lies on the first stage: its forward ends, and its backward begins, there.
-    let ends: Vec<usize> = cells(Work::FUp).into_iter().map(|cell| cell + 1).collect();
-    let begins = cells(Work::BUp);
-    // On every stage the same order, by the cell in front of which they go: T of the microbatch before
-    // goes first, then S, then T of the same one where its backward cannot wait.
-    let mut between = Vec::with_capacity(2 * ends.len());
-    for (microbatch, (&end, &begin)) in (0..shape.microbatches()).zip(ends.iter().zip(&begins)) {
-        let next = ends.get(microbatch as usize + 1).copied().unwrap_or(usize::MAX);
-        between.push(((end, 2 * u64::from(microbatch)), Kind::S, microbatch));
-        between.push(((next.min(begin), 2 * u64::from(microbatch) + 1), Kind::T, microbatch));
-    }
-    between.sort_unstable_by_key(|&(due, ..)| due);
-    let stages = 0..u16::try_from(grid.rows.len()).unwrap_or(u16::MAX);
-    stages.map(|stage| order(grid, shape, stage, &between)).collect()
-}
-
-fn order(grid: &Grid, shape: Shape, stage: u16, between: &[((usize, u64), Kind, u32)]) -> Order {
-    let mut order = Order::with_capacity(8 * shape.microbatches() as usize);
-    let mut between = between.iter().peekable();
-    let mut counts = [0u32; 6];
-    let shard = |&(_, kind, microbatch): &_| Pass { kind, chunk: stage, microbatch };
-    for (cell, work) in grid.rows[usize::from(stage)].iter().enumerate() {
-        while let Some(one) = between.next_if(|((due, _), ..)| *due <= cell) {
-            order.push(shard(one));
-        }
-        if let Some(work) = *work {
-            order.push(work.pass(shape, usize::from(stage), counts[work as usize]));
-            counts[work as usize] += 1;
-        }
-    }
-    between.for_each(|one| order.push(shard(one)));
-    order
+    let ends: Vec<u64> = cells(Work::FUp).map(|cell| cell + 1).collect();
+    let begins: Vec<u64> = cells(Work::BUp).collect();
+    let slots = grid.rows.iter().zip(grid.orders(shape)).map(|(row, order)| {
+        let taken = row.iter().enumerate().filter(|(_, work)| work.is_some());
+        taken.map(|(at, _)| cell(at)).zip(order.slots()).collect()
+    });
+    insert(slots.collect(), &ends, &begins)
 }

@@ -8,7 +8,6 @@
 //! Which activations leave, and when, is planned from the times of the order ([`copy_order`]).
 
 mod copy_order;
-mod times;
 
 use super::{About, Choice, Chunks, gis};
 use crate::fault::Fault;
@@ -61,7 +60,7 @@ fn offloaded(family: &'static str, problem: &Problem, chunks: u64) -> Result<Sch
         return Err(Fault::Needs { family, key: "offload-chunks", what });
     }
     let schedule = gis::in_groups_of(family, shape, problem.group().unwrap_or(1))?;
-    let spans = times::spans(&schedule, problem.costs());
+    let spans = super::times::spans(&schedule, problem.costs());
     let leaves = |chunk: u16| u64::from(chunk) / (shape.stages() as u64) < chunks;
     let (part, costs) = (problem.offload_part(), problem.costs());
     let streams = copy_order::streams(&schedule, costs, part, &spans, leaves);

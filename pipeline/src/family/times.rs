@@ -1,4 +1,5 @@
-//! When the slots of an order run as long as no copy holds them up: what copies are planned by.
+//! When the slots of an order run as long as no copy holds them up and the output layer is whole: what
+//! copies are planned by, and what S and T are put in by.
 
 use crate::costs::Costs;
 use crate::schedule::Schedule;

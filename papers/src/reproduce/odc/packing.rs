@@ -8,14 +8,14 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::cell::{self, Cell, Check, Count, whole};
-use super::sources::{Sources, error_in};
-use super::tables::{Contents, Table};
+use super::super::cell::{self, Cell, Check, Count, whole};
+use super::super::sources::{Sources, error_in};
+use super::Part;
 
 /// The file of its figures.
-pub(super) const FIGURES: &str = "odc.csv";
+pub(in super::super) const FIGURES: &str = "odc.csv";
 /// The file of its test cases.
-pub(super) const LENGTHS: &str = "odc-lengths.csv";
+pub(in super::super) const LENGTHS: &str = "odc-lengths.csv";
 
 /// The time of a token where costs are linear: the figures count tokens.
 const TOKEN: Nanos = Nanos(1_000);
@@ -60,8 +60,8 @@ struct Ours {
     unit: f64,
 }
 
-/// All cells: every figure of every plan.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+/// Every figure of every plan.
+pub(super) fn part(sources: &Sources<'_>) -> Result<Part, Diagnostic> {
     let (_, cases) = sources.records::<Case>(LENGTHS)?;
     let (_, all) = sources.records::<Figures>(FIGURES)?;
     let path = Path::new(FIGURES);
@@ -75,8 +75,6 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         rows.push(row(figures, &of_row));
         cells.extend(of_row);
     }
-    let title = "ODC's packing functions run on their own test cases, 8 devices (tokens where \
-                 costs are linear, else seconds)";
     let header = [
         "regenerated = ours",
         "collectives",
@@ -85,7 +83,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         "bubble, on-demand",
         "match",
     ];
-    Ok(Contents { title: title.to_owned(), cells, sheet: Sheet::table(&header, rows) })
+    Ok(Part { cells, sheet: Sheet::table(&header, rows) })
 }
 
 /// Packs and times a test case.

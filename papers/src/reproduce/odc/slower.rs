@@ -1,0 +1,119 @@
+//! Where on-demand communication is slower: measurements on MI300X, from 0.78 to 1.20 times as fast as
+//! collectives, contradict that it is always faster.
+
+use fsdp::{FsdpError, Lengths, Links, Machine};
+use pipeline::Nanos;
+use question::Diagnostic;
+use question::format;
+use question::sheet::Sheet;
+
+use super::super::cell::{BESIDE, Cell, Check};
+use super::machines::{FITS, cost_model, rate, wrong};
+use super::trials::{MINI, Trials};
+use super::{CLAIMS, Claims, Part};
+
+/// Of an MI300X: seven links to its neighbours, each of so many bytes per second and direction.
+const LINK: u64 = 64_000_000_000;
+const NEIGHBOURS: u64 = 7;
+/// How many times the peak of an A100 its peak is in bf16: 1307 and 312 TFLOP/s.
+const FASTER: f64 = 1307.0 / 312.0;
+/// ODC's model of 1.5B parameters: layers, and parameters in bf16.
+const LAYERS: u64 = 28;
+const PARAMETERS: u64 = 3_080_000_000;
+const DEVICES: usize = 8;
+/// Samples of a minibatch per device.
+const SIZE: u64 = 4;
+/// Lengths of samples that are all equal, in tokens.
+const EQUAL: [u32; 5] = [2_000, 4_000, 8_000, 16_000, 32_000];
+
+const DIRECTION: &str = "measured, direction only";
+
+/// On-demand communication over one kind of lengths.
+struct Row {
+    lengths: String,
+    /// How many times as fast as collectives, with pulls from one owner after the other, and with pulls
+    /// that get all of a port.
+    speedups: [f64; 2],
+    step: Nanos,
+}
+
+/// The direction of both ends of what was measured.
+pub(super) fn part(claims: &Claims) -> Result<Part, Diagnostic> {
+    let [least, most] = [claims.named("mi300x-least")?, claims.named("mi300x-most")?];
+    let rows = rows().map_err(|fault| wrong(CLAIMS, "mi300x", &fault))?;
+    let all = || rows.iter().map(|row| row.speedups[0]);
+    let ours = [all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max)];
+    let direction = |published: f64, ours: f64| Check::of((published < 1.0) == (ours < 1.0));
+    let cell = |column: &str, published: f64, ours: f64| Cell {
+        digits: 2,
+        ..Cell::new("MI300X", column, DIRECTION, [published, ours], direction(published, ours))
+    };
+    let cells = vec![
+        cell("slowest: equal short samples", least, ours[0]),
+        cell("fastest: long tail", most, ours[1]),
+    ];
+    let beside = cells.iter().map(|cell| Cell {
+        column: format!("{}, figure", cell.column),
+        convention: BESIDE,
+        check: Check::NotChecked,
+        ..cell.clone()
+    });
+    let cells: Vec<Cell> = cells.iter().cloned().chain(beside).collect();
+    let sheet = sheet(&rows);
+    Ok(Part { cells, sheet })
+}
+
+fn rows() -> Result<Vec<Row>, FsdpError> {
+    let mut all = Vec::new();
+    for length in EQUAL {
+        all.push((format!("all {length} tokens"), Lengths::uniform(length, length)?));
+    }
+    all.push(("long tail, 8000 to 64000".to_owned(), Lengths::LONG_CONTEXT));
+    all.into_iter().map(|(name, lengths)| row(name, &lengths)).collect()
+}
+
+fn row(name: String, lengths: &Lengths) -> Result<Row, FsdpError> {
+    let with = |pull: Option<u64>| {
+        let trials = Trials {
+            machine: mi300x(pull)?,
+            lengths: lengths.clone(),
+            model: cost_model(FITS[0].1, FASTER)?,
+            minibatch: SIZE,
+        };
+        let outcome = trials.run(&[MINI])?.into_iter().next();
+        outcome.ok_or(FsdpError::Overflow)
+    };
+    let (pulls, ports) = (with(Some(LINK))?, with(None)?);
+    Ok(Row { lengths: name, speedups: [pulls.speedup, ports.speedup], step: pulls.step })
+}
+
+/// A node of MI300X: a ring keeps all links of a device busy, a pull one of them.
+fn mi300x(pull: Option<u64>) -> Result<Machine, FsdpError> {
+    let links = Links {
+        bandwidth: rate(NEIGHBOURS * LINK)?,
+        latency: Nanos(10_000),
+        parameters: pipeline::Bytes(PARAMETERS),
+        owners: None,
+        pull_bandwidth: pull.map(rate).transpose()?,
+        nodes: None,
+        overlap: true,
+    };
+    Machine::new(DEVICES, LAYERS)?.with_links(links)
+}
+
+const NOTES: &str = "
+Eight MI300X, ODC's 1.5B fit divided by the ratio of the peaks (4.19), seven links of 64 GB/s each (data
+sheet; nothing fitted): lb-mini on demand over lb-micro with collectives. Where samples are equal, nothing
+is won by waiting less, and a pull from one owner after the other has a seventh of what a ring has: short
+samples do not hide it, and on-demand communication is slower. With pulls from all owners at once it is
+not. The measurements' models and lengths were not at hand: their direction is checked, not their figures.";
+
+fn sheet(rows: &[Row]) -> Sheet {
+    let rows = rows.iter().map(|row| {
+        let mut line = vec![row.lengths.clone(), format::time(row.step)];
+        line.extend(row.speedups.map(|speedup| format!("{speedup:.3}")));
+        line
+    });
+    let header = ["when on-demand is slower (MI300X)", "step", "speed-up", "owners at once"];
+    Sheet::table(&header, rows).and_text(format!("{NOTES}\n"))
+}

@@ -1,0 +1,197 @@
+//! Zero Bubble's measured runs beside the planner's predictions: throughput and memory of figure 5 and
+//! tables 4 and 6, and post-validation.
+//!
+//! A cell of a published run says in its convention whether constants of the planner were fitted to that
+//! run; [`errors`] keeps the two apart.
+
+mod post_validation;
+mod small;
+mod throughput;
+
+use std::path::Path;
+
+use plan::Machine;
+use question::plan::machines;
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+use rayon::prelude::*;
+
+use super::cell::{BESIDE, Cell, Check};
+use super::picture::distinct;
+use super::sources::{Sources, error_in};
+use crate::accuracy;
+use crate::measured::papers::zero_bubble::{Model, Trained, Training};
+
+pub(super) use self::post_validation::{FIGURES as POST_VALIDATION, cells as post_validation};
+pub(super) use self::small::PROFILE;
+pub(super) use self::throughput::{
+    TABLE_4, TABLE_6, cells as throughput, gains as throughput_picture,
+};
+
+/// The file of its models.
+pub(super) const MODELS: &str = "zb-models.csv";
+/// The device of all runs.
+const DEVICE: &str = "A100 80GB";
+
+/// The convention of a figure of a run to which constants of the planner were fitted.
+const FITTED: &str = "measured, in the fit";
+/// The convention of a figure of a run, or of a quantity, that was left out of every fit.
+const HELD_OUT: &str = "measured, held out";
+/// The convention of a prediction whose measurement is not among the figures.
+const NOT_AT_HAND: &str = "not at hand";
+
+/// The constants of the machine and where they come from, as tables say it.
+const CONSTANTS: &str = "\
+Ours are predictions of the planner from the sizes of the model, with the constants of
+scenarios/machines/a100-80g.toml. Those were fitted, among runs of other papers, to the throughput of
+table 4 on 8 GPUs (1.5B and 6.2B): `in the fit`. Everything else is held out: 16 and 32 GPUs, table 6,
+the all-reduce, and all memory.";
+
+/// A measured quantity of a run.
+#[derive(Clone, Copy)]
+struct Quantity {
+    name: &'static str,
+    /// The largest error of a prediction that matches.
+    tolerance: f64,
+    /// Whether errors are differences rather than shares of the measurement.
+    points: bool,
+    /// The decimals with which it is shown.
+    digits: usize,
+}
+
+impl Quantity {
+    /// The error of `ours`, as the quantity counts it.
+    fn error(&self, [published, ours]: [f64; 2]) -> f64 {
+        if self.points { ours - published } else { accuracy::error(ours, published) }
+    }
+
+    /// A cell of a run, of which `fitted` says whether it was fitted to.
+    fn cell(&self, row: &str, fitted: bool, figures: [f64; 2]) -> Cell {
+        let check = Check::of(self.error(figures).abs() <= self.tolerance);
+        self.with(row, if fitted { FITTED } else { HELD_OUT }, figures, check)
+    }
+
+    /// A cell that is not checked.
+    fn beside(&self, row: &str, figures: [f64; 2]) -> Cell {
+        self.with(row, BESIDE, figures, Check::NotChecked)
+    }
+
+    /// A prediction whose measurement is not among the figures.
+    fn alone(&self, row: &str, ours: f64) -> Cell {
+        self.with(row, NOT_AT_HAND, [f64::NAN, ours], Check::NotChecked)
+    }
+
+    fn with(&self, row: &str, convention: &'static str, figures: [f64; 2], check: Check) -> Cell {
+        Cell { digits: self.digits, ..Cell::new(row, self.name, convention, figures, check) }
+    }
+
+    /// Whether `cell` is of this quantity.
+    fn is_of(&self, cell: &Cell) -> bool {
+        cell.column == self.name
+    }
+}
+
+/// The models and the machine of all runs.
+struct Ground {
+    models: Vec<Model>,
+    machine: Machine,
+}
+
+impl Ground {
+    fn new(sources: &Sources<'_>) -> Result<Self, Diagnostic> {
+        let (_, models) = sources.records(MODELS)?;
+        Ok(Self { models, machine: machines::of_device(DEVICE)? })
+    }
+
+    /// The predictions of `trainings`, which are of the file at `path`, side by side.
+    fn predict(&self, path: &Path, trainings: &[Training]) -> Result<Vec<Trained>, Diagnostic> {
+        let one = |training: &Training| {
+            let wrong =
+                |cause: String| error_in(path, None, &format!("{}: {cause}", row(training)));
+            training.predict(&self.models, &self.machine).map_err(wrong)
+        };
+        trainings.par_iter().map(one).collect()
+    }
+}
+
+/// The setting of a run, by which its schedules stand together. Those with a star have half the
+/// microbatch size and twice the microbatches of their setting.
+fn setting(training: &Training) -> String {
+    let Training { model, gpus, microbatch, microbatches, schedule, .. } = training;
+    let [microbatch, microbatches] = match schedule.ends_with('*') {
+        true => [microbatch.saturating_mul(2), microbatches / 2],
+        false => [*microbatch, *microbatches],
+    };
+    format!("{model} on {gpus}, b={microbatch} m={microbatches}")
+}
+
+/// The name of a run.
+fn row(training: &Training) -> String {
+    format!("{}: {}", setting(training), training.schedule)
+}
+
+/// Checks that a figure of the file at `path` could have been measured.
+fn positive(path: &Path, row: &str, figures: &[f64]) -> Result<(), Diagnostic> {
+    match figures.iter().find(|figure| !(**figure > 0.0 && **figure < 1e12)) {
+        Some(figure) => Err(error_in(path, None, &format!("{row}: {figure} cannot be measured"))),
+        None => Ok(()),
+    }
+}
+
+/// The error of a cell as people read it.
+fn error(quantity: &Quantity, cell: &Cell) -> String {
+    let error = quantity.error([cell.published, cell.ours]);
+    match quantity.points {
+        true => format!("{:+.1} points", error * 100.0),
+        false => format::signed_percent(error),
+    }
+}
+
+/// The errors of `quantities`, those in the fit apart from those held out.
+fn errors(quantities: &[Quantity], cells: &[Cell]) -> Sheet {
+    let conventions = [FITTED, HELD_OUT, BESIDE];
+    let pairs = quantities.iter().flat_map(|one| conventions.map(|convention| (one, convention)));
+    let rows = pairs.filter_map(|(quantity, convention)| {
+        let own = cells.iter().filter(|cell| quantity.is_of(cell));
+        let own = own.filter(|cell| cell.convention == convention);
+        let errors: Vec<f64> =
+            own.map(|cell| quantity.error([cell.published, cell.ours])).collect();
+        let largest = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+        let shown = |error: f64| match quantity.points {
+            true => format!("{:.1} points", error * 100.0),
+            false => format::percent(error),
+        };
+        let tolerance =
+            if convention == BESIDE { "-".to_owned() } else { shown(quantity.tolerance) };
+        Some(vec![
+            quantity.name.to_owned(),
+            convention.to_owned(),
+            errors.len().to_string(),
+            shown(accuracy::mean_absolute(&errors)),
+            shown(largest),
+            tolerance,
+        ])
+    });
+    let header = ["errors", "figures", "cells", "mean absolute", "largest", "allowed"];
+    Sheet::table(&header, rows)
+}
+
+/// The rows of `cells`, each with the first of its cells for every one of `quantities`, and the errors.
+fn beside(head: &str, quantities: &[Quantity], cells: &[Cell]) -> Sheet {
+    let rows = distinct(cells.iter().map(|cell| cell.row.as_str()));
+    let rows = rows.into_iter().filter_map(|row| {
+        let of_row =
+            |quantity: &Quantity| cells.iter().find(|cell| cell.row == row && quantity.is_of(cell));
+        let shown = quantities.iter().flat_map(|quantity| match of_row(quantity) {
+            Some(cell) if cell.is_published() => [cell.pair(), error(quantity, cell)],
+            Some(cell) => [cell.printed(cell.ours), "not at hand".to_owned()],
+            None => [String::new(), String::new()],
+        });
+        let shown: Vec<String> = shown.collect();
+        let is_empty = shown.iter().all(String::is_empty);
+        (!is_empty).then(|| std::iter::once(row.clone()).chain(shown).collect())
+    });
+    let names = quantities.iter().flat_map(|quantity| [quantity.name, "error"]);
+    let header: Vec<&str> = std::iter::once(head).chain(names).collect();
+    Sheet::table(&header, rows)
+}

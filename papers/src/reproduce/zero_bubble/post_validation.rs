@@ -1,0 +1,106 @@
+//! Post-validation beside an all-reduce of all stages between two steps, with ZB-2p.
+
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+
+use super::super::cell::Cell;
+use super::super::sources::Sources;
+use super::super::tables::{Contents, Table};
+use super::small::{self, PROFILE};
+use super::{CONSTANTS, Ground, Quantity, beside, errors, positive, setting};
+use crate::measured::papers::zero_bubble::{PostValidation, Training};
+
+/// The file of its figures.
+pub(in super::super) const FIGURES: &str = "zb-post-validation.csv";
+
+const TITLE: &str =
+    "Zero Bubble, post-validation: ZB-2p with it and with an all-reduce between two steps";
+
+const POST: Quantity =
+    Quantity { name: "post-validation, samples/GPU/s", tolerance: 0.08, points: false, digits: 2 };
+const ALL_REDUCE: Quantity = Quantity { name: "all-reduce, samples/GPU/s", ..POST };
+const GAIN: Quantity =
+    Quantity { name: "gain of post-validation", tolerance: 0.03, points: true, digits: 3 };
+const BY_PROFILE: Quantity = Quantity { name: "gain by the profile of table 5", ..GAIN };
+const BUBBLE: Quantity = Quantity { name: "bubble, post-validation", digits: 4, ..GAIN };
+const BARRIER: Quantity = Quantity { name: "bubble, all-reduce", ..BUBBLE };
+
+const REMARKS: &str = "\
+With an all-reduce no stage begins the next step before all have ended this one: a step takes the
+makespan, and the bubble that ZB-2p avoids is back. Under post-validation stages follow each other as
+staggered as they began, and a step takes the longest span (three steps in a row on the engine). What
+the all-reduce itself sends takes no time here, nor does checking the norm. `gain by the profile` is
+makespan over span of the order of table 5 alone, with its profiled times: equal stages, no optimizer.
+It is an upper bound that nobody measured: real steps have other parts, and the outer stages less to do.
+The mechanism is run, not only timed, by `debubble execute --boundary post-validation --max-norm ..`:
+where the full norm disagrees, stages take their step back (from copies to the bit, or by AdamW's
+inverse but for rounding) and begin the warm-up anew; `simulate --boundary post-validation:0.01
+--rollback 5ms` prices that.";
+
+/// All cells: both throughputs, the gain, and the bubbles of the prediction.
+pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let ground = Ground::new(sources)?;
+    let (path, lines) = sources.records::<PostValidation>(FIGURES)?;
+    let mut cells = Vec::new();
+    for line in &lines {
+        let trainings = line.trainings();
+        let row = setting(&trainings[0]);
+        let measured =
+            [line.post_validation_samples_per_gpu_per_s, line.all_reduce_samples_per_gpu_per_s];
+        positive(&path, &row, &measured)?;
+        let trained = ground.predict(&path, &trainings)?;
+        let both = [POST, ALL_REDUCE].into_iter().zip(&trainings).zip(measured).zip(&trained);
+        cells.extend(both.map(|(((quantity, training), measured), trained)| {
+            quantity.cell(&row, training.is_fitted(), [measured, trained.speed()])
+        }));
+        let [post, all_reduce] = [&trained[0], &trained[1]];
+        let gains = [measured[0] / measured[1], post.speed() / all_reduce.speed()];
+        let gains = gains.map(|ratio| ratio - 1.0);
+        // The step with the all-reduce was never fitted.
+        cells.push(GAIN.cell(&row, false, gains));
+        cells.push(BUBBLE.alone(&row, post.bubble_rate()));
+        cells.push(BARRIER.alone(&row, all_reduce.bubble_rate()));
+        if let Some(gain) = by_profile(sources, &trainings[0])? {
+            cells.push(BY_PROFILE.beside(&row, [gains[0], gain]));
+        }
+    }
+    Ok(Contents { title: TITLE.to_owned(), sheet: sheet(&cells), cells })
+}
+
+/// Makespan over span of ZB-2p with the profiled times of table 5, less 1.
+fn by_profile(sources: &Sources<'_>, training: &Training) -> Result<Option<f64>, Diagnostic> {
+    let scenario = sources.scenario(PROFILE)?;
+    let Training { model, gpus, microbatches, .. } = training;
+    let name = format!("{model} p={gpus} m={microbatches}");
+    let own = scenario.settings.iter().find(|setting| setting.name.as_ref() == Some(&name));
+    let Some(setting) = own else { return Ok(None) };
+    let metrics = small::metrics(sources, &scenario, setting, "zb-2p")?;
+    let [makespan, span] =
+        [metrics.makespan(), metrics.span()].map(|time| super::super::cell::whole(time.0));
+    Ok(Some(makespan / span - 1.0))
+}
+
+fn sheet(cells: &[Cell]) -> Sheet {
+    let all = [POST, ALL_REDUCE, GAIN];
+    beside("published = ours", &all, cells)
+        .and_text("\n")
+        .and(beside("measured | ours", &[BY_PROFILE], cells))
+        .and_text("\n")
+        .and(bubbles(cells))
+        .and_text("\n")
+        .and(errors(&[POST, ALL_REDUCE, GAIN, BY_PROFILE], cells))
+        .and_text(format!("\n{CONSTANTS}\n{REMARKS}\n"))
+}
+
+/// The bubbles of the predictions.
+fn bubbles(cells: &[Cell]) -> Sheet {
+    let pairs = cells.iter().filter(|cell| BUBBLE.is_of(cell)).filter_map(|post| {
+        let mut own = cells.iter().filter(|cell| cell.row == post.row && BARRIER.is_of(cell));
+        Some((post, own.next()?))
+    });
+    let rows = pairs.map(|(post, barrier)| {
+        let [with, without] = [post, barrier].map(|cell| format::percent(cell.ours));
+        vec![post.row.clone(), with, without]
+    });
+    Sheet::table(&["ours", BUBBLE.name, BARRIER.name], rows)
+}

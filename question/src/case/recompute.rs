@@ -1,0 +1,274 @@
+//! Recomputation: which chunks discard their activations, how long R takes and what F keeps.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pipeline::{Bytes, Costs, Fault, Footprints, Nanos, Placement, Shape, Share, spread_by_layers};
+use thiserror::Error;
+
+use super::{ScheduleSource, layout};
+use crate::keys::Keys;
+use crate::text_form::text_form;
+
+/// The part of a chunk that is recomputed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Recomputed {
+    /// Nothing: all activations are kept.
+    #[default]
+    Nothing,
+    /// The core of attention in every layer (Korthikanti et al., arXiv 2205.05198, section 5): its 5as
+    /// bytes per token, by 4bs²h FLOPs.
+    Selective,
+    /// So many layers of the chunk, its first ones.
+    Layers(u64),
+    /// All of it, from its input.
+    Everything,
+}
+
+/// A text that names no such part.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "`{0}` is nothing to recompute; write none, full, selective, or a number of layers per chunk"
+)]
+pub struct RecomputedError(String);
+
+impl FromStr for Recomputed {
+    type Err = RecomputedError;
+
+    fn from_str(text: &str) -> Result<Self, RecomputedError> {
+        let error = || RecomputedError(crate::echo::clip(text));
+        match text.trim() {
+            "none" => Ok(Self::Nothing),
+            "selective" => Ok(Self::Selective),
+            "full" => Ok(Self::Everything),
+            digits if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                match digits.parse() {
+                    Ok(0) => Ok(Self::Nothing),
+                    Ok(layers) => Ok(Self::Layers(layers)),
+                    Err(_) => Err(error()),
+                }
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for Recomputed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("none"),
+            Self::Selective => f.write_str("selective"),
+            Self::Layers(layers) => layers.fmt(f),
+            Self::Everything => f.write_str("full"),
+        }
+    }
+}
+
+text_form! {
+    Recomputed: "Recomputed", "The part of a chunk that is recomputed: none, full, selective (the core of attention), or a number of layers.",
+        crate::schema::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
+}
+
+/// A key, and what is wrong with it.
+type Wrong = (&'static str, String);
+
+/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+pub(super) fn of_chunks(
+    keys: &Keys,
+    rule: &ScheduleSource,
+    (shape, placement): (Shape, Placement),
+) -> Result<Vec<Recomputed>, Wrong> {
+    let chunks = 0..shape.chunks();
+    let told = match keys.recompute.as_deref() {
+        None => None,
+        Some([all]) => Some(vec![*all; chunks.len()]),
+        Some(each) if each.len() == chunks.len() => Some(each.to_vec()),
+        Some(each) if each.len() == shape.stages() => {
+            Some(chunks.clone().map(|chunk| each[placement.stage(shape, chunk, 0)]).collect())
+        }
+        Some(each) => {
+            let (stages, chunks) = (shape.stages(), shape.chunks());
+            let given = each.len();
+            let fault = Fault::ValueCount { what: "recompute", given, stages, chunks };
+            return Err(("recompute", fault.to_string()));
+        }
+    };
+    let ScheduleSource::File(name, schedule) = rule else {
+        let told = told.unwrap_or_default();
+        let any = told.iter().any(|one| *one != Recomputed::Nothing);
+        return Ok(if any { told } else { Vec::new() });
+    };
+    if !schedule.has_recompute() && told.is_none() {
+        return Ok(Vec::new());
+    }
+    let of = |chunk: u16| match (&told, schedule.recomputes(chunk)) {
+        (None, false) => Ok(Recomputed::Nothing),
+        (None, true) => Ok(Recomputed::Everything),
+        (Some(told), recomputes) => match told[usize::from(chunk)] {
+            Recomputed::Nothing if recomputes => Err((
+                "recompute",
+                format!("the schedule {name} recomputes chunk {chunk}, so it cannot be none there"),
+            )),
+            other => Ok(other),
+        },
+    };
+    chunks.map(of).collect()
+}
+
+/// `costs` with the times of R of the chunks that recompute: those given, or the share of F that is run
+/// again.
+pub(super) fn costs(
+    keys: &Keys,
+    costs: Costs,
+    parts: &[Recomputed],
+    (shape, placement): (Shape, Placement),
+    segments: u32,
+) -> Result<Costs, Wrong> {
+    if parts.is_empty() {
+        return Ok(costs);
+    }
+    let overhead = keys.overhead.unwrap_or_default();
+    let told = match &keys.recompute_time {
+        None => None,
+        Some(times) => {
+            let stage = |chunk| placement.stage(shape, chunk, 0);
+            let times =
+                spread_by_layers("recompute-time", times, shape, layout::layers(keys), stage);
+            Some(times.map_err(|fault| ("recompute-time", fault.to_string()))?)
+        }
+    };
+    let time = |(chunk, part): (usize, &Recomputed)| {
+        let forward = costs.chunks()[chunk].forward.0.saturating_sub(overhead.0);
+        let forward = Nanos(forward);
+        let again = match (part, &told) {
+            (Recomputed::Nothing, _) => return Ok(None),
+            (_, Some(told)) => told[chunk].part(1, u64::from(segments)),
+            (Recomputed::Everything, None) => forward,
+            (Recomputed::Layers(layers), None) => {
+                let all = layers_of(keys, shape, chunk)?;
+                forward.part((*layers).min(all), all)
+            }
+            (Recomputed::Selective, None) => {
+                let (Some(hidden), Some(seq)) = (keys.hidden, keys.seq) else {
+                    return Err(unknown("recompute-time"));
+                };
+                // 4bs²h of 24bsh² + 4bs²h FLOPs.
+                forward.part(seq, hidden.saturating_mul(6).saturating_add(seq))
+            }
+        };
+        Ok(Some(again + overhead))
+    };
+    let times = parts.iter().enumerate().map(time).collect::<Result<_, _>>()?;
+    Ok(costs.with_recompute(times))
+}
+
+/// `footprints` with what F keeps of the chunks that recompute: the bytes given, or those of the input and
+/// of what is not recomputed. `message` is the size of a chunk's input, if a profile tells it.
+pub(super) fn footprints(
+    keys: &Keys,
+    footprints: Footprints,
+    parts: &[Recomputed],
+    (shape, placement): (Shape, Placement),
+    (segments, message): (u32, Option<Bytes>),
+) -> Result<Footprints, Wrong> {
+    if parts.is_empty() {
+        return Ok(footprints);
+    }
+    let told = match &keys.activation_kept {
+        None => None,
+        Some(kept) => {
+            let stage = |chunk| placement.stage(shape, chunk, 0);
+            let kept =
+                spread_by_layers("activation-kept", kept, shape, layout::layers(keys), stage);
+            Some(kept.map_err(|fault| ("activation-kept", fault.to_string()))?)
+        }
+    };
+    let segments = u64::from(segments);
+    let kept = |(chunk, part): (u16, &Recomputed)| {
+        let at = usize::from(chunk);
+        let whole = footprints.of(chunk).until_backward;
+        let input = || {
+            let bytes = input(keys).or(message).ok_or_else(|| unknown("activation-kept"))?;
+            Ok::<_, Wrong>(Bytes(bytes.0.div_ceil(segments)))
+        };
+        let kept = match (part, &told) {
+            (Recomputed::Nothing, _) => return Ok(None),
+            (_, Some(told)) => Bytes(told[at].0.div_ceil(segments)),
+            (Recomputed::Everything, None) => input()?,
+            (Recomputed::Layers(layers), None) => {
+                let all = layers_of(keys, shape, at)?;
+                whole - whole.part((*layers).min(all), all) + input()?
+            }
+            (Recomputed::Selective, None) => {
+                let sizes = (keys.hidden, keys.heads, keys.seq);
+                let (Some(hidden), Some(heads), Some(seq)) = sizes else {
+                    return Err(unknown("activation-kept"));
+                };
+                // 34h of 34h + 5as.
+                let rest = hidden.saturating_mul(34);
+                whole.part(rest, rest.saturating_add(heads.saturating_mul(seq).saturating_mul(5)))
+            }
+        };
+        Ok(Some(kept.min(whole)))
+    };
+    let kept = (0u16..).zip(parts).map(kept).collect::<Result<_, _>>()?;
+    Ok(footprints.with_kept(kept))
+}
+
+/// The bytes of a chunk's input for one microbatch: 2sbh of 16-bit elements by the model's sizes, or what
+/// stages send each other.
+fn input(keys: &Keys) -> Option<Bytes> {
+    let by_sizes = || {
+        // Without these, activations are those of one layer and token.
+        let (size, _) = (keys.microbatch_size?, keys.layers_per_stage?);
+        let tokens = size.checked_mul(keys.seq?)?;
+        tokens.checked_mul(keys.hidden?)?.checked_mul(2).map(Bytes)
+    };
+    by_sizes().or(keys.hardware.message)
+}
+
+/// The layers of chunk number `chunk`.
+fn layers_of(keys: &Keys, shape: Shape, chunk: usize) -> Result<u64, Wrong> {
+    if let Some(&layers) = layout::layers(keys).get(chunk) {
+        return Ok(layers.max(1));
+    }
+    let own = u64::from(shape.chunks_per_stage());
+    let (all, each) = (keys.layers, keys.layers_per_stage);
+    let of_stage = each.filter(|layers| *layers > 0 && layers.is_multiple_of(own));
+    let of_model = all.filter(|&layers| layers > 0).map(|layers| {
+        // As `layers` are cut: the first chunks have one more.
+        let chunks = u64::from(shape.chunks());
+        layers / chunks + u64::from((chunk as u64) < layers % chunks)
+    });
+    let found = of_stage.map(|layers| layers / own).or(of_model).filter(|&layers| layers > 0);
+    found.ok_or_else(|| {
+        let message = "a number of layers to recompute needs those that each chunk has: give layout, or \
+                       layers-per-stage, a multiple of the chunks per stage";
+        ("recompute", message.to_owned())
+    })
+}
+
+/// The fault of a quantity of the recomputation that cannot be derived.
+fn unknown(key: &'static str) -> Wrong {
+    let from = match key {
+        "recompute-time" => "hidden and seq",
+        _ => "hidden, heads, seq, layers-per-stage and microbatch-size, or the size of a message",
+    };
+    ("recompute", format!("{key} is missing: it follows only from {from}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_read_and_printed() {
+        for text in ["none", "full", "selective", "4"] {
+            assert_eq!(text.parse::<Recomputed>().unwrap().to_string(), text);
+        }
+        assert_eq!("0".parse(), Ok(Recomputed::Nothing));
+        for text in ["", "all", "-1", "1.5", "99999999999999999999"] {
+            assert!(text.parse::<Recomputed>().is_err(), "{text}");
+        }
+    }
+}
