@@ -48,6 +48,8 @@ mod ops;
 mod random;
 mod reference;
 mod run;
+mod segment_kernels;
+mod stale;
 mod target;
 mod worker;
 
@@ -61,8 +63,8 @@ pub use measured::{Measured, MeasuredCopy};
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,
-    Recomputed, ShardOps, ShardSizes, Training, Undo, footprints, initial, kept, needs,
-    reference_needs,
+    Recomputed, ShardOps, ShardSizes, Training, Undo, Updates, Versions, footprints, initial, kept,
+    needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;
@@ -71,5 +73,7 @@ pub use run::{
     Meeting, MeetingError, Plan, PlanError, PlannedCopy, Post, Sighting, Timed, Transfers, Way,
     free_ports, join, join_directly, run,
 };
+pub use segment_kernels::SegmentKernels;
+pub use stale::Stale;
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};

@@ -19,6 +19,9 @@ pub struct Measured {
     /// Allocations that can hold up a device, made by all stages in the steps measured: times are to
     /// be trusted if there were none.
     pub allocations: u64,
+    /// The losses of all updates of the steps measured, where weights change while the pipeline runs;
+    /// the loss of a step is then that of its last update.
+    pub losses: Vec<f64>,
 }
 
 /// A copy to the host or back as it was measured. Times since the start of its step.

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::error::DeviceError;
 use crate::model::{Movable, ShardOps};
+use crate::segment_kernels::SegmentKernels;
 
 /// Where in a buffer something begins.
 #[derive(Debug)]
@@ -382,6 +383,11 @@ pub trait Ops: 'static {
         targets: &Self::Tokens,
     ) -> Result<(), DeviceError>;
 
+    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
+        None
+    }
+
     /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
     fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;
 
@@ -406,6 +412,14 @@ pub trait Ops: 'static {
         gradients: &Self::Sums,
         state: &mut Moments<Self::Tensor, Self::Sums>,
     ) -> Result<(), DeviceError>;
+
+    /// A copy of `from`.
+    fn copy_tensor(&mut self, from: &Self::Tensor) -> Result<Self::Tensor, DeviceError> {
+        let values = self.read(from)?;
+        let mut copy = self.tensor(values.len())?;
+        self.write(&values, At::start(&mut copy))?;
+        Ok(copy)
+    }
 
     /// Copies the whole state of the optimizer, for an exact way back.
     fn copy_state(

@@ -87,13 +87,25 @@ fn gone(processes: &[u32]) {
 #[test]
 fn processes_do_what_threads_do() {
     let model = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
-                 --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v,chimera \
-                 --steps 2 --json";
-    for more in ["", "--recompute full", "--recompute none,1"] {
+                 --boundary post-validation --max-norm 0.5 --steps 2 --json";
+    let stale = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
+                 --schedule pipedream,pipedream-2bw --steps 2 --json";
+    let of_threads = results(&format!("execute {stale}"));
+    let of_processes = results(&format!("execute {stale} --processes --check=device"));
+    for (one, other) in of_threads.iter().zip(&of_processes) {
+        assert_eq!(one["measured"]["update_losses"].as_array().map(Vec::len), Some(8));
+        assert_eq!(one["measured"]["update_losses"], other["measured"]["update_losses"]);
+        assert_eq!(other["measured"]["check"]["loss_error"], 0.0);
+    }
+    for (more, count) in [
+        ("--schedule 1f1b,zb-v,chimera,seq1f1b", 4),
+        ("--schedule 1f1b,zb-v,chimera --recompute full", 3),
+        ("--schedule 1f1b,zb-v,chimera --recompute none,1", 3),
+    ] {
         let model = format!("{model} {more}");
         let threads = results(&format!("execute {model}"));
         let processes = results(&format!("execute {model} --processes --check"));
-        assert_eq!(threads.len(), 3);
+        assert_eq!(threads.len(), count);
         for (one, other) in threads.iter().zip(&processes) {
             let losses = |one: &serde_json::Value| {
                 let steps = one["measured"]["steps"].as_array().unwrap().clone();

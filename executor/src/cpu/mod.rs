@@ -8,6 +8,7 @@ mod movable;
 mod product;
 mod real;
 mod rows;
+mod segments;
 mod shard;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
 use crate::error::DeviceError;
 use crate::model::{Movable, ShardOps};
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+use crate::segment_kernels::SegmentKernels;
 
 pub use real::Real;
 
@@ -347,6 +349,10 @@ impl<T: Real> Ops for Cpu<T> {
         Ok(())
     }
 
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Vec<T>>> {
+        Some(self)
+    }
+
     fn norm(&mut self, sums: &Vec<T>) -> Result<(f64, bool), DeviceError> {
         Ok(rows::norm(sums))
     }
@@ -373,6 +379,10 @@ impl<T: Real> Ops for Cpu<T> {
     ) -> Result<(), DeviceError> {
         rows::adamw_undo((rule, step, scale), gradients, state);
         Ok(())
+    }
+
+    fn copy_tensor(&mut self, from: &Vec<T>) -> Result<Vec<T>, DeviceError> {
+        Ok(from.clone())
     }
 
     fn copy_state(

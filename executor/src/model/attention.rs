@@ -41,7 +41,7 @@ impl<O: Ops> Attended<O> {
     }
 }
 
-const fn elements(sizes: Heads) -> usize {
+pub(super) const fn elements(sizes: Heads) -> usize {
     sizes.batch * sizes.sequence * sizes.heads * sizes.width
 }
 
@@ -50,13 +50,13 @@ const fn scores(sizes: Heads) -> usize {
 }
 
 /// `[sequence, width]` or its like for every head.
-const fn per_head(sizes: Heads, rows: usize, columns: usize, inner: usize) -> Gemm {
+pub(super) const fn per_head(sizes: Heads, rows: usize, columns: usize, inner: usize) -> Gemm {
     Gemm { count: sizes.batch * sizes.heads, ..product(rows, columns, inner) }
 }
 
 /// 1 / sqrt(width).
 #[allow(clippy::cast_possible_truncation)] // Kernels take their factors as f32.
-fn score_scale(sizes: Heads) -> f32 {
+pub(super) fn score_scale(sizes: Heads) -> f32 {
     (1.0 / (sizes.width as f64).sqrt()) as f32
 }
 

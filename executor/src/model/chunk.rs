@@ -7,6 +7,7 @@ use crate::model::ends::{HeadBackwarded, HeadForwarded};
 use crate::model::layer::{Backwarded, Forwarded};
 use crate::model::linear::Normed;
 use crate::model::movable::{Part, Parts};
+use crate::model::segments::{Past, Segment};
 use crate::model::{Layout, Model, initial};
 use crate::ops::{Moments, Ops};
 
@@ -17,6 +18,8 @@ pub(crate) struct Job<'a> {
     pub(crate) batches: &'a dyn Batches,
     pub(crate) step: u32,
     pub(crate) microbatch: u32,
+    /// Which segment of the sequences of that microbatch it is; `model` is of such segments.
+    pub(crate) segment: Segment,
     /// 1 / (tokens of a microbatch x microbatches).
     pub(crate) scale: f32,
 }
@@ -31,6 +34,7 @@ impl Job<'_> {
     /// a table.
     pub(crate) fn batch(&self) -> Result<Batch, DeviceError> {
         let batch = self.batches.batch(self.step, self.microbatch);
+        let batch = self.segment.of(batch, self.model);
         let (tokens, vocabulary) = (self.model.tokens(), self.model.vocabulary());
         let fits = |all: &[u32]| {
             all.len() == tokens && all.iter().all(|&token| (token as usize) < vocabulary)
@@ -127,18 +131,19 @@ impl<O: Ops> Chunk<O> {
         Ok(Self { layout, state, gradients, loss })
     }
 
-    /// F: the output, unless the head is here.
+    /// F: the output, unless the head is here. Where sequences are cut, each layer has its `past`.
     pub(crate) fn forward(
         &mut self,
         device: &mut Device<O>,
         job: &Job<'_>,
         input: Made<O>,
+        past: &mut [Past<O>],
     ) -> Result<(Made<O>, ChunkForwarded<O>), DeviceError> {
         let (mut x, tokens) = self.enter(device, job, input)?;
         let weights = &self.state.weights;
         let mut layers = Vec::with_capacity(self.layout.layers().len());
-        for layer in self.layout.layers() {
-            let (y, kept) = layer.forward(device, weights, x)?;
+        for (at, layer) in self.layout.layers().iter().enumerate() {
+            let (y, kept) = layer.forward_behind(device, weights, x, past.get_mut(at))?;
             layers.push(kept);
             x = y;
         }
@@ -158,7 +163,8 @@ impl<O: Ops> Chunk<O> {
             return Ok((x, None));
         };
         let tokens = device.tokens(&job.batch()?.tokens)?;
-        Ok((embedding.forward(device, &self.state.weights, &tokens)?, Some(tokens)))
+        let at = (&*tokens, job.segment.index);
+        Ok((embedding.forward_segment(device, &self.state.weights, at)?, Some(tokens)))
     }
 
     /// The output of the chunk from that of its last layer; in the last chunk, the loss.
@@ -189,6 +195,7 @@ impl<O: Ops> Chunk<O> {
         job: &Job<'_>,
         kept: ChunkForwarded<O>,
         gradient: Made<O>,
+        past: &mut [Past<O>],
     ) -> Result<(Made<O>, ChunkBackwarded<O>), DeviceError> {
         let (weights, sums) = (&self.state.weights, &mut self.gradients);
         let ChunkForwarded { tokens, layers, end } = kept;
@@ -205,8 +212,9 @@ impl<O: Ops> Chunk<O> {
             _ => (next()?, None),
         };
         let mut left = Vec::with_capacity(layers.len());
-        for (layer, kept) in self.layout.layers().iter().zip(layers).rev() {
-            let (dx, kept) = layer.backward_input(device, weights, sums, kept, dy)?;
+        for ((at, layer), kept) in self.layout.layers().iter().enumerate().zip(layers).rev() {
+            let (into, past) = ((weights, &mut *sums), past.get_mut(at));
+            let (dx, kept) = layer.backward_input_behind(device, into, kept, dy, past)?;
             left.push(kept);
             dy = dx;
         }
@@ -214,7 +222,7 @@ impl<O: Ops> Chunk<O> {
         let (Some(embedding), Some(tokens)) = (self.layout.embedding(), tokens) else {
             return Ok((Some(dy), left));
         };
-        embedding.backward(device, sums, &tokens, &dy)?;
+        embedding.backward_segment(device, sums, (&tokens, job.segment.index), &dy)?;
         Ok((None, left))
     }
 

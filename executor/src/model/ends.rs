@@ -12,11 +12,18 @@ use crate::ops::{At, Ops};
 pub struct Embedding {
     model: Model,
     pub(crate) at: usize,
+    /// Rows of the table of positions: the tokens of a whole sequence.
+    places: usize,
 }
 
 impl Embedding {
     pub(crate) const fn new(model: Model, at: usize) -> Self {
-        Self { model, at }
+        Self { model, at, places: model.sequence() }
+    }
+
+    /// The same weights at work on microbatches of `model`, whose sequences are parts of those.
+    pub(crate) const fn on(self, model: Model) -> Self {
+        Self { model, ..self }
     }
 
     const fn positions(self) -> usize {
@@ -24,7 +31,12 @@ impl Embedding {
     }
 
     pub(crate) const fn end(self) -> usize {
-        self.positions() + self.model.sequence() * self.model.hidden()
+        self.positions() + self.places * self.model.hidden()
+    }
+
+    /// Where the positions of segment number `segment` begin.
+    const fn positions_of(self, segment: usize) -> usize {
+        self.positions() + segment * self.model.sequence() * self.model.hidden()
     }
 
     /// The input of the first layer.
@@ -37,10 +49,20 @@ impl Embedding {
         weights: &O::Tensor,
         tokens: &O::Tokens,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {
+        self.forward_segment(device, weights, (tokens, 0))
+    }
+
+    /// The same for the tokens of `segment` of their sequences.
+    pub(crate) fn forward_segment<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        (tokens, segment): (&O::Tokens, usize),
+    ) -> Result<Buffer<O::Tensor>, DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
         let mut y = device.tensor(self.model.tokens() * columns)?;
         let table = At { buffer: weights, from: self.at };
-        let positions = At { buffer: weights, from: self.positions() };
+        let positions = At { buffer: weights, from: self.positions_of(segment) };
         device.ops.embed(sequence, columns, tokens, table, positions, &mut y)?;
         Ok(y)
     }
@@ -57,8 +79,19 @@ impl Embedding {
         tokens: &O::Tokens,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
+        self.backward_segment(device, gradients, (tokens, 0), dy)
+    }
+
+    /// The same for the tokens of `segment` of their sequences.
+    pub(crate) fn backward_segment<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        gradients: &mut O::Sums,
+        (tokens, segment): (&O::Tokens, usize),
+        dy: &O::Tensor,
+    ) -> Result<(), DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
-        let (table, positions) = (self.at, self.positions());
+        let (table, positions) = (self.at, self.positions_of(segment));
         device.ops.embed_backward(sequence, columns, tokens, dy, gradients, table, positions)
     }
 }
@@ -112,6 +145,11 @@ impl Head {
 
     pub(crate) const fn end(self) -> usize {
         self.logits.end()
+    }
+
+    /// The same weights at work on microbatches of `model`.
+    pub(crate) const fn on(self, model: Model) -> Self {
+        Self { model, ..self }
     }
 
     /// Adds `scale` times the cross entropy of all tokens to `loss`.

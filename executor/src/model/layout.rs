@@ -111,6 +111,16 @@ impl Layout {
         Self { offset, parameters, embedding, layers, head, norm, shard, total_layers }
     }
 
+    /// The same weights at work on microbatches of `model`: of this one, or of segments of its sequences.
+    pub(crate) fn on(self, model: Model) -> Self {
+        Self {
+            embedding: self.embedding.map(|embedding| embedding.on(model)),
+            layers: self.layers.into_iter().map(|layer| layer.on(model)).collect(),
+            head: self.head.map(|head| head.on(model)),
+            ..self
+        }
+    }
+
     /// Number of parameters.
     #[must_use]
     pub const fn parameters(&self) -> usize {

@@ -11,6 +11,7 @@ mod linear;
 pub(crate) mod movable;
 mod recompute;
 mod replica;
+pub(crate) mod segments;
 mod shard;
 mod shard_ops;
 mod stage;
@@ -18,6 +19,7 @@ mod starts;
 #[cfg(test)]
 mod tests;
 mod training;
+mod versions;
 
 pub use profile::{Model, ModelError};
 
@@ -32,3 +34,4 @@ pub use shard_ops::{ShardOps, ShardSizes};
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};
+pub use versions::{Updates, Versions};

@@ -13,7 +13,9 @@ use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scal
 use crate::model::device::{Activations, Device, Made};
 use crate::model::movable::{self, Offloaded};
 use crate::model::recompute::ChunkKept;
+use crate::model::segments::{self, Pasts};
 use crate::model::shard::Shard;
+use crate::model::versions::{History, Updates};
 use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
 use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
@@ -38,6 +40,9 @@ pub struct Gpt<O: Ops> {
     kept: HashMap<(u16, u32), Kept<O>>,
     /// The work on the shard of the output layer, if there is one.
     shard: Option<Shard<O>>,
+    pasts: Pasts<O>,
+    /// Where weights change while the pipeline runs.
+    history: Option<History<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
 
@@ -119,8 +124,46 @@ impl<O: Ops> Gpt<O> {
                 .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
                 .collect(),
             kept: HashMap::new(),
+            pasts: Pasts::new(1),
+            history: None,
             snapshots: Vec::new(),
         })
+    }
+
+    /// The same at work on `segments` segments of each sequence, one for each microbatch of `schedule`,
+    /// the one it was made for: a segment looks at those before it, and is taken back before them.
+    ///
+    /// # Errors
+    /// Sequences that do not divide into so many, an order in which they do not follow each other, a
+    /// schedule that recomputes, or a device without the kernels.
+    pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
+        if segments == 1 {
+            return Ok(self);
+        }
+        if self.recomputed.iter().any(Option::is_some) {
+            let what = "a segment cannot be recomputed once others have looked at it".to_owned();
+            return Err(BuildError::Segments { segments, what });
+        }
+        let model = segments::model_of_segment(self.model, schedule, segments)?;
+        segments::kernels(&mut self.device.ops)?;
+        for (_, chunk) in &mut self.chunks {
+            chunk.layout = chunk.layout.clone().on(model);
+        }
+        let scale = loss_scale(model, schedule.shape().microbatches());
+        Ok(Self { model, scale, pasts: Pasts::new(segments), ..self })
+    }
+
+    /// The same with weights that change while the pipeline runs, as `updates` of `schedule`, the one it
+    /// was made for, say: every microbatch goes back with the version that it came forward with.
+    #[must_use]
+    pub fn with_updates(self, updates: Updates, schedule: &Schedule) -> Self {
+        let scale = loss_scale(self.model, updates.microbatches);
+        Self { scale, history: Some(History::new(updates, schedule)), ..self }
+    }
+
+    /// The most versions of the weights held at once so far.
+    pub fn most_versions(&self) -> usize {
+        self.history.as_ref().map_or(1, History::most)
     }
 
     /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
@@ -164,17 +207,51 @@ impl<O: Ops> Gpt<O> {
         self.chunks.iter().map(read).collect()
     }
 
+    /// Runs the kernels of `pass` with the version of the weights that it is due.
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
+        let Some(history) = &mut self.history else { return self.compute(pass, input) };
+        let older = history.version(pass, self.step)?;
+        self.exchange_weights(older, pass.chunk);
+        let made = self.compute(pass, input);
+        self.exchange_weights(older, pass.chunk);
+        if let Some(history) = &mut self.history {
+            history.done(pass);
+        }
+        made
+    }
+
+    /// Exchanges the weights of `chunk` with those of an `older` version, if it is one.
+    fn exchange_weights(&mut self, older: Option<u32>, chunk: u16) {
+        let at = self.chunks.iter().position(|(number, _)| *number == chunk);
+        if let (Some(history), Some(version), Some(at)) = (&mut self.history, older, at) {
+            history.exchange(version, at, &mut self.chunks[at].1);
+        }
+    }
+
+    fn compute(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let number = if kind.is_of_vocabulary() { SHARD } else { number };
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, recomputed, kept, shard, .. } =
-            self;
+        let Self {
+            device,
+            model,
+            batches,
+            step,
+            scale,
+            chunks,
+            recomputed,
+            kept,
+            pasts,
+            shard,
+            ..
+        } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
         let batches = &**batches;
-        let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
+        let (whole, segment) = pasts.place(microbatch);
+        let (model, step, scale) = (*model, *step, *scale);
+        let job = Job { model, batches, step, microbatch: whole, segment, scale };
         let input = match shard {
             Some(shard) if kind.is_of_vocabulary() => {
                 return shard.run(kind, device, chunk, &job).map(|()| None);
@@ -182,7 +259,8 @@ impl<O: Ops> Gpt<O> {
             Some(shard) => shard.input(kind, device, chunk, &job)?.or(input),
             None => input,
         };
-        match (kind, kept.remove(&cell)) {
+        let mut past = pasts.take((kind, number, microbatch), chunk.layout.layers().len())?;
+        let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
                 let part = recomputed.get(usize::from(number)).copied().flatten();
                 let output = if let Some(part) = part {
@@ -190,7 +268,7 @@ impl<O: Ops> Gpt<O> {
                     kept.insert(cell, Kept::Discarded(left));
                     output
                 } else {
-                    let (output, left) = chunk.forward(device, &job, input)?;
+                    let (output, left) = chunk.forward(device, &job, input, &mut past)?;
                     kept.insert(cell, Kept::UntilBackward(left));
                     output
                 };
@@ -205,7 +283,8 @@ impl<O: Ops> Gpt<O> {
                 Ok(None)
             }
             (Kind::B, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                let (gradient, left) =
+                    chunk.backward_input(device, &job, left, input, &mut past)?;
                 kept.insert(cell, Kept::UntilWeight(left));
                 Ok(gradient)
             }
@@ -214,12 +293,15 @@ impl<O: Ops> Gpt<O> {
                 Ok(None)
             }
             (Kind::BW, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) = chunk.backward_input(device, &job, left, input)?;
+                let (gradient, left) =
+                    chunk.backward_input(device, &job, left, input, &mut past)?;
                 chunk.backward_weight(device, left)?;
                 Ok(gradient)
             }
             _ => Err(missing("what should be kept for")),
-        }
+        };
+        pasts.put(number, microbatch, past);
+        made
     }
 
     /// The kernels it works with.
@@ -320,6 +402,7 @@ impl<O: Ops> Worker for Gpt<O> {
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.kept.clear();
         self.shard.iter_mut().for_each(Shard::clear);
+        self.pasts.clear();
         Ok(())
     }
 }
@@ -379,6 +462,9 @@ impl<O: Ops> Trainer for Gpt<O> {
             self.snapshots.clear();
             let copies = self.chunks.iter().map(|(_, chunk)| ops.copy_state(&chunk.state));
             self.snapshots = copies.collect::<Result<_, _>>()?;
+        }
+        if let Some(history) = &mut self.history {
+            history.keep(ops, &self.chunks)?;
         }
         self.updates += 1;
         for (_, Chunk { gradients, state, .. }) in &mut self.chunks {

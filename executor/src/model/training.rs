@@ -37,6 +37,14 @@ pub enum BuildError {
     /// A device that cannot hold it.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Sequences that cannot be cut so, or an order in which their segments do not follow each other.
+    #[error("{segments} segments of a sequence: {what}")]
+    Segments {
+        /// Into how many each is to be cut.
+        segments: u32,
+        /// The reason.
+        what: String,
+    },
     /// A stage that the schedule does not have.
     #[error("there is no stage {stage}: the schedule has {stages}")]
     NoSuchStage {

@@ -23,6 +23,7 @@ mod tcp;
 mod threads;
 pub(crate) mod timed;
 mod transfers;
+mod updates;
 
 pub use board::{Awaited, Chain, Doing, Sighting};
 pub use boundary::Boundary;

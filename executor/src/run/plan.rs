@@ -7,7 +7,8 @@ use thiserror::Error;
 
 use super::boundary::Boundary;
 use super::copy_turns::{CopyTurns, PlannedCopy};
-use crate::model::Undo;
+use super::updates::obstacle;
+use crate::model::{Undo, Updates};
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
@@ -27,6 +28,20 @@ pub enum PlanError {
          output layer (S and T) have several: run it over TCP"
     )]
     Shards,
+    /// Segments that are not those of whole microbatches.
+    #[error("{microbatches} microbatches of the schedule are no whole ones of {segments} segments")]
+    Segments {
+        /// Into how many each is cut.
+        segments: u32,
+        /// How many passes of a kind there are.
+        microbatches: u32,
+    },
+    /// Updates that cannot be made while the pipeline runs.
+    #[error("weights cannot change while the pipeline runs: {what}")]
+    Updates {
+        /// The reason.
+        what: String,
+    },
     /// More steps than can be counted.
     #[error("{steps} steps with {warm_up} of warm-up are too many: at most {} in all", u32::MAX)]
     TooManySteps {
@@ -73,6 +88,8 @@ pub enum PlanError {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     schedule: Schedule,
+    segments: u32,
+    updates: Option<Updates>,
     steps: u32,
     warm_up: u32,
     boundary: Boundary,
@@ -100,8 +117,52 @@ impl Plan {
         let patience = Duration::from_secs(60);
         let boundary = Boundary::default();
         let copies = CopyTurns::of(&schedule, None);
-        let (hop, collectives) = (Nanos(0), Collectives::default());
-        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop, collectives, copies })
+        Ok(Self {
+            schedule,
+            segments: 1,
+            updates: None,
+            steps,
+            warm_up: 0,
+            boundary,
+            patience,
+            hop: Nanos(0),
+            collectives: Collectives::default(),
+            copies,
+        })
+    }
+
+    /// The same with microbatches in `segments` parts of their sequences, one for each microbatch of
+    /// the schedule.
+    ///
+    /// # Errors
+    /// None at all, or a number that the microbatches of the schedule do not divide into.
+    pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
+        let microbatches = self.schedule.shape().microbatches();
+        if segments == 0 || !microbatches.is_multiple_of(segments) {
+            return Err(PlanError::Segments { segments, microbatches });
+        }
+        Ok(Self { segments, ..self })
+    }
+
+    /// The same with weights that change while the pipeline runs: what a step is to other plans is a run
+    /// of several updates, which ends with a flush. No boundary lies between them.
+    ///
+    /// # Errors
+    /// A schedule whose stages do not have the gradients of one update before those of the next, or a
+    /// boundary at which stages meet.
+    pub fn with_updates(self, updates: Updates) -> Result<Self, PlanError> {
+        if let Some(what) = obstacle(&self.schedule, updates) {
+            return Err(PlanError::Updates { what });
+        }
+        Self { updates: Some(updates), ..self }.meets_nobody()
+    }
+
+    fn meets_nobody(self) -> Result<Self, PlanError> {
+        if self.updates.is_some() && self.boundary != Boundary::Asynchronous {
+            let what = "stages that update while others run meet at no boundary".to_owned();
+            return Err(PlanError::Updates { what });
+        }
+        Ok(self)
     }
 
     /// The same after `warm_up` steps that are not measured.
@@ -118,13 +179,14 @@ impl Plan {
     /// The same with `boundary` between steps.
     ///
     /// # Errors
-    /// A largest norm that is not above zero.
+    /// A largest norm that is not above zero, or a boundary between updates that are made while the
+    /// pipeline runs.
     pub fn with_boundary(self, boundary: Boundary) -> Result<Self, PlanError> {
         match boundary.max_norm() {
             Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
                 Err(PlanError::MaxNorm(max_norm))
             }
-            _ => Ok(Self { boundary, ..self }),
+            _ => Self { boundary, ..self }.meets_nobody(),
         }
     }
 
@@ -180,6 +242,29 @@ impl Plan {
     #[must_use]
     pub const fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// Into how many segments each microbatch is cut: 1 where sequences are whole.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// How weights change while the pipeline runs, if they do.
+    #[must_use]
+    pub const fn updates(&self) -> Option<Updates> {
+        self.updates
+    }
+
+    /// How many losses of updates a step has, beside its own.
+    pub(crate) fn updates_of_step(&self) -> usize {
+        self.updates.map_or(0, |updates| updates.per_step(&self.schedule) as usize)
+    }
+
+    /// Whole microbatches of a step.
+    #[must_use]
+    pub const fn microbatches(&self) -> u32 {
+        self.schedule.shape().microbatches() / self.segments
     }
 
     /// How many steps are measured.

@@ -25,6 +25,8 @@ pub(crate) struct RawStep {
     pub(crate) copies: Vec<[u64; 2]>,
     pub(crate) end: u64,
     pub(crate) loss: Option<f64>,
+    /// Those of its updates, where weights change while the pipeline runs and the stage has the head.
+    pub(crate) losses: Vec<f64>,
 }
 
 /// One stage.
@@ -65,6 +67,12 @@ pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
         rollbacks: stages.first().map_or(0, |stage| stage.rollbacks),
         skipped: stages.first().map_or(0, |stage| stage.skipped),
         allocations: stages.iter().map(|stage| stage.allocations).sum(),
+        losses: stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .flat_map(|step| &step.losses)
+            .copied()
+            .collect(),
     }
 }
 

@@ -35,6 +35,10 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     board: Arc<Board>,
     pub(super) epoch: Instant,
     slots: Vec<Slot>,
+    /// Passes of the step that have added to gradients of weights.
+    pub(super) added: u32,
+    /// The losses of the updates of the step, where weights change while the pipeline runs.
+    pub(super) losses: Vec<f64>,
     /// Made here for another chunk that lives here.
     kept: HashMap<Value, W::Value>,
     copying: Copying,
@@ -79,6 +83,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             board,
             epoch,
             slots: plan.slots(stage),
+            added: 0,
+            losses: Vec::new(),
             kept: HashMap::new(),
             copying,
             parts: Parts::of(plan.schedule()),
@@ -99,13 +105,19 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
             let epoch = self.epoch;
-            self.add_gradients_of_twin()?;
-            self.cross_boundary()?;
+            if self.plan.updates().is_none() {
+                self.add_gradients_of_twin()?;
+                self.cross_boundary()?;
+            }
             // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
             self.device(None, |worker, _| worker.settle())?;
             let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
-            let loss = self.device(None, |worker, _| worker.loss())?;
+            let losses = std::mem::take(&mut self.losses);
+            let loss = match self.plan.updates() {
+                Some(_) => losses.last().copied(),
+                None => self.device(None, |worker, _| worker.loss())?,
+            };
             if step >= self.plan.warm_up() {
                 if let Some(times) = times {
                     self.take_times(&mut slots, &times)?;
@@ -114,7 +126,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 let CopiesDone { times, peak } = self.copying.done();
                 self.raw.peak = self.raw.peak.max(peak);
-                self.raw.steps.push(RawStep { slots, copies: times, end, loss });
+                self.raw.steps.push(RawStep { slots, copies: times, end, loss, losses });
                 self.raw.allocations += self.worker.allocations().saturating_sub(allocated);
             }
         }
@@ -138,6 +150,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         self.kept.clear();
         self.received.clear();
         self.made.clear();
+        self.added = 0;
         self.inbox.begin(step, self.attempt);
         self.copying.begin();
         self.device(None, |worker, _| worker.begin_step(step))?;
@@ -157,7 +170,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             if flow == Flow::On {
                 self.take_part(at)?;
                 match self.slot(self.slots[at])? {
-                    Some(raw) => done.push(raw),
+                    Some(raw) => {
+                        done.push(raw);
+                        self.update_if_due(self.slots[at])?;
+                    }
                     None => flow = self.validate(true)?,
                 }
             }

@@ -39,9 +39,11 @@ pub fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
 
 /// Gives `case` other costs and leaves its order as it is.
 pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
-    let footprints = case.problem.footprints().clone();
+    let old = &case.problem;
     let problem = || -> Result<Problem, Fault> {
-        Problem::new(case.schedule.shape(), costs)?.with_footprints(footprints)
+        let problem = Problem::new(case.schedule.shape(), costs)?;
+        let problem = problem.with_footprints(old.footprints().clone())?;
+        problem.with_segments(old.segments())?.with_updates(old.updates())
     };
     case.problem = problem().map_err(|fault| case.error(&fault))?;
     Ok(())

@@ -214,6 +214,7 @@ impl Execute {
             allocations: measured.allocations,
             held,
             copied,
+            update_losses: measured.losses,
             check,
         })
     }

@@ -190,11 +190,15 @@ fn job(
         model = Some(trained);
     }
     let mut case = case::case(context, scenario, &own, rule)?;
-    if case.steady.is_some() {
-        let message = format!("{}: steps that are run end with a flush", rule.name());
-        let cure = "run 1f1b: it is the same order, with a flush after every step";
-        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure).into());
-    }
+    let boundary = match (case.steady, common.taken.boundary) {
+        (None, told) => told.unwrap_or(BoundaryKey::Barrier),
+        (Some(_), None | Some(BoundaryKey::Asynchronous)) => BoundaryKey::Asynchronous,
+        (Some(_), Some(_)) => {
+            let message = format!("{}: its stages update while others run", rule.name());
+            let cure = "leave --boundary out: there is nothing at which they meet";
+            return Err(scenario.error(setting, Some("boundary"), message).with_help(cure).into());
+        }
+    };
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }
@@ -202,7 +206,7 @@ fn job(
         case,
         has_times: common.has_times,
         steps: common.taken.steps.unwrap_or(STEPS),
-        boundary: common.taken.boundary.unwrap_or(BoundaryKey::Barrier),
+        boundary,
         model,
         recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
         seed: setting.keys.seed.unwrap_or(0),

@@ -1,7 +1,7 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
 use executor::{Check, MeasuredCopy};
-use pipeline::{Bytes, Metrics, Step};
+use pipeline::{Bytes, Metrics, Step, Timeline};
 use serde::Serialize;
 use sim::HostCopy;
 
@@ -30,6 +30,8 @@ pub struct Ran {
     pub held: Option<Held>,
     /// The copies to the host and back of each step.
     pub copied: Vec<Vec<MeasuredCopy>>,
+    /// The losses of all updates, where weights change while the pipeline runs.
+    pub update_losses: Vec<f64>,
     /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
 }
@@ -39,8 +41,17 @@ impl Ran {
     pub fn median(&self) -> (usize, Metrics) {
         let step = median(&self.measured.steps);
         let timeline = self.measured.steps.get(step).map(Step::timeline);
-        let timeline = timeline.unwrap_or(pipeline::Timeline { stages: Vec::new() });
-        (step, Metrics::of(&timeline))
+        let timeline = timeline.unwrap_or(Timeline { stages: Vec::new() });
+        (step, self.metrics(&timeline))
+    }
+
+    /// The metrics of a step that was measured: of its steady state, if the pipeline never flushes.
+    fn metrics(&self, timeline: &Timeline) -> Metrics {
+        let case = &self.outcome.case;
+        match case.steady {
+            Some(steady) => steady.metrics(case.schedule.shape(), timeline),
+            None => Metrics::of(timeline),
+        }
     }
 
     /// The copies of step number `step`, as they are drawn.
@@ -181,7 +192,7 @@ fn row(one: &Ran) -> Vec<String> {
     vec![
         case.name.clone(),
         shape.stages().to_string(),
-        shape.microbatches().to_string(),
+        case.microbatches().to_string(),
         shape.chunks_per_stage().to_string(),
         format::percent(simulated.bubble_rate()),
         format::percent(measured.bubble_rate()),
@@ -225,6 +236,9 @@ struct Measured<'a> {
     /// planned with; absent without copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     planned_peak_activation_bytes: Option<Vec<u64>>,
+    /// The losses of all updates of the steps; absent where weights change only between steps.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    update_losses: &'a [f64],
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<JsonCheck>,
 }
@@ -254,9 +268,9 @@ struct JsonStep {
     loss: Option<f64>,
 }
 
-impl From<&Step> for JsonStep {
-    fn from(step: &Step) -> Self {
-        let metrics = Metrics::of(&step.timeline());
+impl JsonStep {
+    fn of(ran: &Ran, step: &Step) -> Self {
+        let metrics = ran.metrics(&step.timeline());
         Self {
             span_ns: metrics.span().0,
             makespan_ns: metrics.makespan().0,
@@ -288,10 +302,11 @@ impl<'a> From<&'a Ran> for Json<'a> {
                     .map(|held| bytes(&held.planned)),
                 device: &one.measured.device,
                 step,
-                steps: one.measured.steps.iter().map(JsonStep::from).collect(),
+                steps: one.measured.steps.iter().map(|step| JsonStep::of(one, step)).collect(),
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
                 allocations: one.allocations,
+                update_losses: &one.update_losses,
                 check: one.check.map(Into::into),
             },
         }
@@ -334,7 +349,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             setting: case.setting.as_deref().unwrap_or_default(),
             schedule: &case.name,
             stages: shape.stages(),
-            microbatches: shape.microbatches(),
+            microbatches: case.microbatches(),
             chunks: shape.chunks_per_stage(),
             device: &one.measured.device,
             steps: one.measured.steps.len(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use calibrate::machine;
 use executor::{
     Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
-    Transport,
+    Transport, Updates, Versions,
 };
-use pipeline::{Collectives, Nanos};
+use pipeline::{Collectives, Family, Nanos};
 
 use super::copies;
 use super::flags::Execute;
@@ -91,6 +91,10 @@ impl Place {
 
 /// The plan of `job`.
 pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
+    if let (Some(_), Some(max_norm)) = (job.case.steady, execute.max_norm) {
+        let message = format!("--max-norm {max_norm}: no stage knows the norm over all in time");
+        return Err(job.case.error(&message).with_help("leave --max-norm out").into());
+    }
     let max_norm = execute.max_norm.unwrap_or(f64::INFINITY);
     let boundary = match job.boundary {
         BoundaryKey::Asynchronous => Boundary::Asynchronous,
@@ -105,11 +109,16 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
     let patience = patience(execute, &job.case)?;
     copies::check(&job.case, execute.backend())?;
     Plan::new(job.case.schedule.clone(), job.steps)
+        .and_then(|plan| plan.with_segments(job.case.problem.segments()))
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
         .and_then(|plan| plan.with_collectives(collectives))
+        .and_then(|plan| match updates(job) {
+            Some(updates) => plan.with_updates(updates),
+            None => Ok(plan),
+        })
         .map(|plan| match job.case.schedule.copies() {
             None => plan,
             Some(_) => {
@@ -118,6 +127,15 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
             }
         })
         .map_err(|error| job.case.error(&error).into())
+}
+
+/// How weights change while the pipeline of `job` runs; `None` if it flushes before they do.
+fn updates(job: &Job) -> Option<Updates> {
+    let versions = match job.case.family {
+        Some(Family::PipeDream2Bw) => Versions::DoubleBuffered,
+        _ => Versions::Stashed,
+    };
+    job.case.steady.map(|_| Updates { microbatches: job.case.microbatches(), versions })
 }
 
 /// Runs `job`, number `index` of this command, on `devices`.

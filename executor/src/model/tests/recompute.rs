@@ -2,7 +2,7 @@
 
 use pipeline::{Family, Memory, Placement};
 
-use super::equality::{in_halves, reference};
+use super::equality::{in_halves, reference_of};
 use super::{Stages, batches, model, runnable};
 use crate::Real;
 use crate::model::{Recomputed, Training};
@@ -15,7 +15,7 @@ const PARTS: [Recomputed; 4] =
 /// those of the serial reference, and after every pass a stage holds what its footprints say.
 fn check_every_family<T: Real>() {
     let (model, microbatches) = (model(9), 4);
-    let serial = reference::<T>(model, microbatches);
+    let serial = reference_of::<T>(model, microbatches);
     let halves = in_halves::<T>(model, microbatches);
     for (family, stages) in Family::ALL.into_iter().flat_map(|f| [(f, 2), (f, 4)]) {
         let Some(plain) = runnable(family, stages, microbatches.into()) else { continue };

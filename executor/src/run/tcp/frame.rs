@@ -215,23 +215,25 @@ pub(super) fn unpack_norm(mut bytes: &[u8]) -> Option<Norm> {
     Some(Norm { squares, is_bad: is_bad != 0 })
 }
 
-/// What the report of a stage holds: how many steps, slots of each, and copies of each.
+/// What the report of a stage holds: how many steps, and of each how many slots, copies, and losses
+/// beside its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReportSize {
     pub(super) steps: usize,
     pub(super) slots: usize,
     pub(super) copies: usize,
+    pub(super) losses: usize,
 }
 
 impl ReportSize {
     /// Bytes of the report.
     pub(super) const fn bytes(self) -> usize {
-        24 + self.steps * (17 + self.slots * 32 + self.copies * 16)
+        24 + self.steps * (17 + self.losses * 8 + self.slots * 32 + self.copies * 16)
     }
 }
 
-/// Packs the measurements of a stage as bytes.
-pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
+/// Packs the measurements of a stage as bytes of that `size`; a stage without the head has no losses.
+pub(super) fn pack_report(raw: &RawStage, size: ReportSize) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
     bytes.extend(raw.skipped.to_le_bytes());
@@ -241,6 +243,10 @@ pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
         bytes.extend(step.end.to_le_bytes());
         bytes.push(u8::from(step.loss.is_some()));
         bytes.extend(step.loss.unwrap_or(0.0).to_bits().to_le_bytes());
+        for at in 0..size.losses {
+            let loss = step.losses.get(at).copied().unwrap_or(0.0);
+            bytes.extend(loss.to_bits().to_le_bytes());
+        }
         for slot in &step.slots {
             let arrivals = slot.arrivals.map(|at| at.unwrap_or(u64::MAX));
             for time in [slot.start, slot.end].into_iter().chain(arrivals) {
@@ -256,7 +262,7 @@ pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
 
 /// The inverse, for a report of that `size`.
 pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawStage> {
-    let ReportSize { steps, slots, copies } = size;
+    let ReportSize { steps, slots, copies, losses } = size;
     let mut stage = RawStage {
         steps: Vec::with_capacity(steps),
         rollbacks: u32::from_le_bytes(take(&mut bytes)?),
@@ -270,6 +276,10 @@ pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawSta
         let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
         let mut step = RawStep { slots: Vec::with_capacity(slots), end, ..RawStep::default() };
         step.loss = (has_loss != 0).then_some(loss);
+        for _ in 0..losses {
+            let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
+            step.losses.extend((has_loss != 0).then_some(loss));
+        }
         for _ in 0..slots {
             let mut time = || take(&mut bytes).map(u64::from_le_bytes);
             let (start, end) = (time()?, time()?);
@@ -400,17 +410,19 @@ mod tests {
     fn reports_come_back() {
         let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9 };
         let slots = vec![slot, RawSlot::default()];
-        let step = RawStep { slots, copies: vec![[5, 6]], end: 10, loss: Some(0.5) };
-        let other = RawStep { loss: None, ..step.clone() };
+        let losses = vec![0.75, 0.5];
+        let step = RawStep { slots, copies: vec![[5, 6]], end: 10, loss: Some(0.5), losses };
+        let other = RawStep { loss: None, losses: Vec::new(), ..step.clone() };
         let steps = vec![step, other];
-        let size = ReportSize { steps: 2, slots: 2, copies: 1 };
+        let size = ReportSize { steps: 2, slots: 2, copies: 1, losses: 2 };
         let none = RawStage { steps, rollbacks: 1, skipped: 2, allocations: 3, peak: None };
         for raw in [RawStage { peak: Some(7), ..none.clone() }, none] {
-            let bytes = pack_report(&raw);
+            let bytes = pack_report(&raw, size);
             assert_eq!(bytes.len(), size.bytes());
             assert_eq!(unpack_report(&bytes, size), Some(raw));
             assert_eq!(unpack_report(&bytes, ReportSize { slots: 1, ..size }), None);
             assert_eq!(unpack_report(&bytes, ReportSize { copies: 0, ..size }), None);
+            assert_eq!(unpack_report(&bytes, ReportSize { losses: 1, ..size }), None);
             assert_eq!(unpack_report(&bytes[1..], size), None);
         }
     }

@@ -281,6 +281,8 @@ fn digest_of_rest(plan: &Plan, about: &str) -> Sum {
     let mut sum = Sha256::new();
     sum.update([kind]);
     sum.update(max_norm.to_bits().to_le_bytes());
+    sum.update(plan.segments().to_le_bytes());
+    sum.update(format!("{:?}", plan.updates()));
     sum.update(plan.steps().to_le_bytes());
     sum.update(plan.warm_up().to_le_bytes());
     sum.update(plan.hop().0.to_le_bytes());

@@ -78,7 +78,7 @@ struct Alarm {
 struct Desk {
     office: Arc<Office>,
     peer: usize,
-    /// Steps and slots of its report.
+    /// What its report holds.
     report: ReportSize,
     sequence: Sequence,
     alarm: Alarm,
@@ -124,11 +124,7 @@ impl Mesh {
         self.streams.push(stream);
         let (outbox, frames) = channel();
         let (peer, patience) = (alarm.peer, office.plan.patience());
-        let report = ReportSize {
-            steps: office.plan.steps() as usize,
-            slots: office.plan.slots(peer).len(),
-            copies: office.plan.copies(peer).count(),
-        };
+        let report = report_size(&office.plan, peer);
         let desk = Desk {
             office: Arc::clone(office),
             peer,
@@ -178,6 +174,16 @@ impl Mesh {
         for thread in self.threads {
             let _ = thread.join();
         }
+    }
+}
+
+/// What the report of `stage` holds.
+pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
+    ReportSize {
+        steps: plan.steps() as usize,
+        slots: plan.slots(stage).len(),
+        copies: plan.copies(stage).count(),
+        losses: plan.updates_of_step(),
     }
 }
 

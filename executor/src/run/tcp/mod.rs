@@ -27,7 +27,7 @@ pub use ports::free_ports;
 
 use self::direct::Devices;
 use self::frame::{Head, ValueBytes, pack_norm, pack_report};
-use self::mesh::{Mesh, Office, Word};
+use self::mesh::{Mesh, Office, Word, report_size};
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
@@ -235,7 +235,8 @@ impl Process<'_> {
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
         self.office.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
-            self.mesh.send(0, Head::Report.frame(&pack_report(&raw)));
+            let size = report_size(self.plan, self.rank);
+            self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
             self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
             return Ok(None);
         }
