@@ -132,7 +132,9 @@ impl<O: Ops> Stale<O> {
             self.first_gradients = Some(parts.concat());
         }
         self.made += 1;
-        let (made, oldest) = (self.made, self.made.saturating_sub(self.chunks.len() as u32 + 1));
+        // No stage has more microbatches under way than there are stages.
+        let chunks = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
+        let (made, oldest) = (self.made, self.made.saturating_sub(chunks.saturating_add(1)));
         let (ops, rule) = (&mut self.device.ops, self.training.rule);
         let mut loss = None;
         for Versioned { chunk, versions } in &mut self.chunks {

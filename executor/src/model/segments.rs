@@ -271,7 +271,7 @@ pub(crate) fn backward<O: Ops>(
     let mut d_keys = device.tensor(heads * columns * width)?;
     device.ops.gemm(transposed, At::start(&dp), At::start(&q), At::start(&mut d_keys))?;
     drop((q, dp));
-    let [dk, dv] = add_up(device, sizes, past, [d_keys, d_values])?;
+    let [dk, dv] = add_up(device, sizes, past, &[d_keys, d_values])?;
     past.seen.pop();
     let mut d_qkv = device.tensor(3 * len)?;
     device.ops.join_heads(sizes, [&dq, &dk, &dv], &mut d_qkv)?;
@@ -284,13 +284,13 @@ fn add_up<O: Ops>(
     device: &mut Device<O>,
     sizes: Heads,
     past: &mut Past<O>,
-    all: [Buffer<O::Tensor>; 2],
+    all: &[Buffer<O::Tensor>; 2],
 ) -> Result<[Buffer<O::Tensor>; 2], DeviceError> {
     let (count, len) = (past.seen.len(), elements(sizes));
     let each = (sizes.batch * sizes.heads, sizes.sequence * sizes.width);
     for index in 0..count {
         let mut parts = [device.tensor(len)?, device.tensor(len)?];
-        for (part, all) in parts.iter_mut().zip(&all) {
+        for (part, all) in parts.iter_mut().zip(all) {
             kernels(&mut device.ops)?.segment_of(each, (index, count), all, part)?;
         }
         match past.gradients.get_mut(index) {

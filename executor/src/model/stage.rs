@@ -59,6 +59,7 @@ pub struct Parameters {
 }
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
+#[allow(clippy::enum_variant_names)] // Until which pass is what tells them apart.
 enum Kept<O: Ops> {
     Discarded(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),

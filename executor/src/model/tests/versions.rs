@@ -82,7 +82,7 @@ fn a_run_is_to_the_bit_one_microbatch_after_the_other_with_weights_as_old() {
             let expected: Vec<f64> = (0..2).flat_map(|step| one.run(step).unwrap()).collect();
             let weights: Vec<u64> = one.weights().unwrap().iter().map(|x| x.to_bits()).collect();
             let (losses, found, _) = run(&schedule, updates, 2);
-            assert_eq!(losses.len() as u32, 2 * updates.per_step(&schedule));
+            assert_eq!(losses.len(), 2 * updates.per_step(&schedule) as usize);
             assert_eq!(losses, expected, "{stages} {updates:?}");
             assert!(found == weights, "{stages} {updates:?}");
         }
