@@ -53,6 +53,7 @@ pub const PAPER: Folder = folder!(
         "controllable.csv",
         "offload-fig1.csv",
         "offload-fig15.csv",
+        "offload-models.csv",
         "korthikanti2022.csv",
         "megatron2021.csv",
         "megatron2021-settings.csv",

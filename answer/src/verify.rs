@@ -72,6 +72,9 @@ struct Found {
     optimal: bool,
     argument: &'static str,
     stages: Vec<usize>,
+    /// Pairs of passes that a branching log tries both ways.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branches: Option<usize>,
     peak_bytes: Vec<u64>,
 }
 
@@ -87,6 +90,7 @@ impl From<&Verdict> for Found {
             optimal: verified.is_optimal(),
             argument: argument.name(),
             stages: argument.stages(),
+            branches: verified.branches,
             peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
         }
     }
@@ -108,14 +112,22 @@ fn text(verified: &Verdict) -> String {
         Objective::Makespan => "end of the last pass",
     };
     let at: Vec<String> = argument.stages().iter().map(usize::to_string).collect();
-    let named = if at.len() == 1 { "stage" } else { "stages" };
-    let (argument, at) = (argument.name(), at.join(" and "));
+    let at = match (verified.branches, &at[..]) {
+        (Some(branches), _) => format!(
+            "over all stages: {branches} pairs of passes tried both ways, and each of the {} leaves refuted \
+             by windows that contradict each other",
+            branches + 1
+        ),
+        (None, [one]) => format!("at stage {one}"),
+        (None, _) => format!("at stages {}", at.join(" and ")),
+    };
+    let argument = argument.name();
     let gap = gap(verified.gap(), *cost);
     format!(
         "order     {passes} passes on {stages} stages: each once, on its stage, free of deadlock\n\
          memory    {memory}\n\
          cost      {cost}, the {measure}\n\
-         bound     {bound}: no order costs less, by the argument `{argument}` at {named} {at}\n\
+         bound     {bound}: no order costs less, by the argument `{argument}` {at}\n\
          gap       {gap}\n"
     )
 }

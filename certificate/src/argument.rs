@@ -37,9 +37,11 @@ enum Kind {
     Cycles,
     /// Memory times time.
     Little,
+    /// A tree of orders, all refuted.
+    Branching,
 }
 
-const KINDS: [(Kind, &str); 9] = [
+const KINDS: [(Kind, &str); 10] = [
     (Kind::Work, "work"),
     (Kind::Trip, "trip"),
     (Kind::Path, "path"),
@@ -49,11 +51,13 @@ const KINDS: [(Kind, &str); 9] = [
     (Kind::Fill, "fill"),
     (Kind::Cycles, "cycles"),
     (Kind::Little, "little"),
+    (Kind::Branching, "branching"),
 ];
 
 impl Argument {
     /// The argument of that name, which looks at `stages` of a pipeline of `count` stages: two for
-    /// `path` and `cycles`, the first no later than the second, one for all others.
+    /// `path` and `cycles`, the first no later than the second, none for `branching`, one for all
+    /// others.
     ///
     /// # Errors
     /// [`Refusal::Argument`] if there is none such.
@@ -67,6 +71,8 @@ impl Argument {
             return refuse("there is none of that name");
         };
         let (from, via) = match (kind, stages) {
+            (Kind::Branching, &[]) => (0, 0),
+            (Kind::Branching, _) => return refuse("it looks at all stages and names none"),
             (Kind::Path | Kind::Cycles, &[from, via]) => (from, via),
             (Kind::Path | Kind::Cycles, _) => return refuse("it needs two stages"),
             (_, &[one]) => (one, one),
@@ -87,16 +93,24 @@ impl Argument {
         KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, name)| name)
     }
 
-    /// The stages at which it looks, one or two.
+    /// Whether it rests on a branching log.
+    #[must_use]
+    pub fn is_branching(self) -> bool {
+        self.kind == Kind::Branching
+    }
+
+    /// The stages at which it looks, one or two; none where it looks at all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self.kind {
+            Kind::Branching => Vec::new(),
             Kind::Path | Kind::Cycles => vec![self.from, self.via],
             _ => vec![self.from],
         }
     }
 
-    /// Whether it shows that every schedule of `pipe` costs `bound` or more.
+    /// Whether it shows that every schedule of `pipe` costs `bound` or more. What rests on a log is shown
+    /// by that, not here.
     pub(crate) fn shows(self, pipe: &Pipe, bound: u64) -> Result<bool, Refusal> {
         let bound = i128::from(bound);
         if bound == 0 {
@@ -119,6 +133,7 @@ impl Argument {
             Kind::Head => head::impossible(pipe, self.from, bound - 1, false, false),
             Kind::HeadAndTail => head::impossible(pipe, self.from, bound - 1, true, false),
             Kind::Fill => head::impossible(pipe, self.from, bound - 1, true, true),
+            Kind::Branching => false,
             Kind::Little => {
                 // The span that is too short: its memory cannot hold what must be held.
                 let short = bound - 1 - start_of_time(pipe, from);
@@ -165,7 +180,7 @@ fn over(pipe: &Pipe, from: &Stage, via: &Stage, inner: i128) -> i128 {
 
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages: Vec<String> = self.stages().iter().map(usize::to_string).collect();
-        write!(f, "{} {}", self.name(), stages.join(" "))
+        f.write_str(self.name())?;
+        self.stages().iter().try_for_each(|stage| write!(f, " {stage}"))
     }
 }

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Schedule,
-    Shape,
+    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement,
+    Schedule, Shape,
 };
 use serde::Deserialize;
 
+use crate::branching::Log;
 use crate::{Argument, Refusal};
 
 /// The version of the form.
@@ -57,6 +58,8 @@ pub struct Certificate {
     pub bound: Nanos,
     /// Why, with the stages at which to look.
     pub argument: Argument,
+    /// The branching log, where the argument rests on one.
+    pub proof: Option<Log>,
 }
 
 /// The keys of the file.
@@ -72,6 +75,12 @@ struct Form {
     backward_weight_ns: Vec<u64>,
     until_backward_bytes: Vec<u64>,
     until_weight_bytes: Vec<u64>,
+    /// Times of R and what F keeps, by chunk, where the schedule recomputes; of chunks that it does not
+    /// recompute they say nothing.
+    #[serde(default)]
+    recompute_ns: Vec<u64>,
+    #[serde(default)]
+    kept_bytes: Vec<u64>,
     memory_limit_bytes: Option<Vec<u64>>,
     cost_ns: u64,
     bound_ns: u64,
@@ -79,6 +88,7 @@ struct Form {
     argument: String,
     stages: Vec<usize>,
     schedule: String,
+    proof: Option<String>,
 }
 
 impl Certificate {
@@ -101,9 +111,15 @@ impl Certificate {
         }
         let schedule = form.schedule()?;
         let shape = schedule.shape();
-        let (costs, footprints) = (form.costs(shape)?, form.footprints(shape)?);
+        let (costs, footprints) = (form.costs(&schedule)?, form.footprints(&schedule)?);
         let limits = form.limits(shape)?;
         let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
+        let proof = form.proof.as_deref().map(Log::read).transpose()?;
+        if argument.is_branching() != proof.is_some() {
+            return Err(Refusal::Log {
+                why: "`branching` needs one, and no other argument has one",
+            });
+        }
         Ok(Self {
             schedule,
             costs,
@@ -113,6 +129,7 @@ impl Certificate {
             cost: Nanos(form.cost_ns),
             bound: Nanos(form.bound_ns),
             argument,
+            proof,
         })
     }
 }
@@ -135,7 +152,22 @@ impl Form {
         Ok(Schedule::new(read.shape(), placement, read.orders().to_vec())?)
     }
 
-    fn costs(&self, shape: Shape) -> Result<Costs, Refusal> {
+    /// Numbers by chunk, of those that `schedule` recomputes.
+    fn of_recomputed<T>(
+        schedule: &Schedule,
+        key: &'static str,
+        list: &[u64],
+        unit: fn(u64) -> T,
+    ) -> Result<Vec<Option<T>>, Refusal> {
+        let chunks = schedule.shape().chunks();
+        let needed = if schedule.has_recompute() { usize::from(chunks) } else { 0 };
+        check_count(key, list.len(), needed)?;
+        let of = |(chunk, &number)| schedule.recomputes(chunk).then(|| unit(number));
+        Ok((0u16..).zip(list).map(of).collect())
+    }
+
+    fn costs(&self, schedule: &Schedule) -> Result<Costs, Refusal> {
+        let shape = schedule.shape();
         let Self { forward_ns, backward_input_ns, backward_weight_ns, hop_ns, .. } = self;
         let chunks = usize::from(shape.chunks());
         for (key, list) in [
@@ -150,12 +182,15 @@ impl Form {
             backward_input: Nanos(backward_input_ns[chunk]),
             backward_weight: Nanos(backward_weight_ns[chunk]),
         };
+        let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
         let costs = Costs::new((0..chunks).map(times).collect(), Nanos(*hop_ns));
+        let costs = costs.with_recompute(recompute);
         costs.check(shape)?;
         Ok(costs)
     }
 
-    fn footprints(&self, shape: Shape) -> Result<Footprints, Refusal> {
+    fn footprints(&self, schedule: &Schedule) -> Result<Footprints, Refusal> {
+        let shape = schedule.shape();
         let Self { until_backward_bytes, until_weight_bytes, .. } = self;
         let chunks = usize::from(shape.chunks());
         check_count("until-backward-bytes", until_backward_bytes.len(), chunks)?;
@@ -164,7 +199,8 @@ impl Form {
             until_backward: Bytes(until_backward_bytes[chunk]),
             until_weight: Bytes(until_weight_bytes[chunk]),
         };
-        let footprints = Footprints::new((0..chunks).map(held).collect());
+        let kept = Self::of_recomputed(schedule, "kept-bytes", &self.kept_bytes, Bytes)?;
+        let footprints = Footprints::new((0..chunks).map(held).collect()).with_kept(kept);
         footprints.check(shape)?;
         Ok(footprints)
     }
@@ -191,7 +227,8 @@ fn check_count(key: &'static str, given: usize, needed: usize) -> Result<(), Ref
 
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument } = self;
+        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument, proof } =
+            self;
         let placement = match schedule.placement() {
             Placement::Looped => "looped",
             Placement::Vee => "vee",
@@ -214,6 +251,17 @@ impl fmt::Display for Certificate {
         list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;
         list(f, "until-backward-bytes", held(|one| one.until_backward))?;
         list(f, "until-weight-bytes", held(|one| one.until_weight))?;
+        if schedule.has_recompute() {
+            let all = || 0..schedule.shape().chunks();
+            let times = all().map(|chunk| match schedule.recomputes(chunk) {
+                true => costs.of(Pass::r(chunk, 0)).0,
+                false => 0,
+            });
+            list(f, "recompute-ns", times)?;
+            let kept =
+                |chunk| footprints.kept(chunk).unwrap_or(footprints.of(chunk).until_backward);
+            list(f, "kept-bytes", all().map(|chunk| kept(chunk).0))?;
+        }
         if let Some(limits) = limits {
             list(f, "memory-limit-bytes", limits.by_stage().iter().map(|one| one.0))?;
         }
@@ -222,7 +270,11 @@ impl fmt::Display for Certificate {
         writeln!(f, "gap-ns = {}", cost.0.saturating_sub(bound.0))?;
         writeln!(f, "argument = \"{}\"", argument.name())?;
         list(f, "stages", argument.stages().into_iter().map(|stage| stage as u64))?;
-        write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")
+        write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")?;
+        match proof {
+            Some(log) => write!(f, "proof = \"\"\"\n{log}\"\"\"\n"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -36,6 +36,7 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod argument;
+mod branching;
 mod cycles;
 mod fit;
 mod form;
@@ -46,6 +47,7 @@ mod trip;
 mod verify;
 
 pub use argument::Argument;
+pub use branching::{Log, MAX_WORDS};
 pub use form::{Certificate, MAX_BYTES, Objective, VERSION};
 pub use refusal::Refusal;
 pub use verify::{Verdict, verify};

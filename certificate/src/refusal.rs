@@ -47,6 +47,12 @@ pub enum Refusal {
         /// The reason why they are wrong.
         why: &'static str,
     },
+    /// No branching log, or one that cannot be followed.
+    #[error("the branching log cannot be followed: {why}")]
+    Log {
+        /// The reason why not.
+        why: &'static str,
+    },
     /// Not a schedule, or costs or footprints of another.
     #[error("the schedule does not hold: {0}")]
     Schedule(#[from] TextError),
@@ -57,7 +63,7 @@ pub enum Refusal {
     )]
     Beyond,
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
-    #[error("{slot} on stage {stage} is not one F, B or W, and only of such is the bound")]
+    #[error("{slot} on stage {stage} is not one F, B, W or R, and only of such is the bound")]
     Unsplit {
         /// The slot found.
         slot: Slot,

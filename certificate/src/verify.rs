@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Nanos};
 
 use crate::trip::Pipe;
-use crate::{Argument, Certificate, Objective, Refusal, recount};
+use crate::{Argument, Certificate, Objective, Refusal, branching, recount};
 
 /// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +22,8 @@ pub struct Verdict {
     pub bound: Nanos,
     /// The argument that proves the bound.
     pub argument: Argument,
+    /// How many pairs of passes its branching log tries both ways, where it rests on one.
+    pub branches: Option<usize>,
 }
 
 impl Verdict {
@@ -52,7 +54,13 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     if found != *cost {
         return Err(Refusal::Cost { claimed: *cost, found });
     }
-    if !argument.shows(&Pipe::new(&certificate), bound.0)? {
+    let pipe = Pipe::new(&certificate);
+    let shown = match &certificate.proof {
+        _ if bound.0 == 0 => true,
+        Some(log) => branching::shows(&certificate, &pipe, log, bound.0)?,
+        None => argument.shows(&pipe, bound.0)?,
+    };
+    if !shown {
         return Err(Refusal::Bound { argument: *argument, claimed: *bound });
     }
     Ok(Verdict {
@@ -63,5 +71,6 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         cost: *cost,
         bound: *bound,
         argument: *argument,
+        branches: certificate.proof.as_ref().map(branching::Log::branches),
     })
 }

@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use crate::error::DeviceError;
+use crate::model::{Movable, ShardOps};
 
 /// Where in a buffer something begins.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ pub struct Moments<T, S> {
 
 /// The kernels of a device. Sizes are those of the shapes given; a buffer too short is a fault of
 /// the caller, answered with an error or a panic, never with a read past its end.
-pub trait Ops {
+pub trait Ops: 'static {
     /// Activations, and weights as kernels read them.
     type Tensor: Send + 'static;
     /// Gradients of weights, master weights, moments.
@@ -102,6 +103,30 @@ pub trait Ops {
 
     /// Token numbers, copied to the device.
     fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
+
+    /// The kernels of the output layer in shards; `None` where there are none.
+    #[allow(clippy::type_complexity)]
+    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Sums, Self::Tokens>> {
+        None
+    }
+
+    /// `tensor` as a buffer whose content can move to the host and back; `None` where that cannot be.
+    fn movable_tensor(tensor: &mut Self::Tensor) -> Option<&mut dyn Movable> {
+        let _ = tensor;
+        None
+    }
+
+    /// The same for sums.
+    fn movable_sums(sums: &mut Self::Sums) -> Option<&mut dyn Movable> {
+        let _ = sums;
+        None
+    }
+
+    /// The same for tokens.
+    fn movable_tokens(tokens: &mut Self::Tokens) -> Option<&mut dyn Movable> {
+        let _ = tokens;
+        None
+    }
 
     /// Copies `values` over the elements of `to`, as many as there are values.
     fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;

@@ -51,6 +51,11 @@ class _SharedKeys(TypedDict, total=False):
     one per chunk.
     """
 
+    activation_kept: OneOrMany[Size] | None
+    """Bytes that F of a stage keeps of one microbatch until R; or one per stage, or one per chunk [default:
+    the input of each chunk, by the model's sizes or `message`, and the share that is not recomputed].
+    """
+
     activation_until_weight: OneOrMany[Size] | None
     """Bytes still held from B to W [default: as from F to B]."""
 
@@ -194,6 +199,17 @@ class _SharedKeys(TypedDict, total=False):
     that needs it, one by one between two stages [default: eager].
     """
 
+    recompute: OneOrMany[str] | None
+    """What of its activations a chunk discards after F and recomputes by a pass R before B: none, full (all
+    but its input), selective (the core of attention), or its first so many layers; or one per stage, or one
+    per chunk [default: none].
+    """
+
+    recompute_time: OneOrMany[Time] | None
+    """R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that is
+    run again; selective by FLOPs, from `hidden` and `seq`].
+    """
+
     reload_ahead: Whole | None
     """How many slots before its backward an activation is called back from the host [default: 2]."""
 
@@ -326,12 +342,17 @@ class SearchKeys(TypedDict, total=False):
 
     effort: Whole | None
     """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
-    without `exact` as long as that lasts].
+    without `exact` or `ilp` as long as that lasts].
     """
 
     exact: bool | None
     """Then ask a constraint solver, for `time_limit` at most [default: 30s], for a better order, and for a
     proof that there is none.
+    """
+
+    ilp: bool | None
+    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best
+    order found on: a better one, and a proof of the optimum that `verify` can check.
     """
 
     memory_limits: OneOrMany[MemoryLimit] | None

@@ -41,8 +41,9 @@ def search(
             list with one per stage.
         progress: See `debubble.Progress`.
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
-            `objective` is `"span"` or `"makespan"`; `effort` is a multiple of the default; `time_limit` stops
-            each search. `debubble.schema("search")` describes them.
+            `objective` is `"span"` or `"makespan"`; `effort` is a multiple of the default; `ilp` solves the
+            integer program of what was found, which may prove it optimal; `time_limit` stops each search.
+            `debubble.schema("search")` describes them.
 
     Raises:
         InputError: If the question lacks a key, or no order keeps the limit.
@@ -137,6 +138,14 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         """The certificate of the only result, for `debubble.verify`."""
         return self._only.certificate
 
+    def to_lp(self) -> str:
+        """The order of the only result as an integer program, in CPLEX LP format."""
+        return self._only.to_lp()
+
+    def to_mps(self) -> str:
+        """The order of the only result as an integer program, in free MPS format."""
+        return self._only.to_mps()
+
     @property
     def gap(self) -> float:
         """By how much the cost of the only result exceeds its bound, as a share of the cost; 0 is optimal."""
@@ -180,7 +189,7 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the results (`.json`, `.csv`) or their timelines (`.svg`); of a single one also the order in
-        the text form (`.txt`) and the certificate (`.toml`).
+        the text form (`.txt`), the certificate (`.toml`) and the integer program (`.lp`, `.mps`).
         """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
@@ -188,6 +197,8 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
             ".svg": self.to_svg,
             ".txt": lambda: self.schedule.to_text(),
             ".toml": lambda: self.certificate,
+            ".lp": self.to_lp,
+            ".mps": self.to_mps,
         }
         _pictures.save(path, forms)
 
@@ -231,6 +242,21 @@ class FoundOrder:
     def certificate(self) -> str:
         """What proves order and bound to a third party, for `debubble.verify`."""
         return str(self._inner.certificate(self._at))
+
+    def to_lp(self) -> str:
+        """The order as an integer program for any solver, in CPLEX LP format: a binary for each pair of
+        passes of a stage whose order is open. No more may be paid than this order costs.
+        """
+        return str(self._program().lp(self._at))
+
+    def to_mps(self) -> str:
+        """The same in free MPS format."""
+        return str(self._program().mps(self._at))
+
+    def _program(self) -> Any:
+        if isinstance(self._inner, Kept):
+            raise ValueError("an answer that was pickled does not hold the integer program: search again")
+        return self._inner
 
     @property
     def cost_ns(self) -> int:

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use answer::search::{Answer, Row, certificate};
+use answer::search::{Answer, Row, certificate, program};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -97,7 +97,19 @@ impl Searched {
 
     /// The certificate of search number `at`.
     fn certificate(&self, py: Python<'_>, at: usize) -> PyResult<String> {
-        certificate(&self.row(at)?.searched).map_err(|wrong| raised(py, &wrong))
+        certificate(self.row(at)?).map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The integer program of search number `at` in CPLEX LP format.
+    fn lp(&self, py: Python<'_>, at: usize) -> PyResult<String> {
+        let program = program(&self.row(at)?.searched).map_err(|wrong| raised(py, &wrong))?;
+        Ok(program.lp())
+    }
+
+    /// The integer program of search number `at` in free MPS format.
+    fn mps(&self, py: Python<'_>, at: usize) -> PyResult<String> {
+        let program = program(&self.row(at)?.searched).map_err(|wrong| raised(py, &wrong))?;
+        Ok(program.mps())
     }
 
     /// The timelines of the searches number `which` as SVG, on one time axis.

@@ -289,6 +289,24 @@ def test_a_found_order_is_what_it_says() -> None:
     )
 
 
+def test_the_integer_program_of_a_found_order_is_solved_and_written(tmp_path: Path) -> None:
+    small = db.Question(
+        stages=3, microbatches=6, forward="4ms", backward_input="4ms", backward_weight="4ms", hop="1ms"
+    )
+    solved = db.search(small, memory_limit="0.7p", ilp=True)
+    row = solved[0].to_dict()
+    assert (row["argument"], row["binaries"], row["solved"]) == ("branching", 135, True)
+    assert solved.gap == 0
+    assert db.verify(solved.certificate).holds
+    for form, begin in ((".lp", "\\ The order of passes"), (".mps", "* The order of passes")):
+        solved.save(tmp_path / f"order{form}")
+        assert (tmp_path / f"order{form}").read_text().startswith(begin)
+    assert "o_F0_1_B0_0" in solved.to_lp()
+    assert "o_F0_1_B0_0" in solved.to_mps()
+    with pytest.raises(ValueError, match="search again"):
+        pickle.loads(pickle.dumps(solved)).to_lp()
+
+
 def test_a_found_order_of_several_settings_is_simulated_in_its_own() -> None:
     settings = [{"name": "near"}, {"name": "far", "hop": "4ms"}]
     for one in db.search(question(setting=settings), memory_limit="1p", effort=0):

@@ -92,6 +92,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "backward"
         | "backward-input"
         | "backward-weight"
+        | "recompute-time"
         | "offload-time"
         | "vocab-s"
         | "vocab-t"
@@ -101,10 +102,15 @@ fn of_key(name: &str) -> Option<Values> {
         "memory-limit" => list(limit()),
         "activation"
         | "activation-until-weight"
+        | "activation-kept"
         | "vocab-activation"
         | "resident"
         | "device-memory" => list(size()),
         "message" => size(),
+        "recompute" => list(
+            prop_oneof![word(&["none", "full", " selective "]), text(|_, count| count.to_string())]
+                .boxed(),
+        ),
         "offload-ratio" => prop_oneof![
             (0..=1000u64).prop_map(Value::from),
             text(|part, whole| format!("{}", part * whole as f64)),
@@ -289,9 +295,9 @@ proptest! {
     }
 
     #[test]
-    fn searches_return(limits in list(limit()), time in time(), effort: u64, exact: bool) {
+    fn searches_return(limits in list(limit()), time in time(), effort: u64, exact: bool, ilp: bool) {
         let written = json!({
-            "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact,
+            "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact, "ilp": ilp,
             "placement": "v", "objective": "makespan",
         });
         returns(&read::<search::Keys>(&written)?)?;

@@ -12,7 +12,7 @@ use crate::one_or_many;
 #[cfg(feature = "clap")]
 const SEARCH: &str = "The search";
 
-/// How long the solver takes where nothing is said of it.
+/// How long a solver takes where nothing is said of it.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 /// The keys of a search, besides those of the settings that are searched.
@@ -36,7 +36,7 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
-    /// --time-limit without --exact as long as that lasts]
+    /// --time-limit without --exact or --ilp as long as that lasts]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true))]
     #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000)))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +46,11 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
+    /// best order found on: a better one, and a proof of the optimum that `verify` can check
+    #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ilp: bool,
     /// Stop each search after that time, with the best so far
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +107,7 @@ impl Keys {
         self.time_limit.map(|limit| Duration::from_nanos(limit.0))
     }
 
-    /// How long the solver may take.
+    /// How long a solver may take.
     #[must_use]
     pub fn solver_time(&self) -> Duration {
         self.time_limit().unwrap_or(SOLVER_TIME)
@@ -112,7 +117,7 @@ impl Keys {
     #[must_use]
     pub fn times(&self) -> Option<u64> {
         match (self.effort, self.time_limit) {
-            (None, Some(_)) if !self.exact => None,
+            (None, Some(_)) if !self.exact && !self.ilp => None,
             (told, _) => Some(told.unwrap_or(1)),
         }
     }

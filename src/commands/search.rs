@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use answer::search::{Row, certificate, search, settings};
+use answer::search::{Row, certificate, program, search, settings};
 use clap::Args;
 use draw::pictures::search as pictures;
 use draw::text;
@@ -38,6 +38,19 @@ of threads; under --time-limit only where the clock did not cut the search short
 where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.
 Ctrl-C ends the search with the best so far; a second one ends the program.
 
+  The same with a proof that anybody can check, and as a program for another solver:
+    debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --ilp --certificate proof.toml \\
+      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \\
+      --write-lp order.lp --write-mps order.mps
+    debubble verify proof.toml
+
+--ilp solves the published integer program: a binary for each pair of passes of a stage whose order is
+open, end times, memory along the order. It branches over the binaries, from the best order of the search
+on; what it proves beyond the bounds has the argument `branching`, and the certificate holds the log of
+its branches. Small pipelines are solved to the end, the same on every run; where --time-limit comes first,
+the bound is what was proved by then. --write-lp and --write-mps write the program, with the cost of the best
+order as what it may cost at most, in CPLEX LP and free MPS; they do not need --ilp.
+
 --exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
 `solver`. Nobody can check that without a solver: certificates hold the bound of the search.";
 
@@ -57,6 +70,14 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt")]
     #[arg(value_parser = files::output)]
     export: Option<PathBuf>,
+    /// Write the order as an integer program in CPLEX LP format; one search only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.lp")]
+    #[arg(value_parser = files::output)]
+    write_lp: Option<PathBuf>,
+    /// Write the order as an integer program in free MPS format; one search only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.mps")]
+    #[arg(value_parser = files::output)]
+    write_mps: Option<PathBuf>,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
@@ -79,13 +100,16 @@ impl Search {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        if self.keys.exact {
-            answer::search::check_solver()?;
-        }
+        answer::search::check_solver(&self.keys)?;
         let scenario = self.asked.read(&context)?;
         answer::search::check(&scenario, &self.keys)?;
         let count = settings(&scenario, &self.keys).len();
-        let single = [("--certificate", &self.certificate), ("--export", &self.export)];
+        let single = [
+            ("--certificate", &self.certificate),
+            ("--export", &self.export),
+            ("--write-lp", &self.write_lp),
+            ("--write-mps", &self.write_mps),
+        ];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
         if let Some((flag, _)) = asked.filter(|_| count != 1) {
             let message = format!("{flag} takes one search, but there are {count}");
@@ -94,7 +118,7 @@ impl Search {
         let answer = search(&context, &scenario, &self.keys);
         note_all(&context);
         let answer = answer?;
-        if self.certificate.is_some() && answer.rows.iter().any(Row::is_proved) {
+        if self.certificate.is_some() && answer.rows.iter().any(Row::is_beyond_check) {
             note(
                 "nobody can check what the solver proves: the certificate holds the bound of the \
                  search, which is lower",
@@ -116,13 +140,31 @@ impl Search {
         }
     }
 
+    /// Writes the integer program of `row` where that is asked for.
+    fn write_program(&self, row: &Row) -> Result<(), Error> {
+        if self.write_lp.is_none() && self.write_mps.is_none() {
+            return Ok(());
+        }
+        let program = program(&row.searched)?;
+        if let Some(path) = &self.write_lp {
+            files::write(path, program.lp())?;
+        }
+        match &self.write_mps {
+            Some(path) => files::write(path, program.mps()),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the files of the searches.
     fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;
         }
         if let (Some(path), [row]) = (&self.certificate, rows) {
-            files::write(path, certificate(&row.searched)?)?;
+            files::write(path, certificate(row)?)?;
+        }
+        if let [row] = rows {
+            self.write_program(row)?;
         }
         match &self.svg {
             Some(path) => files::write(path, pictures::timelines(rows)?),

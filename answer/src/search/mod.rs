@@ -1,11 +1,11 @@
 //! The best order of passes that is found, and how far any order can be from it.
 
 mod front;
+mod program;
 mod report;
 #[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
 mod solver;
 
-use pipeline::Nanos;
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
@@ -16,6 +16,7 @@ use search::Effort;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
+pub use self::program::{Solved, program};
 pub use self::report::Row;
 
 /// The answer of a search: the results for all cases.
@@ -55,12 +56,12 @@ impl Serialize for Answer {
     }
 }
 
-/// The certificate of what was searched: what proves order and bound to a third party.
+/// The certificate of a row: what proves order and bound to a third party.
 ///
 /// # Errors
 /// If the argument for the bound cannot be written down.
-pub fn certificate(searched: &Searched) -> Result<String, Diagnostic> {
-    Ok(report::certificate(searched)?.to_string())
+pub fn certificate(row: &Row) -> Result<String, Diagnostic> {
+    Ok(report::certificate(row)?.to_string())
 }
 
 /// The settings that `keys` ask for: each of `scenario` under every limit, the smaller ones first.
@@ -81,12 +82,17 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
     scenario.settings.iter().flat_map(under).collect()
 }
 
-/// Checks that there is a constraint solver in this build.
+/// Checks that `keys` ask for one solver at most, and for one that is in this build.
 ///
 /// # Errors
-/// If there is none.
-pub fn check_solver() -> Result<(), Diagnostic> {
-    solver::check()
+/// If they ask for another.
+pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
+    if keys.exact && keys.ilp {
+        let message = "--exact and --ilp exclude each other: both prove the optimum";
+        let cure = "--ilp alone writes proofs that `debubble verify` checks";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
+    if keys.exact { solver::check() } else { Ok(()) }
 }
 
 /// Checks that `keys` ask for no solver where there is none, and `scenario` for nothing that a search
@@ -95,10 +101,18 @@ pub fn check_solver() -> Result<(), Diagnostic> {
 /// # Errors
 /// At the first key that does.
 pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
-    if keys.exact {
-        solver::check()?;
-    }
+    check_solver(keys)?;
     scenario.settings.iter().try_for_each(|setting| case::check_known(scenario, setting))
+}
+
+/// What a solver adds to a search.
+enum Proved {
+    /// No solver was asked, or it knew no more.
+    Nothing,
+    /// A bound that nobody can check.
+    Bound(pipeline::Nanos),
+    /// What the integer program says.
+    Program(Solved),
 }
 
 /// Searches the best order for every setting of `scenario` under every limit of `keys`.
@@ -196,14 +210,18 @@ fn search_one(
     Ok(searched)
 }
 
-/// Asks the solver if that is wanted; gives its bound where that is better.
+/// Asks a solver if that is wanted.
 fn prove(
     context: &Context<'_>,
     keys: &Keys,
     searched: &mut Searched,
-) -> Result<Option<Nanos>, Diagnostic> {
-    if !keys.exact {
-        return Ok(None);
+) -> Result<Proved, Diagnostic> {
+    if keys.ilp {
+        return program::solve(context, keys, searched).map(Proved::Program);
     }
-    solver::prove(context, searched, keys.solver_time())
+    let bound = match keys.exact {
+        true => solver::prove(context, searched, keys.solver_time())?,
+        false => None,
+    };
+    Ok(bound.map_or(Proved::Nothing, Proved::Bound))
 }

@@ -1,6 +1,7 @@
 //! The results of searches, for tables and files.
 
-use certificate::{Argument, Certificate};
+use certificate::{Argument, Certificate, Log, Refusal};
+use ilp::End;
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
 use search::{Objective, Published};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use question::scenario::Setting;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
+use super::{Proved, Solved};
 use crate::front::Standing;
 
 /// One search.
@@ -23,8 +25,7 @@ pub struct Row {
     peak: Bytes,
     /// Its cost: its own, or less where a smaller limit does it.
     cost: Nanos,
-    /// The lower bound that a solver has proved, if that is higher than the search's.
-    proved: Option<Nanos>,
+    proved: Proved,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -34,11 +35,14 @@ pub struct Row {
 /// The name of what a solver has proved, beside those of the arguments of bounds.
 const SOLVER: &str = "solver";
 
+/// The argument that rests on a branching log.
+const BRANCHING: &str = "branching";
+
 impl Row {
     /// `proved` is what a solver adds to it.
     pub(super) fn of(
         searched: Searched,
-        proved: Option<Nanos>,
+        proved: Proved,
         setting: &Setting,
     ) -> Result<Self, Diagnostic> {
         let case = &searched.case;
@@ -138,20 +142,38 @@ impl Row {
     /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
-        self.proved.unwrap_or(self.searched.found.bound.cost)
+        match (&self.proved, self.log()) {
+            (Proved::Bound(bound), _) => *bound,
+            (_, Some((bound, _))) => *bound,
+            _ => self.searched.found.bound.cost,
+        }
     }
 
-    /// Whether a solver has proved more than the search.
+    /// Whether a solver has proved more than the search, and nobody can check it.
     #[must_use]
-    pub const fn is_proved(&self) -> bool {
-        self.proved.is_some()
+    pub const fn is_beyond_check(&self) -> bool {
+        matches!(self.proved, Proved::Bound(_))
+    }
+
+    /// What the integer program says, if it was solved.
+    #[must_use]
+    pub const fn solved(&self) -> Option<&Solved> {
+        match &self.proved {
+            Proved::Program(solved) => Some(solved),
+            Proved::Nothing | Proved::Bound(_) => None,
+        }
+    }
+
+    fn log(&self) -> Option<&(Nanos, ilp::Proof)> {
+        self.solved().and_then(|solved| solved.proof.as_ref())
     }
 
     /// Why.
     fn argument(&self) -> String {
-        match self.proved {
-            Some(_) => SOLVER.to_owned(),
-            None => self.searched.found.bound.argument.to_string(),
+        match (&self.proved, self.log()) {
+            (Proved::Bound(_), _) => SOLVER.to_owned(),
+            (_, Some(_)) => BRANCHING.to_owned(),
+            _ => self.searched.found.bound.argument.to_string(),
         }
     }
 
@@ -193,11 +215,20 @@ fn fits(small: &Row, large: &Row) -> bool {
 }
 
 /// The certificate that proves the result to a third party.
-pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Diagnostic> {
+pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
+    let searched = &row.searched;
     let (instance, found) = (&searched.instance, &searched.found);
-    let argument = found.bound.argument;
     let stages = instance.shape.stages();
-    let argument = Argument::new(argument.name(), &argument.stages(), stages);
+    let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
+    let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
+    let (bound, proof) = log.map_or((found.bound.cost, None), |(bound, log)| (bound, Some(log)));
+    let argument = match &proof {
+        Some(_) => Argument::new(BRANCHING, &[], stages),
+        None => {
+            let argument = found.bound.argument;
+            Argument::new(argument.name(), &argument.stages(), stages)
+        }
+    };
     Ok(Certificate {
         schedule: found.schedule.clone(),
         costs: instance.costs.clone(),
@@ -208,8 +239,9 @@ pub(super) fn certificate(searched: &Searched) -> Result<Certificate, Diagnostic
             Objective::Makespan => certificate::Objective::Makespan,
         },
         cost: found.cost,
-        bound: found.bound.cost,
+        bound,
         argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
+        proof,
     })
 }
 
@@ -233,9 +265,15 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
     let mut sheet = Sheet::table(&header, lines);
-    if rows.iter().any(|row| row.proved.is_some()) {
+    if rows.iter().any(Row::is_beyond_check) {
         let what = "a constraint solver found no order below the bound; no certificate shows that";
         sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
+    }
+    if rows.iter().any(|row| row.solved().is_some()) {
+        sheet.push_text("\n");
+        rows.iter().filter_map(|row| Some((row, row.solved()?))).for_each(|(row, solved)| {
+            sheet.push_text(&told(row, solved));
+        });
     }
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
@@ -249,6 +287,31 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         );
     }
     sheet
+}
+
+/// What became of the integer program of a row.
+fn told(row: &Row, solved: &Solved) -> String {
+    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
+    let name: Vec<&str> = std::iter::once("ilp").chain(parts).collect();
+    let Solved { binaries, nodes, end, proof } = solved;
+    let size = format!("{}: {binaries} binaries, {nodes} nodes", name.join(" "));
+    let proved = match proof {
+        Some((_, proof)) => format!("a log of {} branches proves it", proof.branches()),
+        None => format!("the argument `{}` proves it", row.argument()),
+    };
+    match end {
+        End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
+        End::Stopped => {
+            format!(
+                "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"
+            )
+        }
+        End::TooManyNodes => {
+            format!(
+                "{size}: a larger log would be too long to check, the bound is what was proved by then; {proved}\n"
+            )
+        }
+    }
 }
 
 fn front(row: &Row) -> &'static str {
@@ -300,6 +363,9 @@ pub(super) struct Entry {
     bound_rate: f64,
     gap_ns: u64,
     argument: String,
+    binaries: Option<u64>,
+    nodes: Option<usize>,
+    solved: Option<bool>,
     published: Option<&'static str>,
     published_ns: Option<u64>,
     published_rate: Option<f64>,
@@ -333,6 +399,9 @@ impl From<&Row> for Entry {
             bound_rate: row.rate(row.bound()),
             gap_ns: row.gap().0,
             argument: row.argument(),
+            binaries: row.solved().map(|solved| solved.binaries),
+            nodes: row.solved().map(|solved| solved.nodes),
+            solved: row.solved().map(|solved| solved.end == End::Proved),
             published: published.map(|one| one.family.name()),
             published_ns: published.map(|one| one.cost.0),
             published_rate: published.map(|one| row.rate(one.cost)),

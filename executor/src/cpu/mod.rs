@@ -4,9 +4,11 @@
 mod attention;
 pub(crate) mod backend;
 mod buffers;
+mod movable;
 mod product;
 mod real;
 mod rows;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -16,6 +18,7 @@ use std::time::Instant;
 
 use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
 use crate::error::DeviceError;
+use crate::model::{Movable, ShardOps};
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 
 pub use real::Real;
@@ -50,6 +53,22 @@ impl<T: Real> Ops for Cpu<T> {
 
     fn tokens(&mut self, tokens: &[u32]) -> Result<Vec<u32>, DeviceError> {
         Ok(tokens.to_vec())
+    }
+
+    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Vec<T>, Vec<T>, Vec<u32>>> {
+        Some(self)
+    }
+
+    fn movable_tensor(tensor: &mut Vec<T>) -> Option<&mut dyn Movable> {
+        Some(tensor)
+    }
+
+    fn movable_sums(sums: &mut Vec<T>) -> Option<&mut dyn Movable> {
+        Some(sums)
+    }
+
+    fn movable_tokens(tokens: &mut Vec<u32>) -> Option<&mut dyn Movable> {
+        Some(tokens)
     }
 
     fn write(&mut self, values: &[f64], to: At<&mut Vec<T>>) -> Result<(), DeviceError> {

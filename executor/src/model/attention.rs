@@ -4,6 +4,7 @@ use crate::error::DeviceError;
 use crate::model::chunk::not_at_hand;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Heads, Ops};
 
 /// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,
@@ -30,6 +31,13 @@ impl<O: Ops> Attended<O> {
     ) -> Result<(), DeviceError> {
         self.p = Some(weights(device, sizes, &self.q, &self.k)?);
         Ok(())
+    }
+
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { q, k, v, p } = self;
+        all.extend([q, k, v].map(Part::Tensor));
+        all.extend(p.iter_mut().map(Part::Tensor));
     }
 }
 

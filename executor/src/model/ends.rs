@@ -4,6 +4,7 @@ use crate::error::DeviceError;
 use crate::model::Model;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Ops};
 
 /// Token table `[vocabulary, hidden]` at `at`, positions `[sequence, hidden]` behind it.
@@ -82,6 +83,22 @@ pub struct HeadForwarded<O: Ops> {
 pub struct HeadBackwarded<O: Ops> {
     h: Buffer<O::Tensor>,
     d_logits: Buffer<O::Tensor>,
+}
+
+impl<O: Ops> HeadForwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { norm, h, logits, targets } = self;
+        norm.parts(all);
+        all.extend([Part::Tensor(h), Part::Tensor(logits), Part::Tokens(targets)]);
+    }
+}
+
+impl<O: Ops> HeadBackwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        all.extend([&mut self.h, &mut self.d_logits].map(Part::Tensor));
+    }
 }
 
 impl Head {

@@ -12,7 +12,9 @@ use crate::model::{Layout, Model, ModelError, Recomputed, Undo};
 /// A layer keeps (16 h + heads x sequence) elements per token until B and mean and rstd of two
 /// layer norms in the precision of sums (f32 at least), 16 h until W. The first chunk keeps its
 /// tokens until B. The last keeps its targets, mean and rstd, and the input of the final layer norm
-/// until B, and (h + vocabulary) elements per token until W.
+/// until B, and (h + vocabulary) elements per token until W. Where the vocabulary is in shards, the last
+/// chunk keeps of these the input of the layer norm, mean and rstd alone, and every shard keeps from S to
+/// T its targets and (h + tokens of the shard + 3) elements per token.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -22,7 +24,16 @@ pub fn footprints(
     element_bytes: usize,
 ) -> Result<Footprints, ModelError> {
     let chunks = Layout::by_chunk(model, shape)?;
-    Ok(Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect()))
+    let held =
+        Footprints::new(chunks.iter().map(|chunk| of(model, chunk, element_bytes)).collect());
+    let shards = Layout::shards(model, shape)?;
+    let shard = |layout: &Layout| {
+        // The output of the last chunk, exp of the logits, maximum, sum and logit of the target.
+        let columns = layout.shard_tokens().map_or(0, |tokens| tokens.len());
+        let elements = model.hidden() + columns + 3;
+        Bytes((model.tokens() * (elements * element_bytes + TOKEN_BYTES)) as u64)
+    };
+    Ok(held.with_shards(shards.iter().map(shard).collect()))
 }
 
 /// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is recomputed, by
@@ -67,6 +78,7 @@ pub fn needs(
     };
     let parts: Vec<Option<Recomputed>> = (0..shape.chunks()).map(part).collect();
     let held = footprints(model, shape, element_bytes)?;
+    let shards = Layout::shards(model, shape)?;
     let held = held.with_kept(kept(model, shape, element_bytes, &parts)?);
     // None are of another pipeline than these.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
@@ -74,6 +86,7 @@ pub fn needs(
         let chunks = || placement.chunks_of(shape, stage);
         let parameters: u64 =
             chunks().map(|chunk| layouts[usize::from(chunk)].parameters() as u64).sum();
+        let parameters = parameters + shards.get(stage).map_or(0, |one| one.parameters() as u64);
         let passing = chunks().map(|chunk| held.of(chunk).until_backward.0).max().unwrap_or(0);
         let exchanged = match placement.twin(shape, stage) {
             Some(_) => 8 + 2 * sum_bytes(element_bytes) as u64,
@@ -152,6 +165,9 @@ fn of(model: Model, chunk: &Layout, element_bytes: usize) -> Footprint {
         let until_both = (hidden + model.vocabulary()) * element_bytes;
         until_backward += hidden * element_bytes + stats + TOKEN_BYTES + until_both;
         until_weight += until_both;
+    }
+    if chunk.norm().is_some() {
+        until_backward += hidden * element_bytes + stats;
     }
     let bytes = |per_token: usize| Bytes((per_token * model.tokens()) as u64);
     Footprint { until_backward: bytes(until_backward), until_weight: bytes(until_weight) }

@@ -6,6 +6,7 @@ use crate::model::Model;
 use crate::model::attention::{self, Attended};
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
+use crate::model::movable::{Part, Parts};
 use crate::ops::{Heads, Ops};
 
 /// A transformer layer: its sizes, and where its weights lie in a vector of parameters.
@@ -78,6 +79,23 @@ impl<O: Ops> Forwarded<O> {
     #[must_use]
     pub fn into_input(self) -> Buffer<O::Tensor> {
         self.norm1.into_x()
+    }
+
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu } = self;
+        norm1.parts(all);
+        attended.parts(all);
+        norm2.parts(all);
+        all.extend([h1, merged, h2, before_gelu, after_gelu].map(Part::Tensor));
+    }
+}
+
+impl<O: Ops> Backwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy } = self;
+        all.extend([h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy].map(Part::Tensor));
     }
 }
 

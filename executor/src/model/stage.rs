@@ -5,16 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pipeline::{Kind, Pass, Schedule};
+use pipeline::{Bytes, CopyPart, Kind, Pass, Schedule, Value};
 
 use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scale};
 use crate::model::device::{Activations, Device, Made};
+use crate::model::movable::{self, Offloaded};
 use crate::model::recompute::ChunkKept;
+use crate::model::shard::Shard;
 use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
 use crate::ops::{Moments, Ops};
-use crate::worker::{Norm, Trainer, Wire, Worker};
+use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
 
 /// The chunks of a model that one stage of a schedule holds, with weights, gradients and optimizer.
 pub struct Gpt<O: Ops> {
@@ -34,8 +36,13 @@ pub struct Gpt<O: Ops> {
     /// Whether another stage holds the same chunks.
     is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
+    /// The work on the shard of the output layer, if there is one.
+    shard: Option<Shard<O>>,
     snapshots: Vec<Moments<O::Tensor, O::Sums>>,
 }
+
+/// The number under which the shard of the output layer stands among the chunks of a stage.
+const SHARD: u16 = u16::MAX;
 
 /// A number for every parameter of a chunk: its weight or its gradient.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,7 +55,7 @@ pub struct Parameters {
 
 /// The activations that a pass left for the next one of its chunk and microbatch.
 enum Kept<O: Ops> {
-    UntilRecompute(ChunkKept<O>),
+    Discarded(ChunkKept<O>),
     UntilBackward(ChunkForwarded<O>),
     UntilWeight(ChunkBackwarded<O>),
 }
@@ -73,6 +80,9 @@ impl<O: Ops> Gpt<O> {
         if stage >= shape.stages() {
             return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
         }
+        if let Some(stage) = Layout::empty_shard(model, shape)? {
+            return Err(BuildError::EmptyShard { stage, vocabulary: model.vocabulary() });
+        }
         let layouts = Layout::by_chunk(model, shape)?;
         let build = |chunk: u16| {
             let layout = layouts[usize::from(chunk)].clone();
@@ -80,11 +90,23 @@ impl<O: Ops> Gpt<O> {
         };
         let chunks: Result<Vec<_>, DeviceError> =
             placement.chunks_of(shape, stage).map(build).collect();
-        let counted =
-            placement.chunks_of(shape, stage).filter(|&c| placement.stage(shape, c, 0) == stage);
+        let mut chunks = chunks?;
+        let mut counted: Vec<u16> = placement
+            .chunks_of(shape, stage)
+            .filter(|&chunk| placement.stage(shape, chunk, 0) == stage)
+            .collect();
+        let mut shard = None;
+        if let Some(layout) = Layout::shards(model, shape)?.into_iter().nth(stage) {
+            if let (Some(linear), Some(tokens)) = (layout.shard(), layout.shard_tokens()) {
+                shard = Some(Shard::new(schedule, stage, model.tokens(), linear, tokens.start));
+            }
+            chunks.push((SHARD, Chunk::new(&mut ops, layout, training.seed)?));
+            counted.push(SHARD);
+        }
         Ok(Self {
-            chunks: chunks?,
-            counted: counted.collect(),
+            chunks,
+            counted,
+            shard,
             is_shared: placement.twin(shape, stage).is_some(),
             device: Device::new(ops),
             model,
@@ -144,25 +166,40 @@ impl<O: Ops> Gpt<O> {
 
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Pass { kind, chunk: number, microbatch } = pass;
+        let number = if kind.is_of_vocabulary() { SHARD } else { number };
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self { device, model, batches, step, scale, chunks, recomputed, kept, .. } = self;
+        let Self { device, model, batches, step, scale, chunks, recomputed, kept, shard, .. } =
+            self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
         let batches = &**batches;
         let job = Job { model: *model, batches, step: *step, microbatch, scale: *scale };
+        let input = match shard {
+            Some(shard) if kind.is_of_vocabulary() => {
+                return shard.run(kind, device, chunk, &job).map(|()| None);
+            }
+            Some(shard) => shard.input(kind, device, chunk, &job)?.or(input),
+            None => input,
+        };
         match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
-                if let Some(part) = recomputed.get(usize::from(number)).copied().flatten() {
+                let part = recomputed.get(usize::from(number)).copied().flatten();
+                let output = if let Some(part) = part {
                     let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
-                    kept.insert(cell, Kept::UntilRecompute(left));
-                    return Ok(output);
-                }
-                let (output, left) = chunk.forward(device, &job, input)?;
-                kept.insert(cell, Kept::UntilBackward(left));
-                Ok(output)
+                    kept.insert(cell, Kept::Discarded(left));
+                    output
+                } else {
+                    let (output, left) = chunk.forward(device, &job, input)?;
+                    kept.insert(cell, Kept::UntilBackward(left));
+                    output
+                };
+                Ok(match shard {
+                    Some(shard) => shard.keep(chunk, microbatch, output),
+                    None => output,
+                })
             }
-            (Kind::R, Some(Kept::UntilRecompute(left))) => {
+            (Kind::R, Some(Kept::Discarded(left))) => {
                 let left = chunk.recompute(device, &job, left)?;
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(None)
@@ -237,8 +274,52 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.allocations()
     }
 
+    fn give(&mut self, value: Value, _: usize) -> Result<O::Handed, DeviceError> {
+        let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
+        let part = self.shard.as_mut().ok_or_else(none)?.share(&mut self.device, value)?;
+        self.device.ops.hand(part.release())
+    }
+
+    fn receive(&mut self, value: Value, from: usize, part: O::Handed) -> Result<(), DeviceError> {
+        let part = self.device.ops.take(part)?;
+        let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
+        let shard = self.shard.as_mut().ok_or_else(none)?;
+        let part = self.device.adopt(part, shard.len(value));
+        shard.receive(value, from, part);
+        Ok(())
+    }
+
+    fn kept(&mut self, pass: Pass) -> Option<Bytes> {
+        if pass.kind.is_of_vocabulary() {
+            return self.shard.as_ref().map(|shard| shard.kept(pass.microbatch));
+        }
+        Some(match self.kept.get_mut(&(pass.chunk, pass.microbatch)) {
+            Some(Kept::UntilBackward(kept)) => movable::bytes(&kept.parts()),
+            Some(Kept::UntilWeight(kept)) => movable::bytes(&kept.parts()),
+            Some(Kept::Discarded(kept)) => movable::bytes(&kept.parts()),
+            None => Bytes(0),
+        })
+    }
+
+    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+        match self.kept.remove(&(forward.chunk, forward.microbatch)) {
+            Some(Kept::UntilBackward(kept)) => Ok(Box::new(Offloaded::new(kept, part))),
+            _ => Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") }),
+        }
+    }
+
+    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        let Ok(lent) = lent.into_any().downcast::<Offloaded<O>>() else {
+            return Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") });
+        };
+        let cell = (forward.chunk, forward.microbatch);
+        self.kept.insert(cell, Kept::UntilBackward(lent.kept));
+        Ok(())
+    }
+
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.kept.clear();
+        self.shard.iter_mut().for_each(Shard::clear);
         Ok(())
     }
 }
@@ -246,6 +327,12 @@ impl<O: Ops> Worker for Gpt<O> {
 impl<O: Ops> Wire for Gpt<O> {
     fn value_bytes(&self) -> usize {
         self.value_len() * self.device.ops.element_bytes()
+    }
+
+    fn bytes_of(&self, value: Value) -> usize {
+        let shard = self.shard.as_ref().filter(|_| value.chunk().is_none());
+        let len = shard.map_or(self.value_len(), |shard| shard.len(value));
+        len * self.device.ops.element_bytes()
     }
 
     fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
@@ -324,6 +411,7 @@ impl<O: Ops> Trainer for Gpt<O> {
 
     fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
         self.step = step;
+        self.shard.iter_mut().for_each(Shard::clear);
         let ops = &mut self.device.ops;
         self.chunks.iter_mut().try_for_each(|(_, chunk)| chunk.clear_loss(ops))
     }

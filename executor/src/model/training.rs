@@ -45,6 +45,17 @@ pub enum BuildError {
         /// How many there are.
         stages: usize,
     },
+    /// A vocabulary that leaves a stage without a token.
+    #[error(
+        "the vocabulary of {vocabulary} leaves stage {stage} without a token: shards of the output \
+         layer take a larger --vocabulary or fewer stages"
+    )]
+    EmptyShard {
+        /// The stage, from 0.
+        stage: usize,
+        /// How many tokens there are.
+        vocabulary: usize,
+    },
     /// A number of the optimizer out of its range.
     #[error("{what} must be {range}")]
     Optimizer {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use pipeline::{Nanos, Placement, Schedule, Slot};
+use pipeline::{Collectives, Nanos, Placement, Schedule, Slot, Timeline, Value};
 use thiserror::Error;
 
 use super::boundary::Boundary;
+use super::copy_turns::{CopyTurns, PlannedCopy};
 use crate::model::Undo;
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
@@ -20,10 +21,10 @@ pub enum PlanError {
     /// No step at all.
     #[error("steps must be at least 1")]
     NoStep,
-    /// The output layer in shards, which no worker trains.
+    /// The output layer in shards, whose stages hand on values of several sizes.
     #[error(
-        "the output layer is in shards (S and T), which are simulated and not run: choose a \
-         schedule without them"
+        "links from device to device carry values of one size, and those between the shards of an \
+         output layer (S and T) have several: run it over TCP"
     )]
     Shards,
     /// More steps than can be counted.
@@ -77,6 +78,9 @@ pub struct Plan {
     boundary: Boundary,
     patience: Duration,
     hop: Nanos,
+    collectives: Collectives,
+    /// By stage.
+    copies: Vec<CopyTurns>,
 }
 
 impl Plan {
@@ -84,11 +88,8 @@ impl Plan {
     /// ([`Boundary::Asynchronous`]), with a patience of a minute.
     ///
     /// # Errors
-    /// S and T among the passes, no step, or more slots than [`MAX_MEASURED`].
+    /// No step, or more slots than [`MAX_MEASURED`].
     pub fn new(schedule: Schedule, steps: u32) -> Result<Self, PlanError> {
-        if schedule.shape().has_shards() {
-            return Err(PlanError::Shards);
-        }
         let slots = schedule.orders().iter().map(|order| order.slots().count() as u64).sum();
         if steps == 0 {
             return Err(PlanError::NoStep);
@@ -98,7 +99,9 @@ impl Plan {
         }
         let patience = Duration::from_secs(60);
         let boundary = Boundary::default();
-        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop: Nanos(0) })
+        let copies = CopyTurns::of(&schedule, None);
+        let (hop, collectives) = (Nanos(0), Collectives::default());
+        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop, collectives, copies })
     }
 
     /// The same after `warm_up` steps that are not measured.
@@ -150,6 +153,29 @@ impl Plan {
         Ok(Self { hop, ..self })
     }
 
+    /// The same where what all stages make together, and the last chunk's output where the output layer
+    /// is in shards, takes the times of `collectives` instead of a hop.
+    ///
+    /// # Errors
+    /// One that is longer than the patience.
+    pub fn with_collectives(self, collectives: Collectives) -> Result<Self, PlanError> {
+        let Collectives { broadcast, statistics, hidden_gradient } = collectives;
+        let hop = broadcast.max(statistics).max(hidden_gradient);
+        if Duration::from_nanos(hop.0) > self.patience {
+            return Err(PlanError::Hop { hop, patience: self.patience });
+        }
+        Ok(Self { collectives, ..self })
+    }
+
+    /// The same where copies to the host free memory, and copies back take it, in the order in which
+    /// that is `planned` among the slots of `timeline`: the activations of each stage then take what
+    /// they would there. Without it, a copy is done before the slot that follows.
+    #[must_use]
+    pub fn with_copies(self, timeline: &Timeline, planned: &[PlannedCopy]) -> Self {
+        let copies = CopyTurns::of(&self.schedule, Some((timeline, planned)));
+        Self { copies, ..self }
+    }
+
     /// The schedule to run.
     #[must_use]
     pub const fn schedule(&self) -> &Schedule {
@@ -190,6 +216,27 @@ impl Plan {
     #[must_use]
     pub const fn hop(&self) -> Nanos {
         self.hop
+    }
+
+    /// The time added to the latency of a transfer of `value`.
+    pub(crate) fn delay(&self, value: Value) -> Nanos {
+        let shape = self.schedule.shape();
+        match value {
+            _ if value.is_collective(shape) => self.collectives.of(value),
+            // With one barrier it comes with the statistics.
+            Value::HiddenGradient { .. } => self.collectives.statistics,
+            _ => self.hop,
+        }
+    }
+
+    /// Whether any transfer is made longer than it is.
+    pub(crate) fn has_delays(&self) -> bool {
+        self.hop > Nanos(0) || self.collectives != Collectives::default()
+    }
+
+    /// The copies of `stage`.
+    pub(crate) fn copies(&self, stage: usize) -> &CopyTurns {
+        &self.copies[stage]
     }
 
     /// How updates have to be taken back where `asked` would do for weights that lie on one stage. Of

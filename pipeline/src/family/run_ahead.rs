@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
                 here.held += 1;
             }
             Kind::W | Kind::BW => here.held -= 1,
-            Kind::R | Kind::B | Kind::S | Kind::T => {}
+            Kind::B | Kind::S | Kind::T | Kind::R => {}
         }
         here.free = end;
         here.order.push(Slot::One(pass));

@@ -1,9 +1,11 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
-use executor::Check;
-use pipeline::{Metrics, Step};
+use executor::{Check, MeasuredCopy};
+use pipeline::{Bytes, Metrics, Step};
 use serde::Serialize;
+use sim::HostCopy;
 
+use super::copies::{self, Held};
 use crate::error::Error;
 use answer::outcome;
 use answer::outcome::Outcome;
@@ -24,6 +26,10 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
+    /// The activations that stages kept, if they were counted.
+    pub held: Option<Held>,
+    /// The copies to the host and back of each step.
+    pub copied: Vec<Vec<MeasuredCopy>>,
     /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
 }
@@ -35,6 +41,12 @@ impl Ran {
         let timeline = self.measured.steps.get(step).map(Step::timeline);
         let timeline = timeline.unwrap_or(pipeline::Timeline { stages: Vec::new() });
         (step, Metrics::of(&timeline))
+    }
+
+    /// The copies of step number `step`, as they are drawn.
+    pub fn copies(&self, step: usize) -> Vec<HostCopy> {
+        let copied = self.copied.get(step).map_or(&[][..], |copied| copied);
+        copies::drawn(&self.outcome.case, copied)
     }
 
     /// The simulated makespan over the measured, less 1.
@@ -134,6 +146,11 @@ pub fn text(all: &[Ran]) -> String {
             );
         }
     }
+    for one in all.iter().filter(|one| one.outcome.case.schedule.copies().is_some()) {
+        if let Some(held) = &one.held {
+            text += &format!("{} {}\n", outcome::title(&one.outcome), held.text());
+        }
+    }
     text + &order(all)
 }
 
@@ -204,6 +221,10 @@ struct Measured<'a> {
     skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     allocations: u64,
+    /// By stage, the most activations that it holds by the times that its copies to the host were
+    /// planned with; absent without copies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planned_peak_activation_bytes: Option<Vec<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<JsonCheck>,
 }
@@ -250,10 +271,21 @@ impl From<&Step> for JsonStep {
 impl<'a> From<&'a Ran> for Json<'a> {
     fn from(one: &'a Ran) -> Self {
         let (step, metrics) = one.median();
+        let bytes = |all: &[Bytes]| all.iter().map(|one| one.0).collect::<Vec<_>>();
+        let median = one.outcome.json_of(&metrics);
+        let has_copies = one.outcome.case.schedule.copies().is_some();
         Self {
             simulated: one.outcome.json(),
             measured: Measured {
-                median: one.outcome.json_of(&metrics),
+                median: match &one.held {
+                    Some(held) => median.with_peaks(bytes(&held.measured)),
+                    None => median,
+                },
+                planned_peak_activation_bytes: one
+                    .held
+                    .as_ref()
+                    .filter(|_| has_copies)
+                    .map(|held| bytes(&held.planned)),
                 device: &one.measured.device,
                 step,
                 steps: one.measured.steps.iter().map(JsonStep::from).collect(),

@@ -8,8 +8,9 @@ use executor::{
     Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
     Transport,
 };
-use pipeline::Nanos;
+use pipeline::{Collectives, Nanos};
 
+use super::copies;
 use super::flags::Execute;
 use super::processes::TOKEN;
 use super::question::{Job, patience};
@@ -96,16 +97,26 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         BoundaryKey::Barrier => Boundary::Barrier { max_norm },
         BoundaryKey::PostValidation(_) => Boundary::PostValidation { max_norm },
     };
-    let hop = match execute.backend().trains() {
-        false => job.case.problem.costs().hop(),
-        true => Nanos(0),
+    let costs = job.case.problem.costs();
+    let (hop, collectives) = match execute.backend().trains() {
+        false => (costs.hop(), costs.collectives()),
+        true => (Nanos(0), Collectives::default()),
     };
     let patience = patience(execute, &job.case)?;
+    copies::check(&job.case, execute.backend())?;
     Plan::new(job.case.schedule.clone(), job.steps)
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
+        .and_then(|plan| plan.with_collectives(collectives))
+        .map(|plan| match job.case.schedule.copies() {
+            None => plan,
+            Some(_) => {
+                let (timeline, planned) = copies::planned(&job.case);
+                plan.with_copies(&timeline, &copies::turns(&planned))
+            }
+        })
         .map_err(|error| job.case.error(&error).into())
 }
 

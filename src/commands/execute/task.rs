@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use executor::{AdamW, Batches, DataError, Random, Task, Text, Training};
+use executor::{AdamW, Batches, BuildError, DataError, Layout, Random, Task, Text, Training};
 
 use super::flags::Execute;
 use super::question::Job;
@@ -20,6 +20,11 @@ pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
         let message = "attention looks from one segment of a microbatch into those before it, \
                        which the model that is run cannot: use --device timed";
         return Err(job.case.error(&message).into());
+    }
+    let empty = Layout::empty_shard(model, job.case.schedule.shape());
+    if let Some(stage) = empty.map_err(|error| job.case.error(&error))? {
+        let vocabulary = model.vocabulary();
+        return Err(job.case.error(&BuildError::EmptyShard { stage, vocabulary }).into());
     }
     let seed = job.seed;
     let mut fingerprint = DefaultHasher::new();

@@ -15,12 +15,12 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Loss and gradients of one step of the serial reference.
-fn reference<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
+pub(super) fn reference<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
     computed::<T>(model, |reference| reference.run(2, microbatches))
 }
 
 /// The same with the sums of both halves of the microbatches added.
-fn in_halves<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
+pub(super) fn in_halves<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
     computed::<T>(model, |reference| reference.run_in_halves(2, microbatches))
 }
 

@@ -1,0 +1,111 @@
+//! The text of a branching log.
+
+use std::fmt;
+
+use pipeline::{Kind, Pass};
+
+use super::stages::Stages;
+use crate::Refusal;
+
+/// A log with more words is refused before it is kept.
+pub const MAX_WORDS: usize = 1 << 21;
+
+/// A branching log: the nodes of a binary tree from its root, the first branch of each before the second.
+///
+/// `F0.3<B0.1` is a node: F of chunk 0 and microbatch 3 runs before B of microbatch 1 in its first
+/// branch, and behind it in its second. `x` is a leaf.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Log {
+    nodes: Vec<Option<[Pass; 2]>>,
+}
+
+/// A word whose passes are those of a pipeline, as places among the passes of all stages.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Word {
+    Branch(usize, usize),
+    Leaf,
+}
+
+impl Log {
+    /// Reads a log: whether it is a tree, not what is in it.
+    ///
+    /// # Errors
+    /// [`Refusal::Log`] if it is none, or too long.
+    pub fn read(text: &str) -> Result<Self, Refusal> {
+        let refuse = |why| Err(Refusal::Log { why });
+        if text.split_ascii_whitespace().nth(MAX_WORDS).is_some() {
+            return refuse("it has more than two million words");
+        }
+        let mut nodes = Vec::new();
+        let mut open = 1u32;
+        for word in text.split_ascii_whitespace() {
+            if open == 0 {
+                return refuse("something follows behind its last leaf");
+            }
+            if word == "x" {
+                nodes.push(None);
+                open -= 1;
+                continue;
+            }
+            let passes = word
+                .split_once('<')
+                .and_then(|(first, second)| Some([pass(first)?, pass(second)?]));
+            if passes.is_none() {
+                return refuse("a word is neither `x` nor two passes, as in F0.3<B0.1");
+            }
+            nodes.push(passes);
+            open += 1;
+        }
+        if open == 0 { Ok(Self { nodes }) } else { refuse("a branch does not end in a leaf") }
+    }
+
+    /// The number of pairs of passes that were tried both ways.
+    #[must_use]
+    pub fn branches(&self) -> usize {
+        self.nodes.len() / 2
+    }
+
+    /// The words, where every branch is about two passes of one stage.
+    pub(super) fn words(&self, stages: &Stages) -> Result<Vec<Word>, Refusal> {
+        let word = |node: &Option<[Pass; 2]>| {
+            let Some([first, second]) = node else { return Ok(Word::Leaf) };
+            let places = stages.place(*first).zip(stages.place(*second));
+            match places
+                .filter(|&(first, second)| first != second && stages.together(first, second))
+            {
+                Some((first, second)) => Ok(Word::Branch(first, second)),
+                None => Err(Refusal::Log { why: "a branch is not about two passes of one stage" }),
+            }
+        };
+        self.nodes.iter().map(word).collect()
+    }
+}
+
+/// A pass as it is written: kind, chunk, microbatch.
+fn pass(word: &str) -> Option<Pass> {
+    let kind = match word.get(..1)? {
+        "F" => Kind::F,
+        "B" => Kind::B,
+        "W" => Kind::W,
+        _ => return None,
+    };
+    let (chunk, microbatch) = word[1..].split_once('.')?;
+    let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !plain(chunk) || !plain(microbatch) {
+        return None;
+    }
+    Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, node) in self.nodes.iter().enumerate() {
+            match node {
+                Some([first, second]) => write!(f, "{first}<{second}")?,
+                None => f.write_str("x")?,
+            }
+            f.write_str(if at % 8 == 7 { "\n" } else { " " })?;
+        }
+        Ok(())
+    }
+}

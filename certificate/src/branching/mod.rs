@@ -1,0 +1,97 @@
+//! The argument by branching: every order is in one of the branches of a tree, and each branch ends
+//! where no order costs less than the bound.
+//!
+//! *Proof.* Microbatches are alike, so the passes of a kind and chunk may be taken to run in their order.
+//! Of two passes of a stage one ends before the other starts: so every order is in one of the two
+//! branches of a node, and by induction in one leaf. Let every pass of an order start as soon as it can;
+//! no pass then ends later than in any other timing of the order, and the first pass of a stage,
+//! the first F of its lowest chunk, starts when it arrives, because that chunk is the first of every stage
+//! on its way. If the order costs less than the bound, each pass starts in the window between its
+//! earliest and its last start, where these follow from the cost and from what was decided on the way
+//! to the leaf, step by step ([`windows`]). So a leaf whose windows contradict each other holds no such
+//! order.
+
+mod log;
+mod stages;
+mod windows;
+
+pub use self::log::{Log, MAX_WORDS};
+
+use self::log::Word;
+use self::stages::{Spent, Stages};
+use self::windows::Windows;
+use crate::trip::Pipe;
+use crate::{Certificate, Refusal};
+
+/// More passes are not looked at.
+const MOST_PASSES: usize = 3_000;
+
+/// The work for one word of a log is bounded by so many times the pairs of passes of all stages.
+const ROUNDS: u64 = 1 << 12;
+
+/// The work for a whole log, in pairs of passes.
+const MOST_WORK: u64 = 1 << 38;
+
+/// The windows kept at a time: pairs of passes of a stage, for all passes, once for each open branch.
+const MOST_KEPT: usize = 1 << 30;
+
+/// Whether `log` shows that every schedule costs `bound` or more.
+pub(crate) fn shows(
+    certificate: &Certificate,
+    pipe: &Pipe,
+    log: &Log,
+    bound: u64,
+) -> Result<bool, Refusal> {
+    let refuse = |why| Err(Refusal::Log { why });
+    let shape = certificate.schedule.shape();
+    let passes = 3 * shape.cells();
+    if passes > MOST_PASSES {
+        return refuse("the schedule has more than 3000 passes");
+    }
+    let pairs = (passes * (passes / shape.stages())) as u64;
+    let words = log.branches() as u64 * 2 + 1;
+    let work = words.saturating_mul(ROUNDS).saturating_mul(pairs).min(MOST_WORK);
+    let stages = Stages::of(certificate, pipe, work);
+    let words = log.words(&stages)?;
+    if deepest(&words).saturating_mul(usize::try_from(pairs).unwrap_or(usize::MAX)) > MOST_KEPT {
+        return refuse("it branches too deep");
+    }
+    match follow(&stages, &words, i128::from(bound) - 1) {
+        Ok(shown) => Ok(shown),
+        Err(Spent) => refuse("following it takes too long"),
+    }
+}
+
+/// Follows the branches from the root: whether every leaf is contradictory.
+fn follow(stages: &Stages, words: &[Word], most: i128) -> Result<bool, Spent> {
+    let Some(root) = Windows::within(stages, most) else { return Ok(true) };
+    // Branches not yet followed, with what is decided first in each.
+    let mut open = vec![(root, None)];
+    for word in words {
+        let Some((mut windows, decided)) = open.pop() else { return Ok(false) };
+        let holds = windows.conclude(stages, decided)?;
+        match *word {
+            Word::Leaf if holds => return Ok(false),
+            Word::Leaf => {}
+            Word::Branch(first, second) => {
+                open.push((windows.clone(), Some((second, first))));
+                open.push((windows, Some((first, second))));
+            }
+        }
+    }
+    Ok(open.is_empty())
+}
+
+/// The most branches that are open at a time.
+fn deepest(words: &[Word]) -> usize {
+    let mut open = 1usize;
+    let mut deepest = open;
+    for word in words {
+        match word {
+            Word::Leaf => open = open.saturating_sub(1),
+            Word::Branch(..) => open += 1,
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
+}

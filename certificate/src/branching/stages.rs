@@ -1,0 +1,158 @@
+//! The passes of all stages as places, and what they wait for; and the work that may still be done.
+
+use std::cell::Cell;
+
+use pipeline::{Kind, Pass};
+
+use crate::trip::Pipe;
+use crate::{Certificate, Objective};
+
+/// Why no more is concluded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Windows contradict each other.
+    Empty,
+    /// All the work that may be done is done.
+    Spent,
+}
+
+/// All the work that may be done is done.
+pub(super) struct Spent;
+
+/// The passes of all stages, and what they wait for. A pass is a place: chunk by chunk of its stage in
+/// model order, kind by kind, microbatch by microbatch.
+pub(super) struct Stages {
+    /// Chunks of a stage.
+    pub(super) chunks: usize,
+    pub(super) microbatches: usize,
+    /// By chunk of the model: its stage, and which of its chunks it is.
+    homes: Vec<(usize, usize)>,
+    /// By chunk of a stage: times of F, B, W.
+    times: Vec<[i128; 3]>,
+    /// By chunk of a stage: M_B and M_W.
+    pub(super) held: Vec<[i128; 2]>,
+    pub(super) limits: Option<Vec<i128>>,
+    /// By chunk of a stage: where F and B of microbatch 0 come from, and the hop.
+    pub(super) inputs: Vec<[Option<(usize, i128)>; 2]>,
+    /// By chunk of a stage: starts of F, B, W where a microbatch is alone.
+    pub(super) alone: Vec<[i128; 3]>,
+    pub(super) makespan: bool,
+    /// The work that may still be done, in pairs of passes.
+    work: Cell<u64>,
+}
+
+impl Stages {
+    pub(super) fn of(certificate: &Certificate, pipe: &Pipe, work: u64) -> Self {
+        let Certificate { schedule, costs, footprints, limits, objective, .. } = certificate;
+        let (shape, placement) = (schedule.shape(), schedule.placement());
+        let count = usize::from(shape.chunks());
+        let mut lying = vec![Vec::new(); shape.stages()];
+        let mut homes = Vec::new();
+        for chunk in 0..shape.chunks() {
+            let stage = placement.stage(shape, chunk, 0);
+            homes.push((stage, lying[stage].len()));
+            lying[stage].push(chunk);
+        }
+        let chunks = usize::from(shape.chunks_per_stage());
+        let mut stages = Self {
+            chunks,
+            microbatches: shape.microbatches() as usize,
+            homes,
+            times: Vec::new(),
+            held: Vec::new(),
+            limits: limits
+                .as_ref()
+                .map(|limits| limits.by_stage().iter().map(|one| one.0.into()).collect()),
+            inputs: Vec::new(),
+            alone: Vec::new(),
+            makespan: *objective == Objective::Makespan,
+            work: Cell::new(work),
+        };
+        for chunk in lying.into_iter().flatten() {
+            let one = costs.chunks()[usize::from(chunk)];
+            let times = [one.forward, one.backward_input, one.backward_weight];
+            stages.times.push(times.map(|time| time.0.into()));
+            let size = footprints.of(chunk);
+            stages.held.push([size.until_backward.0.into(), size.until_weight.0.into()]);
+            let at = usize::from(chunk);
+            let hop = |from: usize| match stages.homes[from].0 == stages.homes[at].0 {
+                true => 0,
+                false => costs.hop().0.into(),
+            };
+            let input = |from: usize, kind: usize| {
+                let (stage, place) = stages.homes[from];
+                (stages.first(stage * chunks + place, kind), hop(from))
+            };
+            let forward = at.checked_sub(1).map(|from| input(from, 0));
+            let backward = (at + 1 < count).then(|| input(at + 1, 1));
+            stages.inputs.push([forward, backward]);
+            let [down, up] = [at, 2 * count - 1 - at];
+            stages.alone.push([pipe.start(down), pipe.start(up), pipe.end(up)]);
+        }
+        stages
+    }
+
+    /// The place of microbatch 0 of a kind and a chunk of a stage.
+    fn first(&self, chunk: usize, kind: usize) -> usize {
+        (3 * chunk + kind) * self.microbatches
+    }
+
+    pub(super) fn passes_per_stage(&self) -> usize {
+        3 * self.chunks * self.microbatches
+    }
+
+    pub(super) fn passes(&self) -> usize {
+        3 * self.held.len() * self.microbatches
+    }
+
+    pub(super) fn together(&self, one: usize, other: usize) -> bool {
+        one / self.passes_per_stage() == other / self.passes_per_stage()
+    }
+
+    /// The place of `pass`, if the pipeline has it.
+    pub(super) fn place(&self, pass: Pass) -> Option<usize> {
+        let &(stage, chunk) = self.homes.get(usize::from(pass.chunk))?;
+        let microbatch =
+            usize::try_from(pass.microbatch).ok().filter(|&one| one < self.microbatches)?;
+        let kind = match pass.kind {
+            Kind::F => 0,
+            Kind::B => 1,
+            Kind::W => 2,
+            Kind::BW | Kind::S | Kind::T | Kind::R => return None,
+        };
+        Some(self.first(stage * self.chunks + chunk, kind) + microbatch)
+    }
+
+    pub(super) fn time(&self, pass: usize) -> i128 {
+        let line = pass / self.microbatches;
+        self.times[line / 3][line % 3]
+    }
+
+    pub(super) fn spend(&self, work: usize) -> Result<(), End> {
+        let left = self.work.get().checked_sub(work as u64).ok_or(End::Spent)?;
+        self.work.set(left);
+        Ok(())
+    }
+
+    /// The passes of a stage that begins at `begin`, each with those that run right before it in every
+    /// schedule; behind all of these.
+    pub(super) fn given(&self, begin: usize) -> impl Iterator<Item = (usize, [Option<usize>; 3])> {
+        let first = begin / self.passes_per_stage() * self.chunks;
+        let chunks = first..first + self.chunks;
+        let one = move |chunk: usize, kind: usize, k: usize| {
+            let at = |chunk: usize, kind: usize| self.first(chunk, kind) + k;
+            let pass = at(chunk, kind);
+            let earlier = (k > 0).then(|| pass - 1);
+            let own = (kind > 0).then(|| at(chunk, kind - 1));
+            let below = (kind == 0 && chunk > first).then(|| at(chunk - 1, 0));
+            let above = (kind == 1 && chunk + 1 < first + self.chunks).then(|| at(chunk + 1, 1));
+            (pass, [earlier, own, below.or(above)])
+        };
+        (0..self.microbatches).flat_map(move |k| {
+            let down = chunks.clone().map(move |chunk| one(chunk, 0, k));
+            let up =
+                chunks.clone().rev().flat_map(move |chunk| [one(chunk, 1, k), one(chunk, 2, k)]);
+            down.chain(up)
+        })
+    }
+}

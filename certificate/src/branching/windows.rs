@@ -1,0 +1,337 @@
+//! When passes can start, and which run before which, if no order may cost more than some cost.
+//!
+//! Which passes of a stage run before which is a table of bits, kept closed: what is before a pass is
+//! before all that is behind it. Every step concludes from what is known already:
+//!
+//! 1. A value arrives a hop after the end of the pass that makes it.
+//! 2. A pass that cannot end before another must start runs behind it.
+//! 3. A pass starts when all that runs before it has ended: no sooner than that can be done, one pass
+//!    after the other, none before its earliest start. Likewise behind it.
+//! 4. Passes that must all have ended at some time have room until then.
+//! 5. With every pass, its stage holds no more than its limit: for each chunk there are at least so many
+//!    and at most so many F, B and W before it, never more B than F or W than B, and the least memory
+//!    with such counts must fit. Where it fits only with some other pass before it, or only without,
+//!    that one is before it, or behind.
+
+use std::ops::Range;
+
+use super::stages::{End, Spent, Stages};
+
+/// What is known of all passes.
+#[derive(Clone)]
+pub(super) struct Windows {
+    earliest: Vec<i128>,
+    last: Vec<i128>,
+    /// By pass, a bit for each pass of its stage: those before it, and those behind it.
+    before: Vec<u64>,
+    behind: Vec<u64>,
+    changed: bool,
+}
+
+impl Windows {
+    /// Those of all orders that cost `most` or less; nothing if some window is empty already.
+    pub(super) fn within(stages: &Stages, most: i128) -> Option<Self> {
+        let (passes, each) = (stages.passes(), stages.passes_per_stage());
+        let bits = passes * each.div_ceil(64);
+        let mut windows = Self {
+            earliest: Vec::with_capacity(passes),
+            last: Vec::with_capacity(passes),
+            before: vec![0; bits],
+            behind: vec![0; bits],
+            changed: false,
+        };
+        for pass in 0..passes {
+            let (line, first) = (pass / stages.microbatches, pass / each * stages.chunks);
+            let begin = stages.alone[first][0];
+            windows.earliest.push(stages.alone[line / 3][line % 3]);
+            let end = if stages.makespan { most } else { begin + most };
+            let last = end - stages.time(pass);
+            windows.last.push(if pass % each == 0 { last.min(begin) } else { last });
+        }
+        (0..passes).step_by(each).for_each(|begin| windows.give(stages, begin));
+        let open =
+            windows.earliest.iter().zip(&windows.last).all(|(earliest, last)| earliest <= last);
+        open.then_some(windows)
+    }
+
+    /// Notes which passes of a stage run before which in every schedule.
+    fn give(&mut self, stages: &Stages, begin: usize) {
+        let each = stages.passes_per_stage();
+        for (pass, direct) in stages.given(begin) {
+            for early in direct.into_iter().flatten() {
+                let from = self.before[Self::row(stages, early)].to_vec();
+                let row = &mut self.before[Self::row(stages, pass)];
+                row.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+                row[(early - begin) / 64] |= 1 << ((early - begin) % 64);
+            }
+        }
+        for pass in begin..begin + each {
+            for other in begin..begin + each {
+                if self.is_before(stages, pass, other) {
+                    let at = Self::row(stages, pass).start + (other - begin) / 64;
+                    self.behind[at] |= 1 << ((other - begin) % 64);
+                }
+            }
+        }
+    }
+
+    /// Draws all conclusions, from `decided` too, that its first pass runs before its second: whether
+    /// windows are left that do not contradict each other.
+    pub(super) fn conclude(
+        &mut self,
+        stages: &Stages,
+        decided: Option<(usize, usize)>,
+    ) -> Result<bool, Spent> {
+        match self.until_nothing_changes(stages, decided) {
+            Ok(()) => Ok(true),
+            Err(End::Empty) => Ok(false),
+            Err(End::Spent) => Err(Spent),
+        }
+    }
+
+    fn until_nothing_changes(
+        &mut self,
+        stages: &Stages,
+        decided: Option<(usize, usize)>,
+    ) -> Result<(), End> {
+        if let Some((one, other)) = decided {
+            self.order(stages, one, other)?;
+        }
+        let each = stages.passes_per_stage();
+        self.changed = true;
+        while std::mem::take(&mut self.changed) {
+            for begin in (0..stages.passes()).step_by(each) {
+                stages.spend(each * each)?;
+                self.look_at(stages, begin..begin + each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every step for the passes of one stage.
+    fn look_at(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        for pass in passes.clone() {
+            self.arrive(stages, pass)?;
+        }
+        self.compare(stages, passes.clone())?;
+        self.fill(stages, passes.clone())?;
+        self.follow(stages, passes.clone())?;
+        self.precede(stages, passes.clone())?;
+        passes.clone().try_for_each(|pass| self.fit(stages, pass))
+    }
+
+    fn row(stages: &Stages, pass: usize) -> Range<usize> {
+        let words = stages.passes_per_stage().div_ceil(64);
+        pass * words..(pass + 1) * words
+    }
+
+    fn is_before(&self, stages: &Stages, one: usize, other: usize) -> bool {
+        has(&self.before[Self::row(stages, other)], one % stages.passes_per_stage())
+    }
+
+    /// Notes that `one` runs before `other`, and all that is before the one before all that is behind
+    /// the other.
+    fn order(&mut self, stages: &Stages, one: usize, other: usize) -> Result<(), End> {
+        if one == other || self.is_before(stages, other, one) {
+            return Err(End::Empty);
+        }
+        if self.is_before(stages, one, other) {
+            return Ok(());
+        }
+        self.changed = true;
+        let each = stages.passes_per_stage();
+        stages.spend(each)?;
+        let begin = one / each * each;
+        let bit =
+            |row: &mut [u64], pass: usize| row[(pass - begin) / 64] |= 1 << ((pass - begin) % 64);
+        let mut early = self.before[Self::row(stages, one)].to_vec();
+        bit(&mut early, one);
+        let mut late = self.behind[Self::row(stages, other)].to_vec();
+        bit(&mut late, other);
+        for pass in begin..begin + each {
+            let place = pass - begin;
+            let is_in = |row: &[u64]| row[place / 64] >> (place % 64) & 1 == 1;
+            let row = Self::row(stages, pass);
+            if is_in(&late) {
+                self.before[row.clone()].iter_mut().zip(&early).for_each(|(to, from)| *to |= from);
+            }
+            if is_in(&early) {
+                self.behind[row].iter_mut().zip(&late).for_each(|(to, from)| *to |= from);
+            }
+        }
+        Ok(())
+    }
+
+    fn not_sooner(&mut self, pass: usize, time: i128) -> Result<(), End> {
+        if time > self.earliest[pass] {
+            self.earliest[pass] = time;
+            self.changed = true;
+        }
+        if self.earliest[pass] > self.last[pass] { Err(End::Empty) } else { Ok(()) }
+    }
+
+    fn not_later(&mut self, pass: usize, time: i128) -> Result<(), End> {
+        if time < self.last[pass] {
+            self.last[pass] = time;
+            self.changed = true;
+        }
+        if self.earliest[pass] > self.last[pass] { Err(End::Empty) } else { Ok(()) }
+    }
+
+    /// Step 1.
+    fn arrive(&mut self, stages: &Stages, pass: usize) -> Result<(), End> {
+        let (line, microbatch) = (pass / stages.microbatches, pass % stages.microbatches);
+        let Some(Some((from, hop))) = stages.inputs[line / 3].get(line % 3).copied() else {
+            return Ok(());
+        };
+        let from = from + microbatch;
+        let takes = stages.time(from) + hop;
+        self.not_sooner(pass, self.earliest[from] + takes)?;
+        self.not_later(from, self.last[pass] - takes)
+    }
+
+    /// Step 2.
+    fn compare(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        for one in passes.clone() {
+            let end = self.earliest[one] + stages.time(one);
+            for other in passes.clone() {
+                if one != other && end > self.last[other] {
+                    self.order(stages, other, one)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 3, forwards in time.
+    fn follow(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        let mut sorted = self.seen(stages, passes.clone());
+        sorted.sort_by_key(|one| one.earliest);
+        for pass in passes {
+            let row = &self.before[Self::row(stages, pass)];
+            let done = sorted.iter().filter(|one| has(row, one.place));
+            let done = done.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
+            self.not_sooner(pass, done)?;
+        }
+        Ok(())
+    }
+
+    /// Step 3, backwards in time.
+    fn precede(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        let mut sorted = self.seen(stages, passes.clone());
+        sorted.sort_by_key(|one| -one.until);
+        for pass in passes {
+            let row = &self.behind[Self::row(stages, pass)];
+            let begin = sorted.iter().filter(|one| has(row, one.place));
+            let begin = begin.fold(i128::MAX, |begin, one| begin.min(one.until) - one.time);
+            if begin < i128::MAX {
+                self.not_later(pass, begin - stages.time(pass))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 4.
+    fn fill(&self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        let mut sorted = self.seen(stages, passes);
+        sorted.sort_by_key(|one| one.earliest);
+        for last in &sorted {
+            let within = sorted.iter().filter(|one| one.until <= last.until);
+            let done = within.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
+            if done > last.until {
+                return Err(End::Empty);
+            }
+        }
+        Ok(())
+    }
+
+    /// The passes of a stage with their windows.
+    fn seen(&self, stages: &Stages, passes: Range<usize>) -> Vec<Seen> {
+        let seen = |(place, pass): (usize, usize)| {
+            let time = stages.time(pass);
+            Seen { place, earliest: self.earliest[pass], until: self.last[pass] + time, time }
+        };
+        passes.enumerate().map(seen).collect()
+    }
+
+    /// Step 5, for the memory held with `pass`.
+    fn fit(&mut self, stages: &Stages, pass: usize) -> Result<(), End> {
+        let each = stages.passes_per_stage();
+        let Some(limit) = stages.limits.as_ref().map(|limits| limits[pass / each]) else {
+            return Ok(());
+        };
+        let lines = 3 * stages.chunks;
+        let first_line = pass / each * lines;
+        let own = pass / stages.microbatches;
+        let [most, rest] = stages.held[own / 3];
+        let room = limit - [most, (rest - most).max(0), 0][own % 3];
+        let mut counts: Vec<[usize; 2]> =
+            (0..lines).map(|line| self.count(stages, first_line + line, pass)).collect();
+        let chunks = first_line / 3;
+        if least(stages, chunks, &counts) > room {
+            return Err(End::Empty);
+        }
+        for line in 0..lines {
+            let [surely, perhaps] = counts[line];
+            let other = |count: usize| (first_line + line) * stages.microbatches + count;
+            for count in surely..perhaps {
+                // Were it behind, so were the rest of its line.
+                counts[line] = [surely, count];
+                if least(stages, chunks, &counts) > room {
+                    self.order(stages, other(count), pass)?;
+                }
+                counts[line] = [count + 1, perhaps];
+                if least(stages, chunks, &counts) > room {
+                    self.order(stages, pass, other(count))?;
+                }
+            }
+            counts[line] = [surely, perhaps];
+        }
+        Ok(())
+    }
+
+    /// How many passes of `line` run before `pass`, at least and at most. They run in order.
+    fn count(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
+        let (m, each) = (stages.microbatches, stages.passes_per_stage());
+        let row = Self::row(stages, pass);
+        let [before, behind] = [&self.before[row.clone()], &self.behind[row]];
+        let own = pass % each;
+        let first = line * m % each;
+        let places = first..first + m;
+        let surely = places.clone().filter(|&place| has(before, place)).count();
+        let open = |&place: &usize| place != own && !has(behind, place);
+        [surely, places.filter(open).count()]
+    }
+}
+
+/// A pass of a stage.
+struct Seen {
+    /// Its place on the stage.
+    place: usize,
+    /// Its earliest start.
+    earliest: i128,
+    /// When it must have ended.
+    until: i128,
+    time: i128,
+}
+
+/// Whether a row of bits has that of `place`.
+fn has(row: &[u64], place: usize) -> bool {
+    row[place / 64] >> (place % 64) & 1 == 1
+}
+
+/// The least memory that a stage holds, whose chunks are those from `chunks` on, where between so many
+/// and so many passes of each line have run.
+fn least(stages: &Stages, chunks: usize, counts: &[[usize; 2]]) -> i128 {
+    let of = |(place, lines): (usize, &[[usize; 2]])| {
+        let [most, rest] = stages.held[chunks + place];
+        let [[forwards, _], [fewest, many], [_, weights]] = [lines[0], lines[1], lines[2]];
+        let with = |backwards: usize| {
+            let active = forwards.saturating_sub(backwards) as i128;
+            let waiting = backwards.saturating_sub(weights) as i128;
+            active * most + waiting * rest
+        };
+        (fewest..=many).map(with).min().unwrap_or(0)
+    };
+    counts.chunks_exact(3).enumerate().map(of).sum()
+}

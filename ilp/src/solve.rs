@@ -1,0 +1,254 @@
+//! The optimum: which cost is asked for next, until it is proved or time is over.
+
+use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
+use search::Instance;
+use search::bounds::{Infeasible, best, check_limits};
+use sim::Replay;
+use thiserror::Error;
+
+use crate::branch::{Decision, Question};
+use crate::line::{Line, signed};
+use crate::model::MOST_BINARIES;
+use crate::tree::Proof;
+
+/// The most passes of a pipeline that is solved: the work at a node grows with the square of those of
+/// a stage.
+pub const MOST_PASSES: usize = 3_000;
+
+/// The most nodes of a tree: so many can be written down, and checked in minutes.
+pub const MOST_NODES: usize = 1 << 20;
+
+/// Nodes allowed for the first question: what windows alone refute is found first.
+const FIRST_NODES: usize = 1;
+
+/// How many times as many nodes are allowed when no question of a round could be answered.
+const MORE_NODES: usize = 16;
+
+/// How often the room between bound and cost is halved before more nodes are allowed.
+const HALVES: u32 = 12;
+
+/// How the work of a solver ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The order is proved optimal.
+    Proved,
+    /// Somebody asked to end: time was over, or a Ctrl-C came.
+    Stopped,
+    /// The tree would have more nodes than [`MOST_NODES`].
+    TooManyNodes,
+}
+
+/// The result of [`solve`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The best order known.
+    pub schedule: Schedule,
+    /// Its cost.
+    pub cost: Nanos,
+    /// No order costs less.
+    pub bound: Nanos,
+    /// Why, if that is more than the bounds of crate `search` say.
+    pub proof: Option<Proof>,
+    /// Nodes of all trees, of those that came to nothing too.
+    pub nodes: usize,
+    /// How it ended.
+    pub end: End,
+}
+
+/// Why an instance is not modelled.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Unsuitable {
+    /// Microbatches that take different ways.
+    #[error("microbatches go in two directions: only looped chunks and a V are modelled")]
+    Mirrored,
+    /// Chunks that recompute their activations.
+    #[error("passes R, which recompute activations, are not modelled")]
+    Recomputed,
+    /// Passes that take no time: the model tells an order by the times at which passes end.
+    #[error("pass times must all be above zero")]
+    Instant,
+    /// Too many passes for the solver.
+    #[error(
+        "{passes} passes, whose order is {binaries} binaries: at most {MOST_PASSES} passes are solved"
+    )]
+    TooLarge {
+        /// How many passes there are.
+        passes: usize,
+        /// Pairs of passes whose order is open.
+        binaries: u64,
+    },
+    /// Too many binaries for a file.
+    #[error(
+        "{binaries} binaries, one for each pair of passes whose order is open: at most {MOST_BINARIES} are written"
+    )]
+    TooManyBinaries {
+        /// How many there would be.
+        binaries: u64,
+    },
+    /// No order fits the limits.
+    #[error(transparent)]
+    Infeasible(#[from] Infeasible),
+    /// Costs or footprints of another pipeline.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Checks that `instance` can be solved.
+///
+/// # Errors
+/// The reason why not.
+pub fn check(instance: &Instance) -> Result<(), Unsuitable> {
+    check_kind(instance)?;
+    let passes = 3 * instance.shape.cells();
+    if passes > MOST_PASSES {
+        return Err(Unsuitable::TooLarge { passes, binaries: crate::model::binaries(instance) });
+    }
+    Ok(())
+}
+
+/// Checks that `instance` is of a kind that is modelled, and has an order under its limits.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
+    if instance.placement == Placement::Mirrored {
+        return Err(Unsuitable::Mirrored);
+    }
+    if instance.costs.has_recompute() || instance.footprints.has_kept() {
+        return Err(Unsuitable::Recomputed);
+    }
+    let times = instance.costs.chunks().iter();
+    let mut times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
+    if times.any(|time| time == Nanos(0)) {
+        return Err(Unsuitable::Instant);
+    }
+    Ok(check_limits(instance)?)
+}
+
+/// The best order of `instance`, from `known` on, with a proof of how good any can be.
+///
+/// The question is "is there an order that costs less than the best known?": a no is the proof that it
+/// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
+/// is proved already, which lifts the bound; then more nodes are allowed. `progress` is
+/// told of cost, bound and nodes after each question. `stop` is called often: once it returns true,
+/// the result is that known by then. As long as it returns false, the same instance and order give the
+/// same result.
+///
+/// # Errors
+/// [`Unsuitable`] instances, and orders of another pipeline.
+pub fn solve(
+    instance: &Instance,
+    known: Schedule,
+    mut progress: impl FnMut(Nanos, Nanos, usize),
+    stop: &dyn Fn() -> bool,
+) -> Result<Answer, Unsuitable> {
+    check(instance)?;
+    let cost = cost(instance, &known)?;
+    let bound = best(instance).cost;
+    let answer = Answer { schedule: known, cost, bound, proof: None, nodes: 0, end: End::Proved };
+    let line = Line::of(instance);
+    let mut solver = Solver { instance, line, tick: tick(instance), answer, stop };
+    let mut nodes = FIRST_NODES;
+    while !solver.round(nodes, &mut progress)? {
+        if stop() {
+            solver.answer.end = End::Stopped;
+            break;
+        }
+        if nodes == MOST_NODES {
+            solver.answer.end = End::TooManyNodes;
+            break;
+        }
+        nodes = (MORE_NODES * nodes).min(MOST_NODES);
+    }
+    Ok(solver.answer)
+}
+
+struct Solver<'a> {
+    instance: &'a Instance,
+    line: Line,
+    /// Every cost is a multiple of it.
+    tick: u64,
+    answer: Answer,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Solver<'_> {
+    /// Questions with so many nodes for each; whether the order is proved.
+    fn round(
+        &mut self,
+        nodes: usize,
+        progress: &mut impl FnMut(Nanos, Nanos, usize),
+    ) -> Result<bool, Fault> {
+        // The least cost for which nodes were too few.
+        let mut open: Option<u64> = None;
+        for _ in 0..HALVES {
+            let Answer { cost, bound, .. } = self.answer;
+            if bound >= cost {
+                break;
+            }
+            let target = match open {
+                None => cost.0,
+                Some(open) => {
+                    let highest = open.min(cost.0);
+                    (bound.0 + (highest - bound.0) / 2).next_multiple_of(self.tick)
+                }
+            };
+            if open.is_some_and(|open| target >= open) || target <= bound.0 {
+                break;
+            }
+            if !self.ask(Nanos(target), nodes)? {
+                open = Some(target);
+            }
+            progress(self.answer.cost, self.answer.bound, self.answer.nodes);
+            if (self.stop)() {
+                break;
+            }
+        }
+        Ok(self.answer.bound >= self.answer.cost)
+    }
+
+    /// Whether it could be told if an order costs less than `target`.
+    fn ask(&mut self, target: Nanos, nodes: usize) -> Result<bool, Fault> {
+        let most = signed(target.0) - 1;
+        let (instance, line, stop) = (self.instance, &self.line, self.stop);
+        let suits = |order: &Schedule| {
+            fits(instance, order) && cost(instance, order).is_ok_and(|cost| cost < target)
+        };
+        let (decision, taken) = Question { instance, line, most, nodes, stop }.decide(&suits);
+        self.answer.nodes += taken;
+        match decision {
+            Decision::Order(order) => {
+                self.answer.cost = cost(instance, &order)?;
+                self.answer.schedule = order;
+                Ok(true)
+            }
+            Decision::None(proof) => {
+                self.answer.bound = target;
+                self.answer.proof = Some(proof);
+                Ok(true)
+            }
+            Decision::Unknown => Ok(false),
+        }
+    }
+}
+
+fn cost(instance: &Instance, order: &Schedule) -> Result<Nanos, Fault> {
+    Ok(instance.objective.of(&Replay::new().metrics(order, &instance.costs)?))
+}
+
+fn fits(instance: &Instance, order: &Schedule) -> bool {
+    let Some(limits) = &instance.limits else { return true };
+    Memory::of(order, &instance.footprints).is_ok_and(|memory| memory.over(limits).is_none())
+}
+
+/// The greatest time of which all times are multiples.
+pub(crate) fn tick(instance: &Instance) -> u64 {
+    let times = instance.costs.chunks().iter();
+    let times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
+    times.fold(instance.costs.hop().0, |tick, time| divisor(tick, time.0)).max(1)
+}
+
+/// The greatest common divisor.
+pub(crate) fn divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { divisor(other, one % other) }
+}

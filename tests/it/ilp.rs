@@ -1,0 +1,171 @@
+//! The integer program: solved, certified, and written out so that other solvers find the same.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cli::{refused, run, stdout};
+
+/// A small question whose best order the bounds do not prove.
+const OPEN: &str = "--stages 3 --microbatches 6 --forward 4ms --backward-input 4ms \
+                    --backward-weight 4ms --hop 1ms --memory-limit 0.7p";
+
+fn json(line: &str) -> Value {
+    let answer: Value = serde_json::from_str(&stdout(&run(&format!("{line} --json")))).unwrap();
+    answer["results"][0].clone()
+}
+
+#[test]
+fn the_program_proves_what_bounds_do_not_and_anybody_can_check_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("proof.toml").display().to_string();
+    let searched = json(&format!("search {OPEN}"));
+    assert_ne!(searched["gap_ns"], 0);
+    assert_eq!((&searched["binaries"], &searched["solved"]), (&Value::Null, &Value::Null));
+    let line = format!("search {OPEN} --ilp --certificate {proof}");
+    let output = run(&line);
+    let table = stdout(&output);
+    assert!(table.contains("0: optimal") && table.contains("branching"), "{table}");
+    assert!(
+        table.contains("ilp 0.7p: 135 binaries") && table.contains("no order costs less"),
+        "{table}"
+    );
+    let solved = json(&line);
+    assert_eq!((&solved["argument"], &solved["solved"]), (&"branching".into(), &true.into()));
+    assert_eq!(solved["binaries"], 135);
+    assert!(solved["bound_ns"].as_u64() > searched["bound_ns"].as_u64());
+    assert!(solved["cost_ns"].as_u64() <= searched["cost_ns"].as_u64());
+    let verdict = stdout(&run(&format!("verify {proof}")));
+    assert!(verdict.contains("`branching` over all stages"), "{verdict}");
+    assert!(verdict.contains("this order is optimal"), "{verdict}");
+    let checked: Value =
+        serde_json::from_str(&stdout(&run(&format!("verify {proof} --json")))).unwrap();
+    assert_eq!((&checked["bound_ns"], &checked["holds"]), (&solved["bound_ns"], &true.into()));
+    assert!(checked["branches"].is_u64());
+    // A bound one higher is refused.
+    let text = fs::read_to_string(&proof).unwrap();
+    let [cost, bound] = ["cost_ns", "bound_ns"].map(|key| solved[key].as_u64().unwrap());
+    let better = text
+        .replace(&format!("cost-ns = {cost}"), &format!("cost-ns = {}", cost + 1))
+        .replace(&format!("bound-ns = {bound}"), &format!("bound-ns = {}", bound + 1));
+    fs::write(&proof, better).unwrap();
+    assert_eq!(run(&format!("verify {proof}")).status.code(), Some(1));
+}
+
+/// The log of a V with branches, kept as it was once written.
+#[test]
+fn a_log_that_was_written_once_holds_and_needs_every_branch() {
+    let text = include_str!("../golden/branching.cert");
+    let verdict = certificate::verify(text).unwrap();
+    assert!(verdict.is_optimal());
+    assert_eq!(verdict.branches, Some(16));
+    let (head, log) = text.split_once("proof = \"\"\"\n").unwrap();
+    let words: Vec<&str> = log.trim_end_matches("\"\"\"\n").split_whitespace().collect();
+    // A branch whose both ends are leaves is what its log needs: without it there is one leaf less.
+    let ends =
+        words.windows(3).enumerate().filter(|(_, three)| three[0] != "x" && three[1..] == ["x"; 2]);
+    let mut needed = 0;
+    for (at, _) in ends {
+        let cut = [&words[..at], &words[at + 2..]].concat().join(" ");
+        let refused = certificate::verify(&format!("{head}proof = \"{cut}\"\n"));
+        assert!(matches!(refused, Err(certificate::Refusal::Bound { .. })), "{at}: {refused:?}");
+        needed += 1;
+    }
+    assert!(needed > 2);
+}
+
+#[test]
+fn what_is_settled_is_not_branched_over_and_what_takes_too_long_says_so() {
+    let settled = json(
+        "search --stages 4 --microbatches 8 --forward 4ms --backward-input 4ms \
+                        --backward-weight 4ms --memory-limit 1p --ilp",
+    );
+    assert_eq!((&settled["nodes"], &settled["solved"]), (&0.into(), &true.into()));
+    assert_ne!(settled["argument"], "branching");
+    let large = "search --stages 8 --chunks 2 --placement v --microbatches 24 --forward 4ms --effort 0 \
+                 --backward-input 4ms --backward-weight 4ms --hop 1ms --memory-limit 0.7p --ilp";
+    let output = run(&format!("{large} --time-limit 100ms"));
+    let table = stdout(&output);
+    assert!(
+        table.contains("not solved to the end, the bound is what was proved by then"),
+        "{table}"
+    );
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("the clock cut the solver short"), "{notes}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_keeps_what_is_known() {
+    use std::process::Stdio;
+
+    let long = "search --stages 8 --chunks 2 --placement v --microbatches 24 --forward 4ms --effort 0 \
+                --backward-input 4ms --backward-weight 4ms --hop 1ms --memory-limit 0.7p --ilp \
+                --time-limit 600s";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    if !crate::search::press_ctrl_c(&mut child) {
+        return;
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("not solved to the end"), "{table}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));
+}
+
+#[test]
+fn what_the_program_does_not_model_is_refused_with_a_cure() {
+    let long = "search --stages 8 --microbatches 200 --forward 4ms --backward-input 4ms \
+                --backward-weight 5ms --memory-limit 0.6p --effort 0 --ilp";
+    refused(&run(long), &["--ilp: 4800 passes, whose order is 477600 binaries", "--write-lp"]);
+    let instant = OPEN.replace("--backward-weight 4ms", "--backward-weight 0ms");
+    refused(&run(&format!("search {instant} --ilp")), &["above zero", "a nanosecond"]);
+    refused(&run(&format!("search {OPEN} --ilp --exact")), &["exclude each other", "verify"]);
+    let two = "--memory-limits 1p,2p --write-lp order.lp";
+    let open = OPEN.replace("--memory-limit 0.7p", two);
+    refused(&run(&format!("search {open}")), &["--write-lp takes one search, but there are 2"]);
+}
+
+#[test]
+fn other_solvers_find_the_same_optimum_in_both_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let cases = [
+        OPEN,
+        "--stages 3 --microbatches 4 --forward 3ms,5ms,4ms --backward-input 6ms --objective makespan \
+         --backward-weight 2ms --hop 1ms --memory-limit 0.8p",
+        "--stages 2 --chunks 2 --placement v --microbatches 3 --forward 4ms --backward-input 3ms \
+         --backward-weight 5ms --hop 1ms --memory-limit 1p",
+        "--stages 2 --chunks 2 --microbatches 2 --forward 4ms --backward-input 3ms \
+         --backward-weight 5ms --hop 1ms --memory-limit 1p",
+    ];
+    for (number, case) in cases.into_iter().enumerate() {
+        let [lp, mps] = ["lp", "mps"].map(|form| at(&format!("{number}.{form}")));
+        let solved = json(&format!("search {case} --ilp --write-lp {lp} --write-mps {mps}"));
+        assert_eq!(solved["solved"], true, "{case}");
+        let text = fs::read_to_string(&lp).unwrap();
+        let unit = text.split("Times in ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        let unit: f64 = unit.parse().unwrap();
+        let mut python = Command::new("python3");
+        let Ok(output) = python.arg("tests/solvers.py").args([&lp, &mps]).output() else {
+            eprintln!("skipped: there is no python3");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{case}: {said}{errors}");
+        if said.starts_with("skipped") {
+            eprint!("{said}");
+            return;
+        }
+        assert!(said.lines().count() >= 2, "{said}");
+        for line in said.lines() {
+            let optimum: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+            let ours = solved["cost_ns"].as_f64().unwrap() / unit;
+            assert!((optimum / ours - 1.0).abs() < 1e-6, "{case}: {line}, but {ours}");
+        }
+    }
+}
