@@ -13,7 +13,8 @@
 //!
 //! No published order with the output layer in shards was at hand. Those of `vocab-1`, `vocab-2` and
 //! `interlaced` equal a construction of the same blocks apart from the program; those of the two V-Half
-//! families keep what the program makes, which laws and closed forms hold.
+//! families, and of the families that S and T are put into, keep what the program makes, which laws and
+//! closed forms hold.
 
 use std::fs;
 use std::path::Path;

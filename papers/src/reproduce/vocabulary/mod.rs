@@ -142,6 +142,9 @@ fn sheet(cells: &[Cell]) -> Sheet {
     parts.reduce(|sheet, part| sheet.and_text("\n").and(part)).unwrap_or_default()
 }
 
+/// Which cells belong to a group.
+type Chosen<'a> = &'a dyn Fn(&Cell) -> bool;
+
 /// The cells of `column` with their errors, and the mean of these by method.
 fn measured(column: &Column, cells: &[Cell]) -> Sheet {
     let of_column: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column.name).collect();
@@ -151,14 +154,14 @@ fn measured(column: &Column, cells: &[Cell]) -> Sheet {
         vec![cell.row.clone(), measured, predicted, format::signed_percent(error(cell))]
     });
     let table = Sheet::table(&[column.name, "measured", "predicted", "error"], rows);
-    let summary = |chosen: &dyn Fn(&Cell) -> bool| {
+    let summary = |chosen: Chosen<'_>| {
         let chosen = of_column.iter().filter(|cell| chosen(cell));
         let errors: Vec<f64> = chosen.map(|cell| error(cell)).collect();
         let most = errors.iter().map(|error| error.abs()).reduce(f64::max)?;
         let mean = format::percent(accuracy::mean_absolute(&errors));
         Some(format!("{mean} of {} rows, at most {}", errors.len(), format::percent(most)))
     };
-    let groups: [(&str, &dyn Fn(&Cell) -> bool); 2] = match column.name == ITERATION.name {
+    let groups: [(&str, Chosen<'_>); 2] = match column.name == ITERATION.name {
         true => [
             ("in shards", &|cell| !profile::is_whole(&cell.row)),
             ("BASELINE and REDIS", &|cell| profile::is_whole(&cell.row)),
