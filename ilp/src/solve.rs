@@ -22,10 +22,12 @@ pub const MOST_NODES: usize = 1 << 20;
 const FIRST_NODES: usize = 1;
 
 /// How many times as many nodes are allowed when no question of a round could be answered.
-const MORE_NODES: usize = 16;
+const MORE_NODES: usize = 64;
 
-/// How often the room between bound and cost is halved before more nodes are allowed.
-const HALVES: u32 = 12;
+/// How many questions are asked before more nodes are allowed: windows alone are quick, a tree is not.
+const fn questions(nodes: usize) -> u32 {
+    if nodes == FIRST_NODES { 12 } else { 4 }
+}
 
 /// How the work of a solver ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,7 +183,7 @@ impl Solver<'_> {
     ) -> Result<bool, Fault> {
         // The least cost for which nodes were too few.
         let mut open: Option<u64> = None;
-        for _ in 0..HALVES {
+        for _ in 0..questions(nodes) {
             let Answer { cost, bound, .. } = self.answer;
             if bound >= cost {
                 break;
