@@ -151,6 +151,21 @@ fn what_cannot_be_recomputed_is_refused() {
     assert!(told.contains("recomputes nothing, recompute-time is ignored"), "{told}");
 }
 
+/// Branches know no R: what they show of an order without is not taken for one with it, even where R takes
+/// neither time nor memory.
+#[test]
+fn a_branching_log_says_nothing_of_recomputation() {
+    let mut text = include_str!("../golden/branching.cert").to_owned();
+    assert!(certificate::verify(&text).is_ok());
+    for microbatch in 0..4 {
+        let backward = format!(" B0.{microbatch} ");
+        text = text.replacen(&backward, &format!(" R0.{microbatch}{backward}"), 1);
+    }
+    let lists = "recompute-ns = [0, 0, 0, 0]\nkept-bytes = [1, 1, 1, 1]\nmemory-limit";
+    let refusal = certificate::verify(&text.replacen("memory-limit", lists, 1)).unwrap_err();
+    assert!(refusal.to_string().contains("the schedule has R"), "{refusal}");
+}
+
 #[test]
 fn a_searched_order_with_recomputation_is_verified() {
     let folder = tempfile::tempdir().unwrap();

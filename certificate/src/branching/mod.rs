@@ -43,6 +43,9 @@ pub(crate) fn shows(
     bound: u64,
 ) -> Result<bool, Refusal> {
     let refuse = |why| Err(Refusal::Log { why });
+    if certificate.schedule.has_recompute() {
+        return refuse("its branches are of F, B and W, and the schedule has R");
+    }
     let shape = certificate.schedule.shape();
     let passes = 3 * shape.cells();
     if passes > MOST_PASSES {
