@@ -141,7 +141,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Replay(replay) => replay.run(out)?,
         Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
-        Command::Fsdp(fsdp) => fsdp.run(out)?,
+        Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
         Command::Schema(schema) => schema.run(out)?,

@@ -62,7 +62,9 @@ impl Row {
         let is_slower =
             way.communication == Communication::OnDemand && tally.time > collectives.time;
         let parameters = parameters.filter(|_| way.communication == Communication::OnDemand);
-        let buffers = parameters.map(|size| Buffers::of(size, setting.devices));
+        let sharers = setting.study.machine.links().map(|links| links.group(setting.devices));
+        let sharers = sharers.unwrap_or(setting.devices);
+        let buffers = parameters.map(|size| Buffers::of(size, sharers));
         let longest = setting.study.lengths.longest();
         Self {
             devices: setting.devices,

@@ -175,6 +175,14 @@ impl Outcome {
     }
 }
 
+impl Json<'_> {
+    /// The same with other peaks of activations, in bytes by stage, such as measured ones.
+    #[must_use]
+    pub fn with_peaks(self, peaks: Vec<u64>) -> Self {
+        Self { peak_activation_bytes: Some(peaks), ..self }
+    }
+}
+
 /// The title of a drawing.
 pub fn title(outcome: &Outcome) -> String {
     let name = &outcome.case.name;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Schedule,
-    Shape,
+    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement,
+    Schedule, Shape,
 };
 use serde::Deserialize;
 
@@ -75,6 +75,12 @@ struct Form {
     backward_weight_ns: Vec<u64>,
     until_backward_bytes: Vec<u64>,
     until_weight_bytes: Vec<u64>,
+    /// Times of R and what F keeps, by chunk, where the schedule recomputes; of chunks that it does not
+    /// recompute they say nothing.
+    #[serde(default)]
+    recompute_ns: Vec<u64>,
+    #[serde(default)]
+    kept_bytes: Vec<u64>,
     memory_limit_bytes: Option<Vec<u64>>,
     cost_ns: u64,
     bound_ns: u64,
@@ -105,7 +111,7 @@ impl Certificate {
         }
         let schedule = form.schedule()?;
         let shape = schedule.shape();
-        let (costs, footprints) = (form.costs(shape)?, form.footprints(shape)?);
+        let (costs, footprints) = (form.costs(&schedule)?, form.footprints(&schedule)?);
         let limits = form.limits(shape)?;
         let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
         let proof = form.proof.as_deref().map(Log::read).transpose()?;
@@ -146,7 +152,22 @@ impl Form {
         Ok(Schedule::new(read.shape(), placement, read.orders().to_vec())?)
     }
 
-    fn costs(&self, shape: Shape) -> Result<Costs, Refusal> {
+    /// Numbers by chunk, of those that `schedule` recomputes.
+    fn of_recomputed<T>(
+        schedule: &Schedule,
+        key: &'static str,
+        list: &[u64],
+        unit: fn(u64) -> T,
+    ) -> Result<Vec<Option<T>>, Refusal> {
+        let chunks = schedule.shape().chunks();
+        let needed = if schedule.has_recompute() { usize::from(chunks) } else { 0 };
+        check_count(key, list.len(), needed)?;
+        let of = |(chunk, &number)| schedule.recomputes(chunk).then(|| unit(number));
+        Ok((0u16..).zip(list).map(of).collect())
+    }
+
+    fn costs(&self, schedule: &Schedule) -> Result<Costs, Refusal> {
+        let shape = schedule.shape();
         let Self { forward_ns, backward_input_ns, backward_weight_ns, hop_ns, .. } = self;
         let chunks = usize::from(shape.chunks());
         for (key, list) in [
@@ -161,12 +182,15 @@ impl Form {
             backward_input: Nanos(backward_input_ns[chunk]),
             backward_weight: Nanos(backward_weight_ns[chunk]),
         };
+        let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
         let costs = Costs::new((0..chunks).map(times).collect(), Nanos(*hop_ns));
+        let costs = costs.with_recompute(recompute);
         costs.check(shape)?;
         Ok(costs)
     }
 
-    fn footprints(&self, shape: Shape) -> Result<Footprints, Refusal> {
+    fn footprints(&self, schedule: &Schedule) -> Result<Footprints, Refusal> {
+        let shape = schedule.shape();
         let Self { until_backward_bytes, until_weight_bytes, .. } = self;
         let chunks = usize::from(shape.chunks());
         check_count("until-backward-bytes", until_backward_bytes.len(), chunks)?;
@@ -175,7 +199,8 @@ impl Form {
             until_backward: Bytes(until_backward_bytes[chunk]),
             until_weight: Bytes(until_weight_bytes[chunk]),
         };
-        let footprints = Footprints::new((0..chunks).map(held).collect());
+        let kept = Self::of_recomputed(schedule, "kept-bytes", &self.kept_bytes, Bytes)?;
+        let footprints = Footprints::new((0..chunks).map(held).collect()).with_kept(kept);
         footprints.check(shape)?;
         Ok(footprints)
     }
@@ -226,6 +251,17 @@ impl fmt::Display for Certificate {
         list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;
         list(f, "until-backward-bytes", held(|one| one.until_backward))?;
         list(f, "until-weight-bytes", held(|one| one.until_weight))?;
+        if schedule.has_recompute() {
+            let all = || 0..schedule.shape().chunks();
+            let times = all().map(|chunk| match schedule.recomputes(chunk) {
+                true => costs.of(Pass::r(chunk, 0)).0,
+                false => 0,
+            });
+            list(f, "recompute-ns", times)?;
+            let kept =
+                |chunk| footprints.kept(chunk).unwrap_or(footprints.of(chunk).until_backward);
+            list(f, "kept-bytes", all().map(|chunk| kept(chunk).0))?;
+        }
         if let Some(limits) = limits {
             list(f, "memory-limit-bytes", limits.by_stage().iter().map(|one| one.0))?;
         }

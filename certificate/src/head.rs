@@ -39,8 +39,9 @@ pub(crate) fn impossible(pipe: &Pipe, named: usize, cost: i128, tails: bool, pat
 /// before it: with some number of F done, which are not cut short.
 fn soonest(pipe: &Pipe, stage: &Stage, least: i128, slack: i128) -> Option<i128> {
     let f = pipe.time(stage.forwards[0]);
-    if f == 0 || stage.forwards.iter().any(|&place| pipe.time(place) != f) {
-        let idle = least - stage.forwards_at_once(pipe, |place| pipe.time(place));
+    let differ = stage.forwards.iter().any(|&place| pipe.time(place) != f);
+    if f == 0 || differ || stage.recomputes() {
+        let idle = least - stage.work_before_backward(pipe);
         return (idle <= slack).then_some(least);
     }
     let most = stage.forwards_at_once(pipe, |_| 1);

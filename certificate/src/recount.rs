@@ -65,8 +65,10 @@ impl<'a> Clock<'a> {
             Kind::F if chunk == 0 => 0,
             Kind::F => self.arrival(pass, Kind::F, chunk - 1)?,
             Kind::W => self.arrival(pass, Kind::B, chunk)?,
+            // That it comes before its B is seen when the schedule is read.
+            Kind::R => self.arrival(pass, Kind::F, chunk)?,
             // A schedule with these is refused when it is read.
-            Kind::S | Kind::T | Kind::R => return None,
+            Kind::S | Kind::T => return None,
             Kind::B | Kind::BW => {
                 let forward = self.arrival(pass, Kind::F, chunk)?;
                 let above = if chunk == last { 0 } else { self.arrival(pass, Kind::B, chunk + 1)? };
@@ -78,7 +80,8 @@ impl<'a> Clock<'a> {
             Kind::F => (times.forward, (chunk < last).then(|| chunk + 1)),
             Kind::B => (times.backward_input, chunk.checked_sub(1)),
             Kind::W => (times.backward_weight, None),
-            Kind::S | Kind::T | Kind::R => return None,
+            Kind::R => (self.certificate.costs.recompute(chunk)?, None),
+            Kind::S | Kind::T => return None,
             Kind::BW => (times.backward_input + times.backward_weight, chunk.checked_sub(1)),
         };
         let start = ready.max(self.times[stage][1]);
@@ -87,7 +90,7 @@ impl<'a> Clock<'a> {
         }
         self.times[stage][1] = start + duration.0;
         self.at[stage] += 1;
-        if kind != Kind::W {
+        if !matches!(kind, Kind::W | Kind::R) {
             let cell = schedule.shape().cell(chunk, microbatch);
             self.ends[usize::from(kind != Kind::F)][cell] = Some(start + duration.0);
         }
@@ -98,7 +101,7 @@ impl<'a> Clock<'a> {
 /// The most that each stage holds, along its order.
 ///
 /// # Errors
-/// If a slot is not one F, B or W, or if a stage holds more than its limit.
+/// If a slot is not one F, B, W or R, or if a stage holds more than its limit.
 pub(crate) fn peaks(certificate: &Certificate) -> Result<Vec<Bytes>, Refusal> {
     let orders = certificate.schedule.orders().iter().enumerate();
     orders.map(|(stage, order)| peak(certificate, stage, order.slots())).collect()
@@ -110,16 +113,18 @@ fn peak(
     slots: impl Iterator<Item = Slot>,
 ) -> Result<Bytes, Refusal> {
     let limit = certificate.limits.as_ref().map(|limits| limits.of(stage));
-    // How many microbatches hold M_B and M_W, in bytes.
+    // How many microbatches hold M_B, or what is kept of it, and M_W, in bytes.
     let (mut activations, mut waiting, mut peak) = (0u64, 0u64, 0u64);
     for slot in slots {
         let pass = match slot {
-            Slot::One(pass) if matches!(pass.kind, Kind::F | Kind::B | Kind::W) => pass,
+            Slot::One(pass) if matches!(pass.kind, Kind::F | Kind::B | Kind::W | Kind::R) => pass,
             _ => return Err(Refusal::Unsplit { slot, stage }),
         };
         let Footprint { until_backward, until_weight } = certificate.footprints.of(pass.chunk);
+        let kept = certificate.footprints.kept(pass.chunk).unwrap_or(until_backward);
         match pass.kind {
-            Kind::F => activations += until_backward.0,
+            Kind::F => activations += kept.0,
+            Kind::R => activations += until_backward.0 - kept.0,
             Kind::B => {
                 activations -= until_backward.0;
                 waiting += until_weight.0;

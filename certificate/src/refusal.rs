@@ -63,7 +63,7 @@ pub enum Refusal {
     )]
     Beyond,
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
-    #[error("{slot} on stage {stage} is not one F, B or W, and only of such is the bound")]
+    #[error("{slot} on stage {stage} is not one F, B, W or R, and only of such is the bound")]
     Unsplit {
         /// The slot found.
         slot: Slot,

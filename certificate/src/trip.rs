@@ -8,7 +8,8 @@ use crate::{Certificate, Objective};
 
 /// The trip and the stages.
 pub(crate) struct Pipe {
-    /// Start and end of F of every chunk in model order, then of B of every chunk against it.
+    /// Start and end of F of every chunk in model order, then of B of every chunk against it. Between the
+    /// two lies R of the last chunk; the others may recompute while the microbatch is away.
     legs: Vec<[i128; 2]>,
     pub(crate) stages: Vec<Stage>,
     pub(crate) microbatches: i128,
@@ -25,8 +26,10 @@ pub(crate) struct Stage {
     pub(crate) backwards: Vec<usize>,
     /// Times of its W.
     pub(crate) weights: Vec<i128>,
-    /// M_B and M_W.
+    /// M_B, or what is kept of it, and M_W.
     pub(crate) held: Vec<[i128; 2]>,
+    /// Of chunks that recompute, the time of R and the rest of M_B; else none of either.
+    pub(crate) again: Vec<[i128; 2]>,
     pub(crate) limit: i128,
     pub(crate) work: i128,
 }
@@ -53,12 +56,19 @@ impl Pipe {
                 clock += i128::from(costs.hop().0);
             }
             let time = if forward { times.forward } else { times.backward_input };
+            let again = costs.recompute(chunk).map_or(0, |time| i128::from(time.0));
+            if chunk == last && !forward {
+                clock += again;
+            }
             let stage = &mut stages[at];
             if forward {
                 let Footprint { until_backward, until_weight } = footprints.of(chunk);
+                let kept = footprints.kept(chunk).unwrap_or(until_backward);
+                stage.again.push([again, (until_backward.0 - kept.0).into()]);
+                stage.work += microbatches * again;
                 stage.forwards.push(legs.len());
                 stage.weights.push(times.backward_weight.0.into());
-                stage.held.push([until_backward.0.into(), until_weight.0.into()]);
+                stage.held.push([kept.0.into(), until_weight.0.into()]);
                 stage.work += microbatches * i128::from(times.backward_weight.0);
             } else {
                 stage.backwards.insert(0, legs.len());
@@ -90,8 +100,8 @@ impl Pipe {
 impl Stage {
     fn idle(limit: i128) -> Self {
         let (forwards, backwards) = (Vec::new(), Vec::new());
-        let (weights, held) = (Vec::new(), Vec::new());
-        Self { forwards, backwards, weights, held, limit, work: 0 }
+        let (weights, held, again) = (Vec::new(), Vec::new(), Vec::new());
+        Self { forwards, backwards, weights, held, again, limit, work: 0 }
     }
 
     fn top(&self) -> usize {
@@ -113,9 +123,28 @@ impl Stage {
         best_fit((0..=self.top()).map(pile).collect(), self.limit)
     }
 
+    /// Whether a chunk of it recomputes.
+    pub(crate) fn recomputes(&self) -> bool {
+        self.again.iter().any(|again| *again != [0, 0])
+    }
+
+    /// The most time that the stage can be at work before its first B: F and R whose memory fits at once.
+    pub(crate) fn work_before_backward(&self, pipe: &Pipe) -> i128 {
+        let of = |chunk: usize| {
+            let [again, rest] = self.again[chunk];
+            let forward = [self.held[chunk][0], pipe.time(self.forwards[chunk])];
+            [forward, [rest, again]].map(|[size, worth]| Pile {
+                size,
+                worth,
+                count: pipe.microbatches,
+            })
+        };
+        best_fit((0..=self.top()).flat_map(of).collect(), self.limit)
+    }
+
     /// How long the stage idles before its first B, at the least.
     pub(crate) fn idle_in_head(&self, pipe: &Pipe) -> i128 {
-        let filled = self.forwards_at_once(pipe, |place| pipe.time(place));
+        let filled = self.work_before_backward(pipe);
         (self.wait_for_backward(pipe) - filled).max(0)
     }
 
@@ -152,6 +181,10 @@ impl Stage {
 
     /// How long the stage idles between its last F and its last B, at the least.
     pub(crate) fn idle_in_tail(&self, pipe: &Pipe) -> i128 {
+        // R of others may fill all of it.
+        if self.recomputes() {
+            return 0;
+        }
         // The W of the first chunk comes behind the last B.
         let filled = self.left_in_tail(pipe) - self.weights[0];
         (self.away_in_tail(pipe) - filled).max(0)
@@ -164,13 +197,17 @@ impl Stage {
             worth: self.weights[chunk],
             count: pipe.microbatches - i128::from(chunk == 0),
         };
-        let [until_backward, until_weight] = self.held[0];
+        let [kept, until_weight] = self.held[0];
+        let until_backward = kept + self.again[0][1];
         let room = self.limit - until_backward.max(until_weight);
         self.weights[0] + best_fit(self.held.iter().enumerate().map(pile).collect(), room)
     }
 
     /// The most time of W behind the last B, less the idle time between last F and last B.
     pub(crate) fn after_less_idle(&self, pipe: &Pipe) -> i128 {
+        if self.recomputes() {
+            return self.after_last_backward(pipe);
+        }
         let by_work = self.left_in_tail(pipe) - self.away_in_tail(pipe);
         by_work.min(self.after_last_backward(pipe))
     }
@@ -190,7 +227,9 @@ impl Stage {
         let mut area = 0i128;
         for (chunk, &[until_backward, until_weight]) in self.held.iter().enumerate() {
             let away = pipe.end(self.backwards[chunk]) - pipe.start(self.forwards[chunk]);
-            let one = until_backward * away + until_weight * self.weights[chunk];
+            let [again, rest] = self.again[chunk];
+            let rest = rest * (again + pipe.time(self.backwards[chunk]));
+            let one = until_backward * away + rest + until_weight * self.weights[chunk];
             area = area.saturating_add(one.saturating_mul(pipe.microbatches));
         }
         area

@@ -77,6 +77,9 @@ pub enum Unsuitable {
         "pass times must all be above zero, and the longest less than about a million times the shortest"
     )]
     Instant,
+    /// Chunks that recompute.
+    #[error("chunks recompute their activations: R is not modelled")]
+    Recompute,
     /// Too many passes.
     #[error("{passes} passes: at most {MOST_PASSES} are modelled")]
     TooLarge {
@@ -111,6 +114,9 @@ pub fn solve(
     let passes = 3 * instance.shape.cells();
     if instance.placement == Placement::Mirrored {
         return Err(Unsuitable::Mirrored);
+    }
+    if instance.costs.has_recompute() {
+        return Err(Unsuitable::Recompute);
     }
     if passes > MOST_PASSES {
         return Err(Unsuitable::TooLarge { passes });

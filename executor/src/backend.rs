@@ -214,6 +214,18 @@ impl Backend {
         }
     }
 
+    /// Whether activations can be copied to the host while passes run.
+    #[must_use]
+    pub const fn copies_to_host(self) -> bool {
+        !matches!(self, Self::Cuda)
+    }
+
+    /// Whether there are kernels of an output layer in shards.
+    #[must_use]
+    pub const fn runs_shards(self) -> bool {
+        !matches!(self, Self::Cuda)
+    }
+
     /// Whether it computes, so that a model is trained on it.
     #[must_use]
     pub const fn trains(self) -> bool {

@@ -41,12 +41,15 @@ mod cuda;
 mod data;
 mod error;
 mod execution;
+pub mod fsdp;
 mod measured;
 mod model;
 mod ops;
 mod random;
 mod reference;
 mod run;
+mod segment_kernels;
+mod stale;
 mod target;
 mod worker;
 
@@ -56,18 +59,21 @@ pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
 pub use execution::{Against, Check, Executed, Execution, ExecutionError, Task};
-pub use measured::Measured;
+pub use measured::{Measured, MeasuredCopy};
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
-    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Recomputed,
-    Training, Undo, footprints, initial, kept, needs, reference_needs,
+    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,
+    Recomputed, ShardOps, ShardSizes, Training, Undo, Updates, Versions, footprints, initial, kept,
+    needs, reference_needs,
 };
 pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
 pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
-    Meeting, MeetingError, Plan, PlanError, Post, Sighting, Timed, Transfers, Way, free_ports,
-    join, join_directly, run,
+    Meeting, MeetingError, Plan, PlanError, PlannedCopy, Post, Sighting, Timed, Transfers, Way,
+    free_ports, join, join_directly, run,
 };
+pub use segment_kernels::SegmentKernels;
+pub use stale::Stale;
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
-pub use worker::{Direct, Norm, Trainer, Wire, Worker};
+pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};

@@ -8,6 +8,8 @@
 use std::time::Instant;
 
 use crate::error::DeviceError;
+use crate::model::{Movable, ShardOps};
+use crate::segment_kernels::SegmentKernels;
 
 /// Where in a buffer something begins.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ pub struct Moments<T, S> {
 
 /// The kernels of a device. Sizes are those of the shapes given; a buffer too short is a fault of
 /// the caller, answered with an error or a panic, never with a read past its end.
-pub trait Ops {
+pub trait Ops: 'static {
     /// Activations, and weights as kernels read them.
     type Tensor: Send + 'static;
     /// Gradients of weights, master weights, moments.
@@ -102,6 +104,30 @@ pub trait Ops {
 
     /// Token numbers, copied to the device.
     fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
+
+    /// The kernels of the output layer in shards; `None` where there are none.
+    #[allow(clippy::type_complexity)]
+    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Sums, Self::Tokens>> {
+        None
+    }
+
+    /// `tensor` as a buffer whose content can move to the host and back; `None` where that cannot be.
+    fn movable_tensor(tensor: &mut Self::Tensor) -> Option<&mut dyn Movable> {
+        let _ = tensor;
+        None
+    }
+
+    /// The same for sums.
+    fn movable_sums(sums: &mut Self::Sums) -> Option<&mut dyn Movable> {
+        let _ = sums;
+        None
+    }
+
+    /// The same for tokens.
+    fn movable_tokens(tokens: &mut Self::Tokens) -> Option<&mut dyn Movable> {
+        let _ = tokens;
+        None
+    }
 
     /// Copies `values` over the elements of `to`, as many as there are values.
     fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;
@@ -357,6 +383,11 @@ pub trait Ops {
         targets: &Self::Tokens,
     ) -> Result<(), DeviceError>;
 
+    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
+        None
+    }
+
     /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
     fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;
 
@@ -381,6 +412,14 @@ pub trait Ops {
         gradients: &Self::Sums,
         state: &mut Moments<Self::Tensor, Self::Sums>,
     ) -> Result<(), DeviceError>;
+
+    /// A copy of `from`.
+    fn copy_tensor(&mut self, from: &Self::Tensor) -> Result<Self::Tensor, DeviceError> {
+        let values = self.read(from)?;
+        let mut copy = self.tensor(values.len())?;
+        self.write(&values, At::start(&mut copy))?;
+        Ok(copy)
+    }
 
     /// Copies the whole state of the optimizer, for an exact way back.
     fn copy_state(

@@ -8,6 +8,7 @@ use crate::data::Batches;
 use crate::error::DeviceError;
 use crate::model::chunk::{Chunk, Job, loss_scale};
 use crate::model::device::Device;
+use crate::model::segments::Segment;
 use crate::model::{BuildError, Layout, Model, Training};
 use crate::ops::{At, Ops};
 
@@ -76,9 +77,10 @@ impl<O: Ops> Reference<O> {
         chunk.clear(&mut device.ops)?;
         let scale = loss_scale(*model, microbatches);
         for microbatch in part {
-            let job = Job { model: *model, batches: &**batches, step, microbatch, scale };
-            let (_, kept) = chunk.forward(device, &job, None)?;
-            let (_, kept) = chunk.backward_input(device, &job, kept, None)?;
+            let (model, segment) = (*model, Segment::WHOLE);
+            let job = Job { model, batches: &**batches, step, microbatch, segment, scale };
+            let (_, kept) = chunk.forward(device, &job, None, &mut [])?;
+            let (_, kept) = chunk.backward_input(device, &job, kept, None, &mut [])?;
             chunk.backward_weight(device, kept)?;
         }
         let loss = chunk.loss(&mut device.ops)?;

@@ -1,8 +1,9 @@
 //! The interface between the executor and whoever computes the passes of one stage.
 
+use std::any::Any;
 use std::time::{Duration, Instant};
 
-use pipeline::Pass;
+use pipeline::{Bytes, CopyPart, Pass, Value};
 
 use crate::error::DeviceError;
 
@@ -59,6 +60,50 @@ pub trait Worker {
         0
     }
 
+    /// The part of this stage in `value`, for stage `to`: what all stages make together, or, where the
+    /// output layer is in shards, the last chunk's output. Called behind the pass that makes it.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or if there is none.
+    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+        let what = format!("{value:?} for stage {to}");
+        Err(DeviceError::NotAtHand { what })
+    }
+
+    /// Takes the part of stage `from` in `value`. Called before the first pass that needs it.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or if it has no use for it.
+    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
+        drop(part);
+        Err(DeviceError::NotAtHand { what: format!("a use for {value:?} of stage {from}") })
+    }
+
+    /// Bytes on the device of the activations that `pass`, which has just run, has left of its chunk
+    /// and microbatch for later passes; `None` where nothing is computed.
+    fn kept(&mut self, pass: Pass) -> Option<Bytes> {
+        let _ = pass;
+        None
+    }
+
+    /// Gives away what `forward`, an F that has run, has kept: `part` of it is to go to the host.
+    ///
+    /// # Errors
+    /// A device without copies to the host, or nothing that was kept.
+    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+        let _ = part;
+        Err(no_copies(forward))
+    }
+
+    /// Takes back what [`Worker::lend`] has given away for `forward`, all of it on the device again.
+    ///
+    /// # Errors
+    /// Something that this worker has not lent.
+    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        let _ = lent;
+        Err(no_copies(forward))
+    }
+
     /// Forgets all that passes of an unfinished step left behind, but no gradient of a weight: the
     /// step is to be begun again.
     ///
@@ -67,10 +112,45 @@ pub trait Worker {
     fn forget(&mut self) -> Result<(), DeviceError>;
 }
 
+fn no_copies(forward: Pass) -> DeviceError {
+    DeviceError::NotAtHand { what: format!("a copy to the host of what {forward} has kept") }
+}
+
+/// The activations that an F has kept, on their way to the host and back. Called once each, in this
+/// order, on any thread.
+pub trait Offload: Send {
+    /// Copies them to the host.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or too little memory on the host.
+    fn copy_out(&mut self) -> Result<(), DeviceError>;
+
+    /// Frees on the device what has been copied, and says how much that is.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn free(&mut self) -> Result<Bytes, DeviceError>;
+
+    /// Takes memory on the device again, copies them back, and says how much that was.
+    ///
+    /// # Errors
+    /// Whatever stops the device, or too little memory there.
+    fn copy_back(&mut self) -> Result<Bytes, DeviceError>;
+
+    /// For [`Worker::take_back`], which knows what it has lent.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
 /// A worker whose values can travel between processes.
 pub trait Wire: Worker {
-    /// Bytes of every value, known before any is received.
+    /// Bytes of every output and gradient, known before any is received.
     fn value_bytes(&self) -> usize;
+
+    /// Bytes of what a stage hands to another of `value`, where that is none of those.
+    fn bytes_of(&self, value: Value) -> usize {
+        let _ = value;
+        self.value_bytes()
+    }
 
     /// A value as bytes.
     ///

@@ -56,6 +56,15 @@ impl CostModel {
         Ok(Self(Law::Quadratic { a, b }))
     }
 
+    /// a and b of quadratic costs, in seconds.
+    #[must_use]
+    pub const fn constants(self) -> Option<[f64; 2]> {
+        match self.0 {
+            Law::Linear { .. } => None,
+            Law::Quadratic { a, b } => Some([a, b]),
+        }
+    }
+
     /// The cost of a sample of `tokens` when samples are packed: tokens where costs are linear,
     /// else seconds.
     #[must_use]

@@ -86,8 +86,9 @@ impl Links {
         self.owners.unwrap_or(devices)
     }
 
-    /// The number of devices that a share of the parameters lies on together with the others.
-    pub(crate) fn group(&self, devices: usize) -> usize {
+    /// The number of devices that share one copy of the parameters, of all `devices`.
+    #[must_use]
+    pub fn group(&self, devices: usize) -> usize {
         match self.nodes {
             Some(Nodes { devices, sharding: Sharding::Hybrid, .. }) => devices,
             _ => devices,

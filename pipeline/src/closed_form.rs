@@ -42,6 +42,14 @@ impl Uniform {
         Nanos((self.microbatches + self.stages - 1) * (f + b + w) + 2 * (self.stages - 1) * c)
     }
 
+    /// GPipe whose stages recompute in `again`, makespan: (m+p-1)(F+B+W) + m R + 2(p-1)c. Exact everywhere.
+    /// (Derived: the first R of a stage runs while it waits for the first gradient, and every other while
+    /// the next stage runs its own, so that the bubble is that without R.)
+    #[must_use]
+    pub fn gpipe_recomputing(&self, again: Nanos) -> Nanos {
+        self.gpipe() + Nanos(self.microbatches * again.0)
+    }
+
     /// 1F1B, makespan: (m+p-1)(F+B+W) + K c (Zero Bubble, table 2, and its latency derived). Exact
     /// everywhere.
     ///

@@ -125,6 +125,15 @@ impl Costs {
         Self { recompute: times, ..self }
     }
 
+    /// The same with the times of R changed as `change` says, by chunk.
+    #[must_use]
+    pub fn with_recompute_changed(mut self, change: impl Fn(u16, Nanos) -> Nanos) -> Self {
+        for (chunk, time) in (0u16..).zip(&mut self.recompute) {
+            *time = time.map(|time| change(chunk, time));
+        }
+        self
+    }
+
     /// The time in which `chunk` recomputes its activations; none if it keeps them.
     #[inline]
     #[must_use]

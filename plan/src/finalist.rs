@@ -187,6 +187,19 @@ impl Finalist {
         Ok(run.step_length(self.steps() - 1))
     }
 
+    /// A step whose transfers run beside passes, where those of [`Finalist::step`] hold up the stage that
+    /// sends.
+    ///
+    /// # Errors
+    /// If it does not come to its end.
+    pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
+        let mut hardware = self.hardware.clone();
+        hardware.communication.blocking = false;
+        let footprints = &self.evaluation.costed.footprints;
+        let job = hardware.job(&self.schedule, &self.costs, footprints);
+        Ok(engine::run(&job, &NominalDurations)?.step_time())
+    }
+
     /// The order of its passes.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {

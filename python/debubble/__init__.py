@@ -37,7 +37,7 @@ from ._frames import Figures, Table
 from ._plan import Planned, plan
 from ._profile import Profile
 from ._question import Question, Schedules, Steps, factors, steps
-from ._schedule import BW, B, F, Pair, Pass, Schedule, W
+from ._schedule import BW, B, F, Pair, Pass, R, Schedule, W
 from ._search import Found, FoundOrder, search
 from ._sweep import Sweep, sweep
 from ._timeline import Timeline
@@ -65,6 +65,7 @@ __all__ = [
     "Profile",
     "Progress",
     "Question",
+    "R",
     "Replayed",
     "Reproduced",
     "Schedule",

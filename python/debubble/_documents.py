@@ -276,7 +276,7 @@ def reproduce(
     """Makes published tables and figures again; without a name all of them.
 
     Args:
-        tables: Names such as `"table5"`, `"table8"`, `"fig9"`.
+        tables: Names such as `"table5"`, `"fig9"`, `"throughput"`, `"post-validation"`.
         beyond: Whether to search better orders than the published ones, in the tables where that can be done.
         effort: The effort of each search, in multiples of the default.
         paper: A folder with settings and figures; those that are built in unless it is given.

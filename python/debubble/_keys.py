@@ -51,6 +51,11 @@ class _SharedKeys(TypedDict, total=False):
     one per chunk.
     """
 
+    activation_kept: OneOrMany[Size] | None
+    """Bytes that F of a stage keeps of one microbatch until R; or one per stage, or one per chunk [default:
+    the input of each chunk, by the model's sizes or `message`, and the share that is not recomputed].
+    """
+
     activation_until_weight: OneOrMany[Size] | None
     """Bytes still held from B to W [default: as from F to B]."""
 
@@ -192,6 +197,17 @@ class _SharedKeys(TypedDict, total=False):
     protocol: str | None
     """When a transfer begins: eager, or rendezvous:AHEAD, when the receiver is AHEAD slots before the one
     that needs it, one by one between two stages [default: eager].
+    """
+
+    recompute: OneOrMany[str] | None
+    """What of its activations a chunk discards after F and recomputes by a pass R before B: none, full (all
+    but its input), selective (the core of attention), or its first so many layers; or one per stage, or one
+    per chunk [default: none].
+    """
+
+    recompute_time: OneOrMany[Time] | None
+    """R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that is
+    run again; selective by FLOPs, from `hidden` and `seq`].
     """
 
     reload_ahead: Whole | None

@@ -14,9 +14,9 @@ from ._errors import InputError
 class Pass(NamedTuple):
     """One pass: its kind, its microbatch, and its chunk.
 
-    Kinds are `F` (forward), `B` (backward for the input), `W` (backward for the weights), `BW` (both), and
-    `S` and `T` (work on a shard of the vocabulary). Chunks are numbered in model order over the whole
-    model; `None` is the only chunk of the stage.
+    Kinds are `F` (forward), `B` (backward for the input), `W` (backward for the weights), `BW` (both), `R`
+    (recompute), and `S` and `T` (work on a shard of the vocabulary). Chunks are numbered in model order
+    over the whole model; `None` is the only chunk of the stage.
     """
 
     kind: str
@@ -56,6 +56,11 @@ def W(microbatch: int, chunk: Optional[int] = None) -> Pass:
 def BW(microbatch: int, chunk: Optional[int] = None) -> Pass:
     """The whole backward of a microbatch in one pass."""
     return Pass("BW", microbatch, chunk)
+
+
+def R(microbatch: int, chunk: Optional[int] = None) -> Pass:
+    """The recomputation of what the forward of a microbatch discarded."""
+    return Pass("R", microbatch, chunk)
 
 
 class Schedule:

@@ -21,7 +21,7 @@ class Timeline:
     Attributes:
         stage: The stage, from 0.
         slot: The number of the slot, from 0, over all stages.
-        kind: `F`, `B`, `W`, `BW`, `S` or `T`.
+        kind: `F`, `B`, `W`, `BW`, `S`, `T` or `R`.
         chunk: The chunk of the model, in model order.
         microbatch: The microbatch, from 0.
         start_ns: When the slot begins, in nanoseconds.

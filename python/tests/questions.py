@@ -83,6 +83,10 @@ def _activation(draw: random.Random, _: int) -> Keys:
     return {"activation": _size(draw), "activation-until-weight": _size(draw)}
 
 
+def _recompute(draw: random.Random, _: int) -> Keys:
+    return {**_activation(draw, 0), "recompute": "full", "activation-kept": "1MiB", "recompute-time": _time(draw)}
+
+
 def _slow(draw: random.Random, stages: int) -> Keys:
     return {"slowdown": [f"stage:{draw.randrange(stages)}={draw.choice(['1.1', '1.5', '0.9'])}"]}
 
@@ -111,12 +115,12 @@ def _chunks(draw: random.Random, _: int) -> Keys:
 
 _PARTS = [
     (_hop, 0.6), (_limit, 0.3), (_sizes, 0.3), (_slow, 0.25), (_noise, 0.25), (_stall, 0.1),
-    (_cluster, 0.2), (_chunks, 0.2), (_activation, 0.1),
+    (_cluster, 0.2), (_chunks, 0.2), (_activation, 0.1), (_recompute, 0.1),
 ]  # fmt: skip
 
 _TIME_KEYS = (
     "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange",
-    "offload-time",
+    "offload-time", "recompute-time",
 )  # fmt: skip
 _UNITS = {"us": 1_000, "ms": 1_000_000}
 
@@ -138,7 +142,7 @@ def _form(key: str, value: Any, draw: random.Random) -> Any:
         return values if draw.random() < 0.5 else tuple(values)
     if key in _TIME_KEYS:
         forms += [_seconds, _timedelta]
-    if key in ("activation", "activation-until-weight", "message"):
+    if key in ("activation", "activation-until-weight", "activation-kept", "message"):
         forms += [_bytes]
     return draw.choice(forms)(value) if len(forms) > 1 else value
 

@@ -92,6 +92,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "backward"
         | "backward-input"
         | "backward-weight"
+        | "recompute-time"
         | "offload-time"
         | "vocab-s"
         | "vocab-t"
@@ -101,10 +102,15 @@ fn of_key(name: &str) -> Option<Values> {
         "memory-limit" => list(limit()),
         "activation"
         | "activation-until-weight"
+        | "activation-kept"
         | "vocab-activation"
         | "resident"
         | "device-memory" => list(size()),
         "message" => size(),
+        "recompute" => list(
+            prop_oneof![word(&["none", "full", " selective "]), text(|_, count| count.to_string())]
+                .boxed(),
+        ),
         "offload-ratio" => prop_oneof![
             (0..=1000u64).prop_map(Value::from),
             text(|part, whole| format!("{}", part * whole as f64)),

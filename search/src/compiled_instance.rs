@@ -10,8 +10,13 @@ use crate::instance::{Instance, Objective};
 /// Stands for a lane or a stage that does not exist.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The kinds of passes, in the order of the lanes of a stage.
-const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
+/// The kinds of passes, in the order of the lanes of a stage; the last only where chunks recompute.
+const KINDS: [Kind; 4] = [Kind::F, Kind::B, Kind::W, Kind::R];
+
+/// How many of them there are.
+pub(crate) const fn kinds(recomputes: bool) -> usize {
+    if recomputes { KINDS.len() } else { KINDS.len() - 1 }
+}
 
 /// All passes of one kind and chunk. Times in nanoseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,9 @@ pub(crate) struct CompiledInstance {
     pub(crate) width: usize,
     /// The number of chunks per stage.
     pub(crate) chunks: usize,
+    /// Whether there are lanes of R. Those of chunks that recompute nothing take neither time nor memory,
+    /// and are no passes of an order.
+    pub(crate) recomputes: bool,
     pub(crate) microbatches: u32,
     /// The lanes, stage by stage.
     pub(crate) lanes: Vec<Lane>,
@@ -63,11 +71,12 @@ impl CompiledInstance {
     pub(crate) fn of(instance: &Instance) -> Self {
         let Instance { shape, placement, costs, footprints, limits, objective } = instance;
         let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
-        let width = KINDS.len() * chunks;
-        let places = Places::of(*shape, *placement);
+        let recomputes = costs.has_recompute();
+        let width = kinds(recomputes) * chunks;
+        let places = Places::of(*shape, *placement, recomputes);
         let mut lanes = Vec::with_capacity(stages * width);
         for stage in 0..stages {
-            for kind in KINDS {
+            for &kind in &KINDS[..kinds(recomputes)] {
                 for &chunk in &places.chunks[stage] {
                     lanes.push(lane(&places, costs, footprints, kind, chunk));
                 }
@@ -77,6 +86,7 @@ impl CompiledInstance {
             stages,
             width,
             chunks,
+            recomputes,
             microbatches: shape.microbatches(),
             lanes,
             limit: limits_of(limits.as_ref(), stages),
@@ -129,8 +139,13 @@ impl CompiledInstance {
     /// their microbatch allocates on the stage before its first F frees it.
     fn reserve_back(&mut self) {
         for lanes in self.lanes.chunks_exact_mut(self.width) {
-            let mut room = 0;
+            let mut room = 0i64;
             for chunk in (0..self.chunks).rev() {
+                // R gives back what it made before the passes of later chunks come.
+                if let Some(recompute) = lanes.get_mut(3 * self.chunks + chunk) {
+                    room = (room + recompute.take + recompute.leave).max(0);
+                    recompute.reserve = 0;
+                }
                 for kind in [1, 2] {
                     let lane = &mut lanes[kind * self.chunks + chunk];
                     lane.reserve = room;
@@ -149,11 +164,30 @@ impl CompiledInstance {
     /// Sets the memory that a forward leaves free: the most that the forward of a later chunk of the
     /// stage allocates, so that a microbatch in flight can come back.
     fn reserve(&mut self) {
+        if self.recomputes {
+            return self.reserve_for_recompute();
+        }
         for lanes in self.lanes.chunks_exact_mut(self.width) {
             let mut room = 0;
             for forward in lanes[..self.chunks].iter_mut().rev() {
                 forward.reserve = room;
                 room = room.max(forward.take + forward.leave.max(0));
+            }
+        }
+    }
+
+    /// The same where chunks recompute: a forward leaves what the rest of its microbatch needs at most, and
+    /// an R what those of later chunks make, whose backwards come before its own.
+    fn reserve_for_recompute(&mut self) {
+        for lanes in self.lanes.chunks_exact_mut(self.width) {
+            let (mut rest, mut made) = (0, 0);
+            for chunk in (0..self.chunks).rev() {
+                let again = 3 * self.chunks + chunk;
+                lanes[again].reserve = made;
+                made = made.max(lanes[again].take);
+                rest = lanes[again].take.max(rest);
+                lanes[chunk].reserve = rest;
+                rest += lanes[chunk].take;
             }
         }
     }
@@ -182,6 +216,18 @@ impl CompiledInstance {
         total as f64 / self.lanes.len() as f64
     }
 
+    /// Whether `lane` is one of W.
+    #[inline]
+    pub(crate) fn is_weight(&self, lane: usize) -> bool {
+        lane % self.width / self.chunks == 2
+    }
+
+    /// Whether `lane` is one of R.
+    #[inline]
+    pub(crate) fn is_recompute(&self, lane: usize) -> bool {
+        self.recomputes && lane % self.width / self.chunks == 3
+    }
+
     /// Number of passes of one stage.
     pub(crate) fn passes_per_stage(&self) -> usize {
         self.width * self.microbatches as usize
@@ -195,7 +241,7 @@ impl CompiledInstance {
     /// The sequence of lanes of `schedule`, if each lane is in microbatch order and each slot is one
     /// pass. A whole backward counts as B and W.
     pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
-        let places = Places::of(schedule.shape(), schedule.placement());
+        let places = Places::of(schedule.shape(), schedule.placement(), self.recomputes);
         let mut sequence = Vec::with_capacity(self.passes());
         for (stage, order) in schedule.orders().iter().enumerate() {
             let mut next = vec![0; self.width];
@@ -206,9 +252,13 @@ impl CompiledInstance {
                 let chunk = places.chunks[stage].iter().position(|&one| one == pass.chunk)?;
                 let kinds: &[usize] = match pass.kind {
                     Kind::F => &[0],
+                    // A chunk that recomputes nothing has its R all the same, in front of B.
+                    Kind::B if self.recomputes && !schedule.recomputes(pass.chunk) => &[3, 1],
+                    Kind::BW if self.recomputes && !schedule.recomputes(pass.chunk) => &[3, 1, 2],
                     Kind::B => &[1],
                     Kind::W => &[2],
                     Kind::BW => &[1, 2],
+                    Kind::R if self.recomputes => &[3],
                     Kind::S | Kind::T | Kind::R => return None,
                 };
                 for kind in kinds {
@@ -224,14 +274,14 @@ impl CompiledInstance {
         (sequence.len() == self.passes()).then_some(sequence)
     }
 
-    /// The orders of all stages that `sequence` stands for.
+    /// The orders of all stages that `sequence` stands for; `recomputes` tells which chunks have an R.
     pub(crate) fn orders(
         &self,
         sequence: &[u16],
-        shape: Shape,
-        placement: Placement,
+        (shape, placement): (Shape, Placement),
+        recomputes: impl Fn(u16) -> bool,
     ) -> Vec<Order> {
-        let places = Places::of(shape, placement);
+        let places = Places::of(shape, placement, self.recomputes);
         let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
         let order = |(stage, lanes): (usize, &[u16])| {
             let mut next = vec![0u32; self.width];
@@ -242,7 +292,8 @@ impl CompiledInstance {
                 let chunk = places.chunks[stage][lane % self.chunks];
                 Pass { kind: KINDS[lane / self.chunks], chunk, microbatch }
             };
-            lanes.iter().map(pass).collect()
+            let is_pass = |pass: &Pass| pass.kind != Kind::R || recomputes(pass.chunk);
+            lanes.iter().map(pass).filter(is_pass).collect()
         };
         stages.map(order).collect()
     }
@@ -267,10 +318,11 @@ struct Places {
     chunks: Vec<Vec<u16>>,
     /// By chunk, its stage and its index among the chunks there.
     at: Vec<(usize, usize)>,
+    recomputes: bool,
 }
 
 impl Places {
-    fn of(shape: Shape, placement: Placement) -> Self {
+    fn of(shape: Shape, placement: Placement, recomputes: bool) -> Self {
         let mut chunks = vec![Vec::new(); shape.stages()];
         let mut at = Vec::new();
         for chunk in 0..shape.chunks() {
@@ -278,14 +330,14 @@ impl Places {
             at.push((stage, chunks[stage].len()));
             chunks[stage].push(chunk);
         }
-        Self { shape, chunks, at }
+        Self { shape, chunks, at, recomputes }
     }
 
     /// The lane of `kind` and `chunk`.
     fn lane(&self, kind: usize, chunk: u16) -> u32 {
         let (stage, place) = self.at[usize::from(chunk)];
         let each = usize::from(self.shape.chunks_per_stage());
-        narrow((stage * KINDS.len() + kind) * each + place)
+        narrow((stage * kinds(self.recomputes) + kind) * each + place)
     }
 }
 
@@ -302,12 +354,15 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
     let crosses = neighbour.is_some_and(|other| places.at[usize::from(other)].0 != here);
     let local = match kind {
         Kind::F => NONE,
-        Kind::B => places.lane(0, chunk),
+        Kind::B if places.recomputes => places.lane(3, chunk),
+        Kind::B | Kind::R => places.lane(0, chunk),
         _ => places.lane(1, chunk),
     };
     let change = footprints.change(pass);
+    let is_idle = kind == Kind::R && costs.recompute(chunk).is_none();
+    let duration = if is_idle { 0 } else { signed(costs.of(pass).0) };
     Lane {
-        duration: signed(costs.of(pass).0),
+        duration,
         remote,
         hop: if crosses { signed(costs.hop().0) } else { 0 },
         local,
@@ -329,8 +384,18 @@ pub(crate) mod tests {
     /// An instance of unequal stages that can hold 2p, and the order of `family` for it.
     pub(crate) fn case(
         family: Family,
+        size: [u64; 2],
+        objective: Objective,
+    ) -> (CompiledInstance, Vec<u16>) {
+        case_of(family, size, objective, |_| false)
+    }
+
+    /// The same where the chunks for which `recomputes` is true recompute.
+    pub(crate) fn case_of(
+        family: Family,
         [p, m]: [u64; 2],
         objective: Objective,
+        recomputes: fn(u16) -> bool,
     ) -> (CompiledInstance, Vec<u16>) {
         let about = family.about();
         let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
@@ -339,10 +404,15 @@ pub(crate) mod tests {
             backward_input: Nanos(60 + 5 * chunk % 13),
             backward_weight: Nanos(30 + 3 * chunk % 7),
         });
-        let costs = Costs::new(times.collect(), Nanos(9));
+        let again = |chunk| recomputes(chunk).then(|| Nanos(40 + 3 * u64::from(chunk) % 13));
+        let kept = |chunk| recomputes(chunk).then_some(Bytes(4));
+        let costs = Costs::new(times.collect(), Nanos(9))
+            .with_recompute((0..shape.chunks()).map(again).collect());
         let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
-        let footprints = Footprints::uniform(shape, held);
+        let footprints =
+            Footprints::uniform(shape, held).with_kept((0..shape.chunks()).map(kept).collect());
         let problem = Problem::new(shape, costs.clone()).unwrap();
+        let problem = problem.with_footprints(footprints.clone()).unwrap();
         let schedule = family.schedule(&problem).unwrap();
         let limit = Bytes(2 * 20 * p * u64::from(shape.chunks_per_stage()));
         let limits = Some(Limits::new(shape, &[limit]).unwrap());
@@ -359,10 +429,33 @@ pub(crate) mod tests {
         (Family::Interleaved, [3, 6]),
     ];
 
+    /// Of the chunks, none recompute, or those of even number, or all.
+    const RECOMPUTE: [fn(u16) -> bool; 3] = [|_| false, |chunk| chunk % 2 == 0, |_| true];
+
+    /// Every case with every choice of chunks.
+    pub(crate) fn cases() -> impl Iterator<Item = (Family, [u64; 2], fn(u16) -> bool)> {
+        let of = |(family, size)| RECOMPUTE.into_iter().map(move |again| (family, size, again));
+        CASES.into_iter().flat_map(of)
+    }
+
+    #[test]
+    fn orders_are_read_and_written() {
+        for (family, [p, m], again) in cases() {
+            let (compiled, sequence) = case_of(family, [p, m], Objective::Span, again);
+            let shape = Shape::new(p, family.about().chunks.of(None), m).unwrap();
+            let at = (shape, family.about().placement);
+            let orders = compiled.orders(&sequence, at, again);
+            let schedule = Schedule::new(shape, at.1, orders).unwrap();
+            let told: Vec<bool> = (0..shape.chunks()).map(|one| schedule.recomputes(one)).collect();
+            assert_eq!(told, (0..shape.chunks()).map(again).collect::<Vec<_>>(), "{family:?}");
+            assert_eq!(compiled.sequence(&schedule), Some(sequence), "{family:?}");
+        }
+    }
+
     #[test]
     fn an_instance_reversed_twice_is_itself() {
-        for (family, size) in CASES {
-            let (compiled, _) = case(family, size, Objective::Span);
+        for (family, size, again) in cases() {
+            let (compiled, _) = case_of(family, size, Objective::Span, again);
             let twice = compiled.reversed().reversed();
             let parts = |lane: &Lane| {
                 let Lane { duration, remote, hop, local, feeds, take, leave, .. } = *lane;
@@ -378,8 +471,8 @@ pub(crate) mod tests {
     /// The longest chain of passes is as long from its end as from its beginning.
     #[test]
     fn an_order_takes_as_long_with_time_running_back() {
-        for (family, size) in CASES {
-            let (compiled, sequence) = case(family, size, Objective::Makespan);
+        for (family, size, again) in cases() {
+            let (compiled, sequence) = case_of(family, size, Objective::Makespan, again);
             let (reversed, length) = (compiled.reversed(), sequence.len() / compiled.stages);
             let stages = sequence.chunks_exact(length);
             let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();

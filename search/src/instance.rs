@@ -32,7 +32,7 @@ pub struct Instance {
     pub shape: Shape,
     /// Where the chunks live: looped (one chunk per stage, or interleaved), or in a V.
     pub placement: Placement,
-    /// How long passes and hops take.
+    /// How long passes and hops take; the chunks that have a time of R recompute.
     pub costs: Costs,
     /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,
@@ -46,7 +46,8 @@ impl Instance {
     /// Puts the parts together.
     ///
     /// # Errors
-    /// If costs or footprints are those of another pipeline, or overflow.
+    /// If costs or footprints are those of another pipeline, or overflow, or if the forward of a chunk keeps
+    /// only a part that is not recomputed.
     pub fn new(
         shape: Shape,
         placement: Placement,
@@ -57,6 +58,11 @@ impl Instance {
     ) -> Result<Self, Fault> {
         costs.check(shape)?;
         footprints.check(shape)?;
+        let lost =
+            |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();
+        if let Some(chunk) = (0..shape.chunks()).find(lost) {
+            return Err(Fault::NotRecomputed { chunk });
+        }
         Ok(Self { shape, placement, costs, footprints, limits, objective })
     }
 }

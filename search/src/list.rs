@@ -165,6 +165,19 @@ impl State {
         Some(start)
     }
 
+    /// The time at which an R of `lane` that can start at `start` is best done: so that it has ended when the
+    /// gradient of its B comes, if that is known.
+    #[inline]
+    fn recompute_wish(&self, compiled: &CompiledInstance, lane: usize, start: i64) -> Option<i64> {
+        let number = self.next[lane] as usize;
+        let backward = &compiled.lanes[lane - 2 * compiled.chunks];
+        let remote = (backward.remote != NONE).then_some(backward.remote as usize)?;
+        let is_known = self.next[remote] as usize > number;
+        let column = remote * compiled.microbatches as usize + number;
+        let arrival = is_known.then(|| self.ends[column] + backward.hop)?;
+        Some(start.max(arrival - compiled.lanes[lane].duration))
+    }
+
     /// The number of passes placed.
     pub(crate) fn placed(&self) -> u64 {
         self.placed.iter().map(|&count| count as u64).sum()
@@ -267,7 +280,10 @@ impl Rule for Offsets {
             if lane < begin + chunks && self.is_enough(state, lane, chunks) {
                 continue;
             }
-            if lane >= begin + 2 * chunks && blocked {
+            if compiled.is_recompute(lane) {
+                start = state.recompute_wish(compiled, lane, start).unwrap_or(start);
+            }
+            if blocked && compiled.is_weight(lane) {
                 offset -= self.relief[stage];
             }
             if lane == 0 {

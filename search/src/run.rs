@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::bounds::{self, Bound, Infeasible};
 use crate::chain::{Chain, Halt};
-use crate::compiled_instance::CompiledInstance;
+use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
 use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
 use crate::start::{self, Published};
@@ -19,8 +19,9 @@ use crate::timing::{Clock, Score};
 /// The largest number of passes of a pipeline that can be searched: its tables take about 1 GB.
 pub const MAX_PASSES: usize = 4_000_000;
 
-/// The largest number of chunks per stage: the three kinds of passes of each are numbered in 16 bits.
-pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 3;
+/// The largest number of chunks per stage: the kinds of passes of each, four with R, are numbered in 16
+/// bits.
+pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 
 /// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
 /// fit into 64 bits.
@@ -170,11 +171,13 @@ pub fn search(
 fn serial_time(instance: &Instance) -> Nanos {
     let Instance { shape, costs, .. } = instance;
     let hops = costs.hop().0.saturating_mul(2);
-    let chunk = |times: &PassTimes| {
+    let chunk = |(chunk, times): (u16, &PassTimes)| {
         let PassTimes { forward, backward_input, backward_weight } = *times;
-        [forward.0, backward_input.0, backward_weight.0].into_iter().fold(hops, u64::saturating_add)
+        let again = costs.recompute(chunk).unwrap_or_default();
+        let parts = [forward.0, backward_input.0, backward_weight.0, again.0];
+        parts.into_iter().fold(hops, u64::saturating_add)
     };
-    let microbatch = costs.chunks().iter().map(chunk).fold(0, u64::saturating_add);
+    let microbatch = (0..).zip(costs.chunks()).map(chunk).fold(0, u64::saturating_add);
     Nanos(microbatch.saturating_mul(u64::from(shape.microbatches())))
 }
 
@@ -183,7 +186,7 @@ fn check(instance: &Instance) -> Result<(), SearchError> {
     if instance.placement == pipeline::Placement::Mirrored {
         return Err(SearchError::Mirrored);
     }
-    let passes = 3 * instance.shape.cells();
+    let passes = kinds(instance.costs.has_recompute()) * instance.shape.cells();
     if passes > MAX_PASSES {
         return Err(SearchError::TooLarge(passes));
     }
@@ -309,10 +312,51 @@ impl<'a> Search<'a> {
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let Instance { shape, placement, costs, objective, .. } = instance;
-        let orders = self.compiled.orders(&self.best.1, *shape, *placement);
+        let recomputes = |chunk| costs.recompute(chunk).is_some();
+        let orders = self.compiled.orders(&self.best.1, (*shape, *placement), recomputes);
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
         let Self { published, history, .. } = self;
         Ok(Found { schedule, cost, bound, published, history, interrupted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::{Bytes, Costs, Footprint, Footprints, Kind, Limits, Placement, Shape};
+
+    use super::*;
+    use crate::Objective;
+
+    /// What is found with R under a limit: within it, no worse than its bound says, and with R elsewhere
+    /// than right before its B where that helps.
+    #[test]
+    fn recomputation_is_placed_by_the_search() {
+        let shape = Shape::new(3, 1, 6).unwrap();
+        let one = Nanos(10);
+        let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+        let costs = Costs::uniform(shape, times, Nanos(3)).with_recompute(vec![Some(one); 3]);
+        let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(6) };
+        let footprints = Footprints::uniform(shape, held).with_kept(vec![Some(Bytes(2)); 3]);
+        let limits = Limits::new(shape, &[Bytes(60)]).unwrap();
+        let instance = Instance::new(
+            shape,
+            Placement::Looped,
+            costs,
+            footprints,
+            Some(limits.clone()),
+            Objective::Span,
+        )
+        .unwrap();
+        let found = search(&instance, Effort::default(), |_| {}, &|| false).unwrap();
+        let memory = pipeline::Memory::of(&found.schedule, &instance.footprints).unwrap();
+        assert_eq!(memory.over(&limits), None);
+        assert!(found.bound.cost <= found.cost);
+        assert!(found.cost <= found.best_published().unwrap().cost);
+        let recomputed = found.schedule.orders().iter().flat_map(|order| order.passes());
+        assert_eq!(recomputed.filter(|pass| pass.kind == Kind::R).count(), 18);
+        // Each stage does 6 (F + B + W + R), and more than that is shown.
+        assert!(found.bound.cost > Nanos(240), "{:?}", found.bound);
+        assert!(found.is_optimal(), "{} {}", found.cost, found.schedule);
     }
 }

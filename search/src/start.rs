@@ -58,10 +58,13 @@ fn problem(instance: &Instance) -> Option<Problem> {
     problem.with_limits(&limits).ok()
 }
 
-/// One microbatch after the other, each W behind its B: it needs the least memory of all orders.
+/// One microbatch after the other, each R before its B and each W behind it: it needs the least memory of all orders.
 pub(crate) fn one_by_one(compiled: &CompiledInstance) -> Vec<u16> {
     let chunks = compiled.chunks;
-    let back = (0..chunks).rev().flat_map(|chunk| [chunks + chunk, 2 * chunks + chunk]);
+    let again = |chunk| compiled.recomputes.then_some(3 * chunks + chunk);
+    let back = (0..chunks)
+        .rev()
+        .flat_map(|chunk| again(chunk).into_iter().chain([chunks + chunk, 2 * chunks + chunk]));
     let once: Vec<u16> =
         (0..chunks).chain(back).filter_map(|lane| u16::try_from(lane).ok()).collect();
     once.repeat(compiled.microbatches as usize * compiled.stages)

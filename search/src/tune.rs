@@ -41,8 +41,8 @@ const COMMIT: Range = (0.0, 1.0, 0.0);
 const COMMIT_AT: usize = 10;
 /// The place of [`GRID`].
 const GRID_AT: usize = 9;
-/// The offset of a kind and chunk on the first stage, in average passes.
-const OFFSET: [Range; 3] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0)];
+/// The offset of a kind and chunk on the first stage, in average passes: of F, B, W and R.
+const OFFSET: [Range; 4] = [(-3.0, 3.0, 0.0), (-3.0, 3.0, 0.0), (-0.5, 4.0, 1.0), (-3.0, 4.0, 0.0)];
 /// The change of that offset from the first stage to the last.
 const SLOPE: Range = (-3.0, 3.0, 0.0);
 

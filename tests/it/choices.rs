@@ -167,8 +167,15 @@ fn what_never_flushes() {
     );
     let line = format!("{question} pipedream --cluster dgx-a100 --message 1MiB");
     refused(&ask(&line), &["never flushes", "steady state"]);
-    let output = run(&format!("execute {QUESTION} {question} pipedream"));
-    refused(&output, &["flush", "run 1f1b"]);
+    // What is run is what is simulated: 4 updates of 8, of which the third is measured.
+    let brief = format!("execute {QUESTION} {question} pipedream --time-scale 0.01 --warm-up 0");
+    let ran = &results(&format!("{brief} --steps 1 --json"))[0];
+    assert_eq!((&ran["span_ns"], &ran["measured_updates"]), (&2_880_000.into(), &1.into()));
+    let measured = &ran["measured"];
+    assert!(measured["span_ns"].as_u64() >= Some(2_880_000), "{measured}");
+    assert_eq!(measured["span_ns"], measured["steps"][0]["span_ns"]);
+    let output = run(&format!("{brief} --boundary barrier"));
+    refused(&output, &["pipedream", "update while others run", "leave --boundary out"]);
     let text = stdout(&ask(&format!("{question} 1f1b,pipedream --explain")));
     assert!(text.contains("why 1f1b waits") && !text.contains("why pipedream waits"), "{text}");
     // What is written down is the run, as one step.

@@ -247,3 +247,32 @@ fn random_schedule(
     }
     Schedule::new(shape, placement, orders).unwrap()
 }
+
+/// `schedule` where the chunks that are bits of `wanted` recompute: each R stands somewhere between its
+/// forward and its backward.
+pub(crate) fn recomputing(schedule: &Schedule, wanted: u16, seed: u64) -> Schedule {
+    let mut random = Random(seed);
+    let orders = schedule.orders().iter().map(|order| {
+        let slots: Vec<Slot> = order.slots().collect();
+        let mut before: Vec<Vec<Pass>> = vec![Vec::new(); slots.len()];
+        let mut forwards = std::collections::HashMap::new();
+        for (at, slot) in slots.iter().enumerate() {
+            for pass in slot.passes().filter(|pass| wanted >> (pass.chunk % 16) & 1 == 1) {
+                let cell = (pass.chunk, pass.microbatch);
+                match pass.kind {
+                    Kind::F => drop(forwards.insert(cell, at)),
+                    Kind::B | Kind::BW => {
+                        let place = forwards[&cell] + 1 + random.below(at - forwards[&cell]);
+                        before[place].push(Pass::r(pass.chunk, pass.microbatch));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let slots = before.into_iter().zip(slots);
+        let with =
+            |(before, slot): (Vec<Pass>, Slot)| before.into_iter().map(Slot::One).chain([slot]);
+        slots.flat_map(with).collect::<Order>()
+    });
+    Schedule::new(schedule.shape(), schedule.placement(), orders.collect()).unwrap()
+}

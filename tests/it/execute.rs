@@ -105,6 +105,84 @@ fn two_copies_of_the_weights_are_trained_to_the_bit_as_in_one_piece() {
 }
 
 #[test]
+fn segments_of_sequences_are_trained_as_whole_ones() {
+    for boundary in ["barrier --max-norm 0.5", "post-validation --max-norm 0.5"] {
+        let flags = format!("--check --steps 2 --boundary {boundary} --schedule seq1f1b --json");
+        for segments in [2, 4] {
+            let ran = results(&format!("execute {MODEL} {flags} --segments {segments}"));
+            assert_eq!(ran[0]["segments"], segments);
+            assert_eq!(ran[0]["microbatches"], 4);
+            let check = &ran[0]["measured"]["check"];
+            let tolerance = check["tolerance"].as_f64().unwrap();
+            for key in ["loss_error", "gradient_error"] {
+                assert!(check[key].as_f64().unwrap() <= tolerance, "{boundary} {segments} {check}");
+            }
+        }
+    }
+    let again = run(&format!("execute {MODEL} --schedule seq1f1b --recompute full"));
+    refused(&again, &["seq1f1b", "cannot be recomputed", "leave --recompute out"]);
+    let odd = run(&format!("execute {MODEL} --schedule seq1f1b --segments 3"));
+    refused(&odd, &["seq1f1b", "a sequence of 8 tokens has no 3 equal segments"]);
+}
+
+#[test]
+fn weights_that_change_while_the_pipeline_runs_are_as_old_as_one_after_the_other() {
+    let schedules = "pipedream,pipedream-2bw";
+    let ran =
+        results(&format!("execute {MODEL} --check=device --steps 2 --schedule {schedules} --json"));
+    let simulated = "--forward 1ms --backward-input 1ms --backward-weight 1ms --json";
+    let simulated = results(&format!(
+        "simulate --stages 2 --microbatches 4 --schedule {schedules} {simulated}"
+    ));
+    for (one, simulated) in ran.iter().zip(&simulated) {
+        let (measured, check) = (&one["measured"], &one["measured"]["check"]);
+        let errors = ["loss_error", "gradient_error"].map(|key| check[key].as_f64());
+        assert_eq!(errors, [Some(0.0); 2], "{check}");
+        // What is measured is the steady state, as it is simulated.
+        assert_eq!(one["measured_updates"], simulated["measured_updates"]);
+        assert_eq!(measured["measured_updates"], simulated["measured_updates"]);
+        // Of four updates a step: two fill the pipeline and settle it, one is measured, one drains it.
+        let losses = measured["update_losses"].as_array().unwrap();
+        assert_eq!(losses.len(), 2 * 4);
+        assert_eq!(losses[7], measured["steps"][1]["loss"]);
+    }
+    assert!(
+        results(&format!("execute {MODEL} --schedule 1f1b --json"))[0]["measured"]
+            .get("update_losses")
+            .is_none()
+    );
+    // What is recomputed is recomputed with the version that the forward had.
+    let again = format!("--check=device --steps 1 --recompute full --schedule {schedules},chimera");
+    for one in results(&format!("execute {MODEL} {again} --json")) {
+        let check = &one["measured"]["check"];
+        let errors = ["loss_error", "gradient_error"].map(|key| check[key].as_f64());
+        assert_eq!(errors, [Some(0.0); 2], "{} {check}", one["schedule"]);
+    }
+    for schedule in ["pipedream", "pipedream-2bw"] {
+        let with = |flags: &str| run(&format!("execute {MODEL} --schedule {schedule} {flags}"));
+        refused(&with("--boundary barrier"), &[schedule, "update while others run"]);
+        refused(&with("--max-norm 1"), &[schedule, "--max-norm 1", "leave --max-norm out"]);
+    }
+}
+
+#[test]
+fn a_text_is_learned_with_old_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.txt");
+    fs::write(&text, "the quick brown fox jumps over the lazy dog. ".repeat(40)).unwrap();
+    let flags = format!("--data {} --steps 6 --learning-rate 0.01 --json", text.display());
+    let ran = results(&format!("execute {MODEL} --schedule pipedream,pipedream-2bw {flags}"));
+    for one in &ran {
+        let losses = one["measured"]["update_losses"].as_array().unwrap();
+        let mean = |part: &[Value]| {
+            part.iter().map(|loss| loss.as_f64().unwrap()).sum::<f64>() / part.len() as f64
+        };
+        let (first, last) = (mean(&losses[..4]), mean(&losses[losses.len() - 4..]));
+        assert!(last < 0.8 * first, "{}: {losses:?}", one["schedule"]);
+    }
+}
+
+#[test]
 fn a_text_is_learned() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.txt");

@@ -254,9 +254,13 @@ fn bad_files_of_lengths_are_refused() {
 fn a_figure_that_differs_is_a_miss() {
     let folder = tempfile::tempdir().unwrap();
     let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
-    for name in ["odc-lengths.csv", "odc-tasks.csv", "odc-models.csv", "odc-claims.csv"] {
+    for name in ["odc-lengths.csv", "odc-tasks.csv", "odc-claims.csv"] {
         fs::copy(paper.join(name), folder.path().join(name)).unwrap();
     }
+    // Models of one layer, whose steps are soon simulated.
+    let models = "model,layers,hidden,parameters,devices\n\
+                  1.5b,1,1536,1540000000,8\n7b,1,3584,7620000000,8\n";
+    fs::write(folder.path().join("odc-models.csv"), models).unwrap();
     let figures = fs::read_to_string(paper.join("odc.csv")).unwrap();
     let check = |from: &str, to: &str| {
         assert!(figures.contains(from), "{from}");
@@ -275,4 +279,65 @@ fn a_figure_that_differs_is_a_miss() {
     }
     refused(&check("lb-mini", "lb-maxi"), &["no method `lb-maxi`"]);
     refused(&check("1,24,8", "7,24,8"), &["no such case"]);
+}
+
+/// A run for real that is over soon: three devices, samples of very different length.
+const REAL: &str = "fsdp --execute --devices 3 --minibatch-size 4 --minibatches 2 --layers 2 --hidden 16 \
+                    --heads 2 --vocabulary 31 --lengths longtail:8-64:1 --seed 5";
+
+#[test]
+fn devices_run_for_real_end_with_the_weights_of_a_serial_run() {
+    let rows = results(&format!("{REAL} --json"));
+    assert_eq!(rows.len(), 5);
+    let number = |row: &Value, key: &str| row[key].as_u64().unwrap();
+    for row in &rows {
+        assert_eq!(row["equal"], true, "{row}");
+        assert_eq!((number(row, "devices"), number(row, "minibatches")), (3, 2));
+        assert!(number(row, "step_ns") > 0 && number(row, "simulated_step_ns") > 0);
+        for key in ["idle_rate", "simulated_idle_rate"] {
+            assert!((0.0..1.0).contains(&row[key].as_f64().unwrap()), "{row}");
+        }
+        // The same samples and weights, so the same losses, to the last bit.
+        for key in ["first_loss", "last_loss"] {
+            assert_eq!(row[key], rows[0][key]);
+        }
+        let meetings = number(row, "meetings");
+        match row["communication"].as_str().unwrap() {
+            // Once a minibatch, on each device.
+            "on-demand" => assert_eq!(meetings, 2 * 3),
+            // At ten places of every microbatch, of which every device has at least one a minibatch.
+            _ => assert!(meetings.is_multiple_of(10) && meetings >= 2 * 3 * 10),
+        }
+    }
+    let baseline = rows.iter().find(|row| row["method"] == "lb-micro").unwrap();
+    assert_eq!(
+        (baseline["speedup"].as_f64(), baseline["simulated_speedup"].as_f64()),
+        (Some(1.0), Some(1.0))
+    );
+}
+
+#[test]
+fn a_device_alone_is_run_too() {
+    let table = stdout(&run(&format!("{REAL} --devices 1").replacen("--devices 3 ", "", 1)));
+    assert!(table.lines().count() == 6 && !table.contains("DIFFERENT"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_run_for_real_is_refused() {
+    let refuses =
+        |rest: &str, parts: &[&str]| refused(&run(&format!("fsdp --execute {rest}")), parts);
+    let one = "--minibatch-size 4 --lengths uniform:8-16 --layers 1";
+    refuses("--lengths uniform:8-16", &["one setting, but there are 4"]);
+    refuses(&format!("{one} --slowdown device:1=2"), &["--slowdown is simulated"]);
+    refuses(&format!("{one} --csv rows.csv"), &["--csv is not for --execute"]);
+    refuses(&format!("{one} --devices 65"), &["65 devices", "at most 64"]);
+    refuses(&format!("{one} --minibatches 1000000"), &["32000000 samples in all"]);
+    refuses(&format!("{one} --heads 3"), &["heads"]);
+    refuses(&format!("{one} --patience 0s"), &["patience"]);
+    refuses("--minibatch-size 4 --lengths uniform:900000-900000 --minibatches 1", &["are free"]);
+    refuses(
+        &format!("{one} --method lb-mini --communication collectives --seed 1 --minibatches 40"),
+        &["would deadlock"],
+    );
+    refused(&run(&format!("fsdp {one} --hidden 8")), &["--execute"]);
 }

@@ -146,6 +146,28 @@ fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step(
 }
 
 #[test]
+fn copies_and_versions_of_weights_are_trained_on_gpus_and_segments_refused() {
+    let Some(libraries) = libraries() else { return };
+    let line = |schedules: &str| {
+        format!(
+            "execute --device cuda --stages 2 --microbatches 4 --layers 2 {TINY} --element f32 \
+             --schedule {schedules} --warm-up 1 --steps 2 --check=device"
+        )
+    };
+    let mut run = OnStandIn::new(&libraries, &line("dualpipe,chimera,pipedream,pipedream-2bw"));
+    let ran = run.results();
+    let ran = ran["results"].as_array().unwrap();
+    assert_eq!(ran.len(), 4);
+    for one in ran {
+        let check = &one["measured"]["check"];
+        let errors = ["loss_error", "gradient_error"].map(|key| check[key].as_f64().unwrap());
+        assert!(errors.iter().all(|error| *error < 1e-6), "{} {check}", one["schedule"]);
+    }
+    let mut run = OnStandIn::new(&libraries, &line("seq1f1b"));
+    refused(&run.output(), &["seq1f1b", "no kernels", "--device cpu or timed"]);
+}
+
+#[test]
 fn parts_of_a_gpu_are_demanded_unless_stages_may_share() {
     let Some(libraries) = libraries() else { return };
     let line = format!(

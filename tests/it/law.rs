@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Order,
-    Pass, Placement, Problem, Schedule, Shape, Timeline, Vocabulary, peak_in_flight,
+    Bytes, Costs, Family, Fault, Footprints, Kind, Limit, LimitUse, Limits, Memory, Metrics, Nanos,
+    Order, Pass, Placement, Problem, Schedule, Shape, Timeline, Vocabulary, peak_in_flight,
 };
 use proptest::prelude::*;
 use sim::Replay;
@@ -195,7 +195,7 @@ fn check_text(schedule: &Schedule) {
 }
 
 /// Peak bytes and peak chunk activations of each stage, from the definition: M_B from the start of F
-/// to the end of B, then M_W to the end of W.
+/// to the end of B, then M_W to the end of W; where F keeps less, only that until the start of R.
 fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
     let stage = |order: &Order| {
         let (mut bytes, mut most_bytes, mut count, mut most) = (0i128, 0i128, 0i32, 0i32);
@@ -207,8 +207,10 @@ fn peaks(schedule: &Schedule, footprints: &Footprints) -> Vec<(Bytes, u32)> {
                     let held = footprints.of(pass.chunk);
                     let [full, rest] =
                         [held.until_backward, held.until_weight].map(|bytes| i128::from(bytes.0));
+                    let kept = footprints.kept(pass.chunk).map_or(full, |kept| kept.0.into());
                     let (change, activations) = match pass.kind {
-                        Kind::F if at_start => (full, 1),
+                        Kind::F if at_start => (kept, 1),
+                        Kind::R if at_start => (full - kept, 0),
                         Kind::S if at_start => (shard, 0),
                         Kind::T if !at_start => (-shard, 0),
                         Kind::B if !at_start => (rest - full, 0),
@@ -351,6 +353,7 @@ proptest! {
         (schedule, costs) in draw::schedule(),
         (other, other_costs) in draw::schedule(),
         held in draw::footprint(),
+        (wanted, seed, again) in any::<(u16, u64, [u8; 2])>(),
     ) {
         let mut replay = Replay::new();
         check_replay(&schedule, &costs, &mut replay);
@@ -359,6 +362,22 @@ proptest! {
         check_walk(&schedule);
         check_text(&schedule);
         check_memory(&schedule, &Footprints::uniform(schedule.shape(), held));
+        let recomputing = draw::recomputing(&schedule, wanted, seed);
+        let by_chunk = |number: u8| -> Vec<Option<u64>> {
+            let chunks = 0..recomputing.shape().chunks();
+            let of = |chunk| (number.into(), recomputing.recomputes(chunk));
+            chunks.map(of).map(|(number, recomputes)| recomputes.then_some(number)).collect()
+        };
+        let [times, kept] = again.map(by_chunk);
+        let times = times.into_iter().map(|time| time.map(Nanos)).collect();
+        let kept = kept.into_iter().map(|kept| kept.map(Bytes)).collect();
+        check_replay(&recomputing, &costs, &mut replay);
+        check_replay(&recomputing, &costs.with_recompute(times), &mut replay);
+        check_walk(&recomputing);
+        check_text(&recomputing);
+        let footprints = Footprints::uniform(schedule.shape(), held);
+        check_memory(&recomputing, &footprints);
+        check_memory(&recomputing, &footprints.with_kept(kept));
     }
 
     /// A ZB-V with room for all it could ever hold is never refused.

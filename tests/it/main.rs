@@ -48,6 +48,7 @@ mod plan_model;
 mod plan_noise;
 mod plan_page;
 mod processes;
+mod recompute;
 mod recorded;
 mod removal;
 mod room;

@@ -74,14 +74,24 @@ fn vocabulary_parallelism() {
     assert!(iterations.len() == 20 && mean(&iterations) <= 0.015, "{iterations:?}");
     assert!(iterations.iter().all(|error| *error <= 0.025), "{iterations:?}");
     for (column, count, most, on_average) in [
-        ("memory GB", 24, 0.03, 0.02),
+        ("scaling of the output layer %", 12, 0.02, 0.006),
+        ("scaling of the input layer %", 6, 0.1, 0.04),
+        ("memory GB", 56, 0.03, 0.007),
         ("memory over VOCAB-2 GB", 16, 0.03, 0.01),
-        ("MFU over BASELINE", 36, 0.1, 0.06),
+        ("MFU over BASELINE", 36, 0.08, 0.025),
         ("peak M_B", 3, 0.0, 0.0),
     ] {
         let errors = of(column);
         assert!(errors.len() == count && mean(&errors) <= on_average, "{column}: {errors:?}");
         assert!(errors.iter().all(|error| *error <= most), "{column}: {errors:?}");
+    }
+    // No row of a second host or a longer sequence was fitted to, and gains on one host are nearer.
+    for cell in cells.iter().filter(|cell| cell["column"] == "MFU over BASELINE") {
+        let row = cell["row"].as_str().unwrap();
+        let one_host = row.contains("1F1B on 8");
+        let fitted = one_host && row.ends_with("2048");
+        assert_eq!(cell["convention"] == "measured, fitted to", fitted, "{cell}");
+        assert!(error(cell) <= if one_host { 0.05 } else { 0.08 }, "{cell}");
     }
     let swapped = cells.iter().filter(|cell| cell["column"] == "pairs in another order");
     assert!(swapped.clone().count() == 4 && swapped.clone().all(|cell| cell["ours"] == 0.0));
@@ -154,33 +164,148 @@ fn controllable_memory() {
     all_within(&cells, 0.0, 0.0);
 }
 
-/// Closed forms and k are checked; what was measured stands beside.
+/// Closed forms and k to the digit, measurements within what the help states; what is not checked says why.
 #[test]
 fn pipeoffload() {
     let cells = cells("offload");
-    let of = |convention: &str| -> Vec<&Value> {
-        cells.iter().filter(|cell| cell["convention"] == convention).collect()
+    let of = |key: &str, word: &str| -> Vec<&Value> {
+        cells.iter().filter(|cell| cell[key] == word).collect()
     };
     let figure = |cell: &Value, key: &str| cell[key].as_f64().unwrap();
-    assert_eq!([of("formula").len(), of("about").len(), of("less than").len()], [48, 12, 12]);
-    for cell in of("formula") {
+    let counts = ["formula", "about", "less than", "formula 1"].map(|c| of("convention", c).len());
+    assert_eq!(counts, [48, 12, 12, 24]);
+    for cell in of("convention", "formula") {
         assert_eq!(cell["ours"], cell["published"], "{cell}");
     }
-    assert!(of("less than").into_iter().all(|c| figure(c, "ours") < figure(c, "published")));
-    assert_eq!(of("formula 1").len(), 24);
-    for cell in of("formula 1") {
+    for cell in of("convention", "less than") {
+        assert!(figure(cell, "ours") < figure(cell, "published"), "{cell}");
+    }
+    for cell in of("convention", "formula 1") {
         assert!((figure(cell, "ours") - figure(cell, "regenerated")).abs() <= 5e-5, "{cell}");
         assert!((figure(cell, "ours") / figure(cell, "published") - 1.0).abs() < 0.08, "{cell}");
     }
-    let off = |column: &str| -> Vec<f64> {
-        let cells = of("measured, beside").into_iter().filter(|cell| cell["column"] == column);
-        cells.map(|cell| (figure(cell, "ours") / figure(cell, "published") - 1.0).abs()).collect()
-    };
-    let (memory, speed) = (off("activation GB"), off("MFU over po-h"));
-    assert_eq!([memory.len(), speed.len()], [26, 20]);
-    assert!(
-        memory.iter().filter(|&&error| error <= 0.1).count() >= 23
-            && speed.iter().all(|&e| e < 0.1)
+    let is_checked = |cell: &&&Value| !cell["match"].is_null();
+    // Column, cells, checked cells.
+    for (column, all, checked) in [
+        ("slowdown %", 24, 15),
+        ("activation GB", 26, 24),
+        ("MFU over po-h", 20, 19),
+        ("gain over tensor 8, %", 18, 3),
+        ("memory over tensor 8", 18, 4),
+        ("least gain, %", 1, 1),
+        ("largest gain, %", 1, 1),
+    ] {
+        let own = of("column", column);
+        assert_eq!((own.len(), own.iter().filter(is_checked).count()), (all, checked), "{column}");
+        for cell in own.iter().filter(is_checked) {
+            let (published, ours) = (figure(cell, "published"), figure(cell, "ours"));
+            let off = (ours - published).abs();
+            let holds = match column {
+                "activation GB" => off <= 0.5 + 0.05 * (published + 0.5),
+                // Whole percent of whole percent: 1.7 % of the ratio, at 59 and more.
+                "MFU over po-h" => off / published <= 0.05 + 0.019,
+                "gain over tensor 8, %" => (10.0..=21.0).contains(&ours),
+                "memory over tensor 8" => ours <= 1.1,
+                _ => off <= 2.0,
+            };
+            assert!(holds, "{cell}");
+        }
+    }
+    let reasons = cells.iter().filter(|cell| cell["match"].is_null());
+    let reasons: Vec<&str> = reasons.map(|cell| cell["convention"].as_str().unwrap()).collect();
+    let known = reasons.iter().filter(|reason| reason.starts_with("known miss: ")).count();
+    let others = reasons.iter().filter(|reason| reason.starts_with("not checked: ")).count();
+    assert_eq!((known, known + others), (6, reasons.len()), "{reasons:?}");
+}
+
+/// The cells of `column`, of every convention.
+fn in_column<'a>(cells: &'a [Value], column: &str) -> Vec<&'a Value> {
+    let own: Vec<&Value> = cells.iter().filter(|cell| cell["column"] == column).collect();
+    assert!(!own.is_empty(), "{column}");
+    own
+}
+
+/// The errors of `cells` of one convention: their mean size, and the largest.
+fn sizes(cells: &[&Value], convention: &str, error: impl Fn(&Value) -> f64) -> (usize, f64, f64) {
+    let own = cells.iter().filter(|cell| cell["convention"] == convention);
+    let errors: Vec<f64> = own.map(|cell| error(cell).abs()).collect();
+    let mean = errors.iter().sum::<f64>() / f64::from(u32::try_from(errors.len()).unwrap());
+    (errors.len(), mean, errors.iter().copied().fold(0.0, f64::max))
+}
+
+fn points(cell: &Value) -> f64 {
+    cell["ours"].as_f64().unwrap() - cell["published"].as_f64().unwrap()
+}
+
+const FITTED: &str = "measured, in the fit";
+const HELD_OUT: &str = "measured, held out";
+
+#[test]
+fn throughput_of_zero_bubble() {
+    let cells = cells("throughput");
+    // 12 settings of four schedules; 1.5B and 6.2B are at hand, and ZB-2p of the two others. Table 6
+    // has nine of four, of which three are at hand.
+    let speeds = in_column(&cells, "samples/GPU/s");
+    assert_eq!(speeds.len(), 12 * 4 + 9 * 4);
+    let not_at_hand = |cell: &&&Value| cell["convention"] == "not at hand";
+    let alone: Vec<_> = speeds.iter().filter(not_at_hand).collect();
+    assert_eq!(alone.len(), 24 - 2 + 24);
+    assert!(alone.iter().all(|cell| cell["published"].is_null() && cell["match"].is_null()));
+    assert!(alone.iter().all(|cell| cell["ours"].as_f64().unwrap() > 0.0));
+    // What was fitted and what was not are as far off.
+    for (convention, count) in [(FITTED, 24), (HELD_OUT, 14)] {
+        let (found, mean, largest) = sizes(&speeds, convention, error);
+        assert_eq!(found, count);
+        assert!(mean < 0.05 && largest < 0.08, "{convention}: {mean} {largest}");
+    }
+    let memory = in_column(&cells, "peak GB");
+    let (found, mean, largest) = sizes(&memory, HELD_OUT, error);
+    assert!(found == 36 && mean < 0.04 && largest < 0.1, "{found} {mean} {largest}");
+    let bounds = in_column(&cells, "upper bound, samples/GPU/s");
+    let (found, mean, largest) = sizes(&bounds, FITTED, error);
+    assert!(found == 6 && mean < 0.05 && largest < 0.08, "{found} {mean} {largest}");
+    // Over two nodes gains are told by transfers that do not hold stages up.
+    let planned = in_column(&cells, "gain over 1F1B");
+    let aside = in_column(&cells, "gain, transfers beside");
+    let (found, on_one_node, largest) = sizes(&planned, FITTED, points);
+    assert!(found == 18 && on_one_node < 0.025 && largest < 0.05, "{on_one_node} {largest}");
+    let (found, between, _) = sizes(&planned, "measured, beside", points);
+    let (as_many, without, largest) = sizes(&aside, HELD_OUT, points);
+    assert!(found == 9 && as_many == 9 && without < between / 2.0, "{between} {without}");
+    assert!(largest < 0.05, "{largest}");
+    let headline = in_column(&cells, "largest gain, transfers beside");
+    assert_eq!(headline.iter().map(|cell| cell["published"].as_f64().unwrap()).sum::<f64>(), 0.99);
+    assert!(headline.iter().all(|cell| points(cell).abs() < 0.05), "{headline:?}");
+    let few = in_column(&cells, "step of few microbatches, ns");
+    assert_eq!(few.len(), 4 * 3 * 4);
+    assert!(few.iter().all(|cell| cell["ours"] == cell["published"]));
+    let checked = |cell: &&Value| cell["match"] == true;
+    let beside = |cell: &&Value| cell["match"].is_null();
+    assert_eq!(
+        cells.iter().filter(checked).count() + cells.iter().filter(beside).count(),
+        cells.len()
     );
-    assert!(memory.iter().all(|&error| error < 0.2), "{memory:?}");
+}
+
+#[test]
+fn post_validation_of_zero_bubble() {
+    let cells = cells("post-validation");
+    for (column, fitted, held_out) in
+        [("post-validation, samples/GPU/s", 2, 2), ("all-reduce, samples/GPU/s", 0, 4)]
+    {
+        let own = in_column(&cells, column);
+        let counts = [FITTED, HELD_OUT].map(|convention| sizes(&own, convention, error));
+        assert_eq!([counts[0].0, counts[1].0], [fitted, held_out]);
+        assert!(own.iter().all(|cell| error(cell) < 0.08), "{own:?}");
+    }
+    let gains = in_column(&cells, "gain of post-validation");
+    let (found, mean, largest) = sizes(&gains, HELD_OUT, points);
+    assert!(found == 4 && mean < 0.015 && largest < 0.03, "{mean} {largest}");
+    // Without it the bubble that ZB-2p avoids is back.
+    let [with, without] =
+        ["bubble, post-validation", "bubble, all-reduce"].map(|column| in_column(&cells, column));
+    for (with, without) in with.iter().zip(&without) {
+        let more = without["ours"].as_f64().unwrap() - with["ours"].as_f64().unwrap();
+        assert!(more > 0.05 && with["published"].is_null(), "{with} {without}");
+    }
 }

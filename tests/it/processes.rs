@@ -42,8 +42,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn start(rest: &str) -> Child {
-    let line = format!("execute {TINY} --processes {rest}");
+fn start(line: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_debubble"))
         .args(line.split_whitespace())
         .stdout(Stdio::piped())
@@ -54,7 +53,12 @@ fn start(rest: &str) -> Child {
 
 /// A run that would take very long, and its processes by stage once all are there.
 fn endless(rest: &str) -> (Child, Vec<u32>) {
-    let child = start(&format!("--steps 100000 {rest}"));
+    started(&format!("execute {TINY} --processes --steps 100000 {rest}"))
+}
+
+/// The run of `line`, and its three processes once all are there.
+fn started(line: &str) -> (Child, Vec<u32>) {
+    let child = start(line);
     let stages = wait_for("the start", || {
         let mut all = children(child.id());
         all.sort_unstable();
@@ -83,19 +87,34 @@ fn gone(processes: &[u32]) {
 #[test]
 fn processes_do_what_threads_do() {
     let model = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
-                 --boundary post-validation --max-norm 0.5 --schedule 1f1b,zb-v,chimera \
-                 --steps 2 --json";
-    let threads = results(&format!("execute {model}"));
-    let processes = results(&format!("execute {model} --processes --check"));
-    assert_eq!(threads.len(), 3);
-    for (one, other) in threads.iter().zip(&processes) {
-        let losses = |one: &serde_json::Value| {
-            let steps = one["measured"]["steps"].as_array().unwrap().clone();
-            steps.iter().map(|step| step["loss"].as_f64().unwrap()).collect::<Vec<_>>()
-        };
-        assert_eq!(losses(one), losses(other));
-        assert_eq!(other["measured"]["device"], "cpu, processes over TCP");
-        assert!(other["measured"]["check"]["gradient_error"].as_f64().unwrap() <= 1e-4);
+                 --boundary post-validation --max-norm 0.5 --steps 2 --json";
+    let stale = "--device cpu --stages 2 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 4 \
+                 --schedule pipedream,pipedream-2bw --steps 2 --json";
+    let of_threads = results(&format!("execute {stale}"));
+    let of_processes = results(&format!("execute {stale} --processes --check=device"));
+    for (one, other) in of_threads.iter().zip(&of_processes) {
+        assert_eq!(one["measured"]["update_losses"].as_array().map(Vec::len), Some(8));
+        assert_eq!(one["measured"]["update_losses"], other["measured"]["update_losses"]);
+        assert_eq!(other["measured"]["check"]["loss_error"], 0.0);
+    }
+    for (more, count) in [
+        ("--schedule 1f1b,zb-v,chimera,seq1f1b", 4),
+        ("--schedule 1f1b,zb-v,chimera --recompute full", 3),
+        ("--schedule 1f1b,zb-v,chimera --recompute none,1", 3),
+    ] {
+        let model = format!("{model} {more}");
+        let threads = results(&format!("execute {model}"));
+        let processes = results(&format!("execute {model} --processes --check"));
+        assert_eq!(threads.len(), count);
+        for (one, other) in threads.iter().zip(&processes) {
+            let losses = |one: &serde_json::Value| {
+                let steps = one["measured"]["steps"].as_array().unwrap().clone();
+                steps.iter().map(|step| step["loss"].as_f64().unwrap()).collect::<Vec<_>>()
+            };
+            assert_eq!(losses(one), losses(other));
+            assert_eq!(other["measured"]["device"], "cpu, processes over TCP");
+            assert!(other["measured"]["check"]["gradient_error"].as_f64().unwrap() <= 1e-4);
+        }
     }
 }
 
@@ -106,6 +125,30 @@ fn a_lost_process_ends_the_run() {
     let output = child.wait_with_output().unwrap();
     refused(&output, &["the process of stage", "was lost", "signal: 9"]);
     gone(&stages);
+}
+
+/// Data-parallel devices that would run for very long.
+const DEVICES: &str = "fsdp --execute --devices 3 --minibatch-size 2 --minibatches 20000 --layers 2 --hidden 16 \
+                       --heads 2 --lengths uniform:32-64 --method lb-micro";
+
+#[test]
+fn a_lost_device_ends_data_parallel_runs() {
+    for how in ["collectives", "on-demand"] {
+        let (child, devices) = started(&format!("{DEVICES} --communication {how}"));
+        signal("-KILL", devices[1]);
+        let output = child.wait_with_output().unwrap();
+        refused(&output, &["the process of device", "was lost", "signal: 9"]);
+        gone(&devices);
+    }
+}
+
+#[test]
+fn a_device_that_stands_still_is_named() {
+    let (child, devices) = started(&format!("{DEVICES} --communication on-demand --patience 1s"));
+    signal("-STOP", devices[1]);
+    let output = child.wait_with_output().unwrap();
+    refused(&output, &["waited 1s for", "from devices [", "in vain"]);
+    gone(&devices);
 }
 
 #[test]

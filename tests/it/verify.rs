@@ -76,18 +76,38 @@ fn question(
 fn drawn() -> impl Strategy<Value = Certificate> {
     let held = prop::collection::vec(draw::footprint(), 15);
     let room = prop::option::weighted(0.9, prop::collection::vec(0..20u64, 5));
-    (draw::schedule(), held, room, any::<bool>(), any::<bool>()).prop_filter_map(
+    let again = (any::<(u16, u64)>(), prop::collection::vec([0..40u64, 0..9u64], 15));
+    let again = prop::option::of(again);
+    (draw::schedule(), held, again, room, any::<bool>(), any::<bool>()).prop_filter_map(
         "microbatches go both ways",
-        |((schedule, costs), held, room, alike, makespan)| {
+        |((schedule, costs), held, again, room, alike, makespan)| {
             if schedule.placement() == Placement::Mirrored {
                 return None;
             }
-            let schedule = split(&schedule);
+            let (wanted, seed, again) =
+                again.map_or((0, 0, vec![[0; 2]; 15]), |((a, b), c)| (a, b, c));
+            let schedule = draw::recomputing(&split(&schedule), wanted, seed);
+            let own = |chunk: u16| {
+                let number = usize::from(chunk);
+                schedule.recomputes(chunk).then(|| again[if alike { 0 } else { number }])
+            };
+            let all = 0..schedule.shape().chunks();
+            let [times, kept] = [0, 1].map(|part| {
+                all.clone().map(|chunk| own(chunk).map(|both| both[part])).collect::<Vec<_>>()
+            });
+            let times = times.into_iter().map(|time| time.map(Nanos)).collect();
             let costs = Costs::new(costs.chunks().to_vec(), costs.hop());
+            let costs = if schedule.has_recompute() { costs.with_recompute(times) } else { costs };
             let chunks = usize::from(schedule.shape().chunks());
             let held: Vec<Footprint> =
                 (0..chunks).map(|chunk| held[if alike { 0 } else { chunk }]).collect();
-            let footprints = Footprints::new(held);
+            let least = |(at, kept): (usize, Option<u64>)| {
+                kept.map(|kept| Bytes(kept).min(held[at].until_backward))
+            };
+            let kept = kept.into_iter().enumerate().map(least).collect();
+            let footprints = Footprints::new(held.clone());
+            let footprints =
+                if schedule.has_recompute() { footprints.with_kept(kept) } else { footprints };
             let peaks = Memory::of(&schedule, &footprints).unwrap().peak;
             let limits = room.map(|room| {
                 let limits = peaks.iter().zip(room).map(|(peak, room)| *peak + Bytes(room));

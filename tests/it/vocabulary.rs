@@ -183,10 +183,36 @@ fn bad_questions() {
 }
 
 #[test]
-fn it_is_not_run() {
-    let line = format!("execute {QUESTION} --device timed --schedule vocab-1 --vocab-s 1ms");
-    let output = run(&format!("{line} --vocab-t 1ms --steps 1"));
-    refused(&output, &["the output layer is in shards (S and T), which are simulated and not run"]);
+fn shards_are_run() {
+    let line = format!("execute {QUESTION} --device timed --vocab-s 1ms --vocab-t 1ms");
+    let flags = "--schedule vocab-1,vocab-2 --vocab-barrier 300us,200us --vocab-broadcast 100us";
+    let ran = results(&format!("{line} {flags} --time-scale 0.1 --steps 1 --json"));
+    for one in &ran {
+        let measured = &one["measured"];
+        assert!(measured["makespan_ns"].as_u64() >= one["makespan_ns"].as_u64(), "{one}");
+        assert!(measured["work_ns"].as_u64() >= one["work_ns"].as_u64(), "{one}");
+    }
+}
+
+#[test]
+fn a_model_is_trained_with_its_output_layer_in_shards() {
+    let model = "--device cpu --stages 3 --microbatches 4 --hidden 16 --heads 2 --seq 8 --layers 6 \
+                 --vocabulary 50 --check --steps 2 --boundary post-validation --max-norm 0.5 --json";
+    let all = "1f1b,vocab-1,vocab-2,interlaced,v-half-vocab-1,v-half-vocab-2";
+    for place in ["", "--processes"] {
+        let ran = results(&format!("execute {model} --schedule {all} {place}"));
+        assert_eq!(ran.len(), 6);
+        for one in &ran {
+            let check = &one["measured"]["check"];
+            // Sums in another order, in f32.
+            assert!(check["gradient_error"].as_f64().unwrap() < 1e-5, "{check}");
+            assert!(check["loss_error"].as_f64().unwrap() < 1e-5, "{check}");
+            assert_eq!(one["measured"]["peak_activation_bytes"], one["peak_activation_bytes"]);
+        }
+    }
+    let few = model.replace("--vocabulary 50", "--vocabulary 4");
+    let output = run(&format!("execute {few} --schedule vocab-1"));
+    refused(&output, &["the vocabulary of 4 leaves stage 2 without a token"]);
 }
 
 #[test]

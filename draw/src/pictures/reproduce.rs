@@ -1,9 +1,10 @@
 //! Published tables as pictures.
 
-use papers::reproduce::{Bars, Lines, Panel, Picture, Point};
+use papers::reproduce::{Bars, Comparison, Lines, Panel, Picture, Place, Places, Point};
 use question::Diagnostic;
 
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
+use crate::plot::comparison::{self, Compared};
 use crate::plot::lines::{self, Dot, LineChart};
 
 /// `picture` as SVG.
@@ -14,6 +15,7 @@ pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
     Ok(match picture {
         Picture::Bars(bars) => bars::svg(&bar_chart(bars))?,
         Picture::Lines(lines) => lines::svg(&line_chart(lines))?,
+        Picture::Comparison(points) => comparison::svg(&compared(points))?,
     })
 }
 
@@ -53,6 +55,30 @@ fn line_chart(picture: &Lines) -> LineChart {
         beside: "published".to_owned(),
         columns: 3,
         same_scale: true,
+        panels: picture.panels.iter().map(panel).collect(),
+    }
+}
+
+/// A panel per setting, a line from each of our points to the published one.
+fn compared(picture: &Comparison) -> comparison::Comparison {
+    let place = |place: Place| (place.x, place.y);
+    let panel = |places: &Places| comparison::Panel {
+        title: places.title.clone(),
+        points: (places.points.iter())
+            .map(|&(series, pair)| Compared {
+                series,
+                at: place(pair.ours),
+                beside: place(pair.published),
+            })
+            .collect(),
+    };
+    comparison::Comparison {
+        title: picture.title.clone(),
+        x_label: picture.x_label.clone(),
+        y_label: picture.y_label.clone(),
+        series: picture.series.clone(),
+        beside: "published".to_owned(),
+        columns: 3,
         panels: picture.panels.iter().map(panel).collect(),
     }
 }

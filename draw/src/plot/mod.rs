@@ -1,6 +1,7 @@
 //! Plots of results over a grid or by group, as SVG; vertical axes in percent.
 
 pub mod bars;
+pub mod comparison;
 pub mod heat;
 pub mod lines;
 mod marks;

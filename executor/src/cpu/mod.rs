@@ -4,9 +4,12 @@
 mod attention;
 pub(crate) mod backend;
 mod buffers;
+mod movable;
 mod product;
 mod real;
 mod rows;
+mod segments;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -16,7 +19,9 @@ use std::time::Instant;
 
 use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
 use crate::error::DeviceError;
+use crate::model::{Movable, ShardOps};
 use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+use crate::segment_kernels::SegmentKernels;
 
 pub use real::Real;
 
@@ -50,6 +55,22 @@ impl<T: Real> Ops for Cpu<T> {
 
     fn tokens(&mut self, tokens: &[u32]) -> Result<Vec<u32>, DeviceError> {
         Ok(tokens.to_vec())
+    }
+
+    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Vec<T>, Vec<T>, Vec<u32>>> {
+        Some(self)
+    }
+
+    fn movable_tensor(tensor: &mut Vec<T>) -> Option<&mut dyn Movable> {
+        Some(tensor)
+    }
+
+    fn movable_sums(sums: &mut Vec<T>) -> Option<&mut dyn Movable> {
+        Some(sums)
+    }
+
+    fn movable_tokens(tokens: &mut Vec<u32>) -> Option<&mut dyn Movable> {
+        Some(tokens)
     }
 
     fn write(&mut self, values: &[f64], to: At<&mut Vec<T>>) -> Result<(), DeviceError> {
@@ -328,6 +349,10 @@ impl<T: Real> Ops for Cpu<T> {
         Ok(())
     }
 
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Vec<T>>> {
+        Some(self)
+    }
+
     fn norm(&mut self, sums: &Vec<T>) -> Result<(f64, bool), DeviceError> {
         Ok(rows::norm(sums))
     }
@@ -354,6 +379,10 @@ impl<T: Real> Ops for Cpu<T> {
     ) -> Result<(), DeviceError> {
         rows::adamw_undo((rule, step, scale), gradients, state);
         Ok(())
+    }
+
+    fn copy_tensor(&mut self, from: &Vec<T>) -> Result<Vec<T>, DeviceError> {
+        Ok(from.clone())
     }
 
     fn copy_state(

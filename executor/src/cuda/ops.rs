@@ -445,6 +445,10 @@ impl<E: Element> Ops for Cuda<E> {
         self.launch(&Kernels::adamw(rule, step, scale, n, all, true)?)
     }
 
+    fn copy_tensor(&mut self, from: &Buffer<E>) -> Result<Buffer<E>, DeviceError> {
+        self.copied(from)
+    }
+
     fn copy_state(
         &mut self,
         from: &Moments<Buffer<E>, Buffer<f32>>,

@@ -2,6 +2,7 @@
 //! of this process, or one of them here and the others in other processes.
 
 mod reference;
+mod stale;
 mod watched;
 
 use std::fmt;
@@ -172,13 +173,19 @@ impl Execution {
         let undo = self.plan.undo(task.training.undo);
         let training = Training { undo, ..task.training };
         let worker = {
-            let (task, schedule) = (task.clone(), self.plan.schedule().clone());
+            let (task, plan) = (task.clone(), self.plan.clone());
             let (seen, prepare) = (Arc::clone(&seen), Arc::clone(&self.prepare));
             move |stage| {
                 prepare(stage);
                 let batches = Arc::clone(&task.batches);
                 let ops = make(stage)?;
-                let gpt = Gpt::new(ops, task.model, &schedule, stage, batches, training);
+                let schedule = plan.schedule();
+                let gpt = Gpt::new(ops, task.model, schedule, stage, batches, training);
+                let gpt = gpt.and_then(|gpt| gpt.in_segments(plan.segments(), schedule));
+                let gpt = gpt.map(|gpt| match plan.updates() {
+                    Some(updates) => gpt.with_updates(updates, schedule),
+                    None => gpt,
+                });
                 let gpt = gpt.map_err(|error| match error {
                     BuildError::Device(error) => error,
                     other => {
@@ -218,7 +225,10 @@ impl Execution {
         if measured.is_some_and(|measured| measured.skipped > 0) {
             return Err(ExecutionError::LeftOut);
         }
-        let check = reference::check(task, reference, &self.plan, (measured, seen))?;
+        let check = match self.plan.updates() {
+            Some(updates) => stale::check((task, updates), reference, &self.plan, (measured, seen)),
+            None => reference::check(task, reference, &self.plan, (measured, seen)),
+        }?;
         match measured {
             None if !check.holds() => Err(ExecutionError::Differs { error: check.gradient_error }),
             _ => Ok(check),

@@ -54,7 +54,7 @@ pub(super) fn check<O: Ops>(
 ) -> Result<Check, BuildError> {
     let batches = Arc::clone(&task.batches);
     let mut reference = Reference::new(ops, task.model, batches, task.training)?;
-    let microbatches = plan.schedule().shape().microbatches();
+    let microbatches = plan.microbatches();
     let mut check = Check { loss_error: 0.0, gradient_error: 0.0, tolerance };
     // A process that does not answer for the run knows the gradients of its stage alone.
     let steps = if measured.is_some() { plan.all_steps() } else { 1 };

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use pipeline::Pass;
+use pipeline::{Bytes, CopyPart, Pass, Value};
 
 use crate::error::DeviceError;
 use crate::model::{Gpt, Parameters};
 use crate::ops::Ops;
-use crate::worker::{Norm, Trainer, Wire, Worker};
+use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
 
 /// The larger of two errors; NaN is larger than any.
 pub(super) fn worse(one: f64, other: f64) -> f64 {
@@ -90,6 +90,26 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.allocations()
     }
 
+    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+        self.gpt.give(value, to)
+    }
+
+    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
+        self.gpt.receive(value, from, part)
+    }
+
+    fn kept(&mut self, pass: Pass) -> Option<Bytes> {
+        self.gpt.kept(pass)
+    }
+
+    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+        self.gpt.lend(forward, part)
+    }
+
+    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.gpt.take_back(forward, lent)
+    }
+
     fn forget(&mut self) -> Result<(), DeviceError> {
         self.gpt.forget()
     }
@@ -98,6 +118,10 @@ impl<O: Ops> Worker for Watched<O> {
 impl<O: Ops> Wire for Watched<O> {
     fn value_bytes(&self) -> usize {
         self.gpt.value_bytes()
+    }
+
+    fn bytes_of(&self, value: Value) -> usize {
+        self.gpt.bytes_of(value)
     }
 
     fn pack(&mut self, value: Self::Value) -> Result<Vec<u8>, DeviceError> {

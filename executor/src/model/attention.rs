@@ -4,6 +4,7 @@ use crate::error::DeviceError;
 use crate::model::chunk::not_at_hand;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Heads, Ops};
 
 /// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,
@@ -31,9 +32,16 @@ impl<O: Ops> Attended<O> {
         self.p = Some(weights(device, sizes, &self.q, &self.k)?);
         Ok(())
     }
+
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { q, k, v, p } = self;
+        all.extend([q, k, v].map(Part::Tensor));
+        all.extend(p.iter_mut().map(Part::Tensor));
+    }
 }
 
-const fn elements(sizes: Heads) -> usize {
+pub(super) const fn elements(sizes: Heads) -> usize {
     sizes.batch * sizes.sequence * sizes.heads * sizes.width
 }
 
@@ -42,13 +50,13 @@ const fn scores(sizes: Heads) -> usize {
 }
 
 /// `[sequence, width]` or its like for every head.
-const fn per_head(sizes: Heads, rows: usize, columns: usize, inner: usize) -> Gemm {
+pub(super) const fn per_head(sizes: Heads, rows: usize, columns: usize, inner: usize) -> Gemm {
     Gemm { count: sizes.batch * sizes.heads, ..product(rows, columns, inner) }
 }
 
 /// 1 / sqrt(width).
 #[allow(clippy::cast_possible_truncation)] // Kernels take their factors as f32.
-fn score_scale(sizes: Heads) -> f32 {
+pub(super) fn score_scale(sizes: Heads) -> f32 {
     (1.0 / (sizes.width as f64).sqrt()) as f32
 }
 

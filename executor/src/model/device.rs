@@ -51,6 +51,19 @@ impl Share {
     }
 }
 
+impl Share {
+    /// Counts `bytes` from now on.
+    fn recount(&mut self, bytes: u64) {
+        if let Some(more) = bytes.checked_sub(self.bytes) {
+            let held = self.counter.held.fetch_add(more, Relaxed) + more;
+            self.counter.peak.fetch_max(held, Relaxed);
+        } else {
+            self.counter.held.fetch_sub(self.bytes - bytes, Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.counter.held.fetch_sub(self.bytes, Relaxed);
@@ -61,7 +74,7 @@ impl Drop for Share {
 #[derive(Debug)]
 pub struct Buffer<T> {
     data: T,
-    _share: Share,
+    share: Share,
 }
 
 /// The value that a pass makes for a neighbouring chunk, if there is one.
@@ -71,6 +84,16 @@ impl<T> Buffer<T> {
     /// The bare buffer, counted no more.
     pub fn release(self) -> T {
         self.data
+    }
+
+    /// The bytes that are counted for it.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.share.bytes
+    }
+
+    /// Counts `bytes` for it from now on: a part of it was freed, or taken again.
+    pub(crate) fn recount(&mut self, bytes: u64) {
+        self.share.recount(bytes);
     }
 }
 
@@ -146,6 +169,6 @@ impl<O: Ops> Device<O> {
     }
 
     fn counted<T>(&self, data: T, bytes: usize) -> Buffer<T> {
-        Buffer { data, _share: Share::new(bytes, &self.counter) }
+        Buffer { data, share: Share::new(bytes, &self.counter) }
     }
 }

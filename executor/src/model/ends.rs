@@ -4,6 +4,7 @@ use crate::error::DeviceError;
 use crate::model::Model;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Ops};
 
 /// Token table `[vocabulary, hidden]` at `at`, positions `[sequence, hidden]` behind it.
@@ -11,11 +12,18 @@ use crate::ops::{At, Ops};
 pub struct Embedding {
     model: Model,
     pub(crate) at: usize,
+    /// Rows of the table of positions: the tokens of a whole sequence.
+    places: usize,
 }
 
 impl Embedding {
     pub(crate) const fn new(model: Model, at: usize) -> Self {
-        Self { model, at }
+        Self { model, at, places: model.sequence() }
+    }
+
+    /// The same weights at work on microbatches of `model`, whose sequences are parts of those.
+    pub(crate) const fn on(self, model: Model) -> Self {
+        Self { model, ..self }
     }
 
     const fn positions(self) -> usize {
@@ -23,7 +31,12 @@ impl Embedding {
     }
 
     pub(crate) const fn end(self) -> usize {
-        self.positions() + self.model.sequence() * self.model.hidden()
+        self.positions() + self.places * self.model.hidden()
+    }
+
+    /// Where the positions of segment number `segment` begin.
+    const fn positions_of(self, segment: usize) -> usize {
+        self.positions() + segment * self.model.sequence() * self.model.hidden()
     }
 
     /// The input of the first layer.
@@ -36,10 +49,20 @@ impl Embedding {
         weights: &O::Tensor,
         tokens: &O::Tokens,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {
+        self.forward_segment(device, weights, (tokens, 0))
+    }
+
+    /// The same for the tokens of `segment` of their sequences.
+    pub(crate) fn forward_segment<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        (tokens, segment): (&O::Tokens, usize),
+    ) -> Result<Buffer<O::Tensor>, DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
         let mut y = device.tensor(self.model.tokens() * columns)?;
         let table = At { buffer: weights, from: self.at };
-        let positions = At { buffer: weights, from: self.positions() };
+        let positions = At { buffer: weights, from: self.positions_of(segment) };
         device.ops.embed(sequence, columns, tokens, table, positions, &mut y)?;
         Ok(y)
     }
@@ -56,8 +79,19 @@ impl Embedding {
         tokens: &O::Tokens,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
+        self.backward_segment(device, gradients, (tokens, 0), dy)
+    }
+
+    /// The same for the tokens of `segment` of their sequences.
+    pub(crate) fn backward_segment<O: Ops>(
+        self,
+        device: &mut Device<O>,
+        gradients: &mut O::Sums,
+        (tokens, segment): (&O::Tokens, usize),
+        dy: &O::Tensor,
+    ) -> Result<(), DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
-        let (table, positions) = (self.at, self.positions());
+        let (table, positions) = (self.at, self.positions_of(segment));
         device.ops.embed_backward(sequence, columns, tokens, dy, gradients, table, positions)
     }
 }
@@ -84,6 +118,22 @@ pub struct HeadBackwarded<O: Ops> {
     d_logits: Buffer<O::Tensor>,
 }
 
+impl<O: Ops> HeadForwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { norm, h, logits, targets } = self;
+        norm.parts(all);
+        all.extend([Part::Tensor(h), Part::Tensor(logits), Part::Tokens(targets)]);
+    }
+}
+
+impl<O: Ops> HeadBackwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        all.extend([&mut self.h, &mut self.d_logits].map(Part::Tensor));
+    }
+}
+
 impl Head {
     pub(crate) const fn new(model: Model, at: usize) -> Self {
         let columns = model.hidden();
@@ -95,6 +145,11 @@ impl Head {
 
     pub(crate) const fn end(self) -> usize {
         self.logits.end()
+    }
+
+    /// The same weights at work on microbatches of `model`.
+    pub(crate) const fn on(self, model: Model) -> Self {
+        Self { model, ..self }
     }
 
     /// Adds `scale` times the cross entropy of all tokens to `loss`.

@@ -6,6 +6,8 @@ use crate::model::Model;
 use crate::model::attention::{self, Attended};
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
+use crate::model::movable::{Part, Parts};
+use crate::model::segments::{self, AttendedBehind, Past};
 use crate::ops::{Heads, Ops};
 
 /// A transformer layer: its sizes, and where its weights lie in a vector of parameters.
@@ -47,12 +49,18 @@ pub struct Layer {
 pub struct Forwarded<O: Ops> {
     norm1: Normed<O>,
     h1: Buffer<O::Tensor>,
-    attended: Attended<O>,
+    attended: Attention<O>,
     merged: Buffer<O::Tensor>,
     norm2: Normed<O>,
     h2: Buffer<O::Tensor>,
     before_gelu: Buffer<O::Tensor>,
     after_gelu: Buffer<O::Tensor>,
+}
+
+/// The activations of attention that F keeps: of a whole sequence, or of a segment of one.
+enum Attention<O: Ops> {
+    Whole(Attended<O>),
+    Behind(AttendedBehind<O>),
 }
 
 /// The activations that B leaves for W: the inputs of the four linears and the gradients of their
@@ -68,16 +76,46 @@ pub struct Backwarded<O: Ops> {
     dy: Buffer<O::Tensor>,
 }
 
+impl<O: Ops> Attention<O> {
+    /// Adds its buffers to `all`.
+    fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        match self {
+            Self::Whole(attended) => attended.parts(all),
+            Self::Behind(attended) => attended.parts(all),
+        }
+    }
+}
+
 impl<O: Ops> Forwarded<O> {
     /// Discards the attention weights; [`Layer::recompute_attention`] makes them again.
     pub fn discard_attention(&mut self) {
-        self.attended.discard();
+        // Those of a segment stay: no schedule of segments recomputes.
+        if let Attention::Whole(attended) = &mut self.attended {
+            attended.discard();
+        }
     }
 
     /// The input of the layer; the rest is discarded.
     #[must_use]
     pub fn into_input(self) -> Buffer<O::Tensor> {
         self.norm1.into_x()
+    }
+
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu } = self;
+        norm1.parts(all);
+        attended.parts(all);
+        norm2.parts(all);
+        all.extend([h1, merged, h2, before_gelu, after_gelu].map(Part::Tensor));
+    }
+}
+
+impl<O: Ops> Backwarded<O> {
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        let Self { h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy } = self;
+        all.extend([h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy].map(Part::Tensor));
     }
 }
 
@@ -93,6 +131,11 @@ impl Layer {
         let up = Linear { at: norm2.end(), inputs: h, outputs: 4 * h, has_bias: true };
         let down = Linear { at: up.end(), inputs: 4 * h, outputs: h, has_bias: true };
         Self { model, norm1, qkv, out, norm2, up, down }
+    }
+
+    /// The same weights at work on microbatches of `model`.
+    pub(crate) const fn on(self, model: Model) -> Self {
+        Self { model, ..self }
     }
 
     /// The index behind its last weight.
@@ -121,11 +164,31 @@ impl Layer {
         weights: &O::Tensor,
         x: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Forwarded<O>), DeviceError> {
+        self.forward_behind(device, weights, x, None)
+    }
+
+    /// F of a segment behind those in `past`, or of whole sequences.
+    pub(crate) fn forward_behind<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        weights: &O::Tensor,
+        x: Buffer<O::Tensor>,
+        past: Option<&mut Past<O>>,
+    ) -> Result<(Buffer<O::Tensor>, Forwarded<O>), DeviceError> {
         let rows = self.model.tokens();
         let len = rows * self.model.hidden();
         let (h1, norm1) = self.norm1.forward(device, rows, weights, x)?;
         let qkv = self.qkv.forward(device, rows, weights, &h1)?;
-        let (merged, attended) = attention::forward(device, self.heads(), &qkv)?;
+        let (merged, attended) = match past {
+            None => {
+                let (merged, kept) = attention::forward(device, self.heads(), &qkv)?;
+                (merged, Attention::Whole(kept))
+            }
+            Some(past) => {
+                let (merged, kept) = segments::forward(device, self.heads(), &qkv, past)?;
+                (merged, Attention::Behind(kept))
+            }
+        };
         drop(qkv);
         let mut x2 = self.out.forward(device, rows, weights, &merged)?;
         device.ops.add(len, norm1.x(), &mut x2)?;
@@ -148,7 +211,10 @@ impl Layer {
         device: &mut Device<O>,
         kept: &mut Forwarded<O>,
     ) -> Result<(), DeviceError> {
-        kept.attended.recompute(device, self.heads())
+        match &mut kept.attended {
+            Attention::Whole(attended) => attended.recompute(device, self.heads()),
+            Attention::Behind(_) => Ok(()),
+        }
     }
 
     /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.
@@ -163,6 +229,18 @@ impl Layer {
         kept: Forwarded<O>,
         dy: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Backwarded<O>), DeviceError> {
+        self.backward_input_behind(device, (weights, gradients), kept, dy, None)
+    }
+
+    /// B of the last segment in `past`, or of whole sequences.
+    pub(crate) fn backward_input_behind<O: Ops>(
+        &self,
+        device: &mut Device<O>,
+        (weights, gradients): (&O::Tensor, &mut O::Sums),
+        kept: Forwarded<O>,
+        dy: Buffer<O::Tensor>,
+        past: Option<&mut Past<O>>,
+    ) -> Result<(Buffer<O::Tensor>, Backwarded<O>), DeviceError> {
         let rows = self.model.tokens();
         let len = rows * self.model.hidden();
         let Forwarded { norm1, h1, attended, merged, norm2, h2, before_gelu, after_gelu } = kept;
@@ -175,7 +253,18 @@ impl Layer {
         device.ops.add(len, &dy, &mut d_x2)?;
 
         let d_merged = self.out.backward_input(device, rows, weights, &d_x2)?;
-        let d_qkv = attention::backward(device, self.heads(), attended, d_merged)?;
+        let d_qkv = match (attended, past) {
+            (Attention::Whole(kept), _) => {
+                attention::backward(device, self.heads(), kept, d_merged)?
+            }
+            (Attention::Behind(kept), Some(past)) => {
+                segments::backward(device, self.heads(), kept, d_merged, past)?
+            }
+            (Attention::Behind(_), None) => {
+                let what = "the segments before this one".to_owned();
+                return Err(DeviceError::NotAtHand { what });
+            }
+        };
         let d_h1 = self.qkv.backward_input(device, rows, weights, &d_qkv)?;
         let mut dx = self.norm1.backward(device, rows, weights, gradients, &norm1, &d_h1)?;
         device.ops.add(len, &d_x2, &mut dx)?;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pipeline::Shape;
+use pipeline::{Shape, Vocabulary};
 
 use crate::model::ends::{Embedding, Head};
 use crate::model::layer::Layer;
@@ -19,6 +19,10 @@ pub struct Layout {
     embedding: Option<Embedding>,
     layers: Vec<Layer>,
     head: Option<Head>,
+    /// The layer norm before an output layer that is in shards.
+    norm: Option<Norming>,
+    /// A shard of the output layer, and its first token.
+    shard: Option<(Linear, usize)>,
     total_layers: usize,
 }
 
@@ -36,7 +40,8 @@ impl Layout {
     }
 
     /// The chunks of the model cut for `shape`, in model order: embeddings in the first, final
-    /// layer norm and head in the last.
+    /// layer norm and head in the last; of the head the layer norm alone where the vocabulary is in
+    /// shards.
     ///
     /// # Errors
     /// Fewer layers than chunks.
@@ -49,7 +54,44 @@ impl Layout {
             offset += chunk.parameters;
             chunks.push(chunk);
         }
+        if let Some(last) = chunks.last_mut().filter(|_| shape.has_shards())
+            && let Some(head) = last.head.take()
+        {
+            last.norm = Some(head.norm);
+            last.parameters = head.norm.end();
+        }
         Ok(chunks)
+    }
+
+    /// The shards of the output layer for `shape`, by stage; none if it is whole. Every shard has as
+    /// many of the tokens, the last of which are there to fill it and have no weights.
+    ///
+    /// # Errors
+    /// Fewer layers than chunks.
+    pub fn shards(model: Model, shape: Shape) -> Result<Vec<Self>, ModelError> {
+        let chunks = Self::by_chunk(model, shape)?;
+        let Some(last) = chunks.last().filter(|_| shape.has_shards()) else {
+            return Ok(Vec::new());
+        };
+        let (all, stages) = (model.vocabulary(), shape.stages());
+        let padded = Vocabulary::padded(all as u64, stages);
+        let each = usize::try_from(padded).unwrap_or(usize::MAX) / stages;
+        let of_stage = |stage: usize| {
+            let first = (stage * each).min(all);
+            let (inputs, outputs) = (model.hidden(), each.min(all - first));
+            let linear = Linear { at: 0, inputs, outputs, has_bias: false };
+            Self {
+                offset: last.range().end + first * inputs,
+                parameters: linear.end(),
+                embedding: None,
+                layers: Vec::new(),
+                head: None,
+                norm: None,
+                shard: Some((linear, first)),
+                total_layers: model.layers(),
+            }
+        };
+        Ok((0..stages).map(of_stage).collect())
     }
 
     fn of_layers(model: Model, range: Range<usize>, offset: usize) -> Self {
@@ -64,13 +106,34 @@ impl Layout {
         let layers = layers.collect();
         let head = has_head.then(|| Head::new(model, end));
         let parameters = head.map_or(end, Head::end);
-        Self { offset, parameters, embedding, layers, head, total_layers: model.layers() }
+        let (norm, shard) = (None, None);
+        let total_layers = model.layers();
+        Self { offset, parameters, embedding, layers, head, norm, shard, total_layers }
+    }
+
+    /// The same weights at work on microbatches of `model`: of this one, or of segments of its sequences.
+    pub(crate) fn on(self, model: Model) -> Self {
+        Self {
+            embedding: self.embedding.map(|embedding| embedding.on(model)),
+            layers: self.layers.into_iter().map(|layer| layer.on(model)).collect(),
+            head: self.head.map(|head| head.on(model)),
+            ..self
+        }
     }
 
     /// Number of parameters.
     #[must_use]
     pub const fn parameters(&self) -> usize {
         self.parameters
+    }
+
+    /// The first stage whose shard of the output layer for `shape` has no token, if there is one.
+    ///
+    /// # Errors
+    /// Fewer layers than chunks.
+    pub fn empty_shard(model: Model, shape: Shape) -> Result<Option<usize>, ModelError> {
+        let shards = Self::shards(model, shape)?;
+        Ok(shards.iter().position(|shard| shard.parameters == 0))
     }
 
     /// Where these parameters lie in the vector of the whole model.
@@ -95,6 +158,21 @@ impl Layout {
     #[must_use]
     pub const fn head(&self) -> Option<Head> {
         self.head
+    }
+
+    /// The final layer norm, in the last chunk, where the output layer is in shards.
+    pub(crate) const fn norm(&self) -> Option<Norming> {
+        self.norm
+    }
+
+    /// The shard of the output layer, if this is one.
+    pub(crate) fn shard(&self) -> Option<Linear> {
+        self.shard.map(|(linear, _)| linear)
+    }
+
+    /// The tokens of the shard, if this is one.
+    pub(crate) fn shard_tokens(&self) -> Option<Range<usize>> {
+        self.shard.map(|(linear, first)| first..first + linear.outputs)
     }
 
     /// The initial values of the parameters, in order, in the manner of GPT-2 (Radford et al.,
@@ -147,6 +225,8 @@ impl Layout {
         if let Some(head) = self.head {
             parts.extend([gain(head.norm), matrix(head.logits, DEVIATION)]);
         }
+        parts.extend(self.norm.map(gain));
+        parts.extend(self.shard.map(|(linear, _)| matrix(linear, DEVIATION)));
         parts
     }
 }
@@ -165,5 +245,27 @@ mod tests {
             assert_eq!(model.parameters_by_chunk(shape), Ok(laid_out), "{stages} x {chunks}");
         }
         assert_eq!(Layout::whole(model).parameters(), model.parameters());
+    }
+
+    #[test]
+    fn shards_are_the_rows_of_the_output_layer() {
+        let model = Model::new(24, 3, 7, 50, 11, 2).unwrap();
+        let whole: Vec<f64> = Layout::whole(model).starts(3).collect();
+        for (stages, tokens) in [(1, vec![50]), (2, vec![26, 24]), (4, vec![14, 14, 14, 8])] {
+            let shape = Shape::new(stages, 1, 4).unwrap();
+            assert_eq!(Layout::shards(model, shape), Ok(Vec::new()));
+            let shape = shape.with_vocabulary(Vocabulary::TwoBarriers).unwrap();
+            let shards = Layout::shards(model, shape).unwrap();
+            let sizes: Vec<_> =
+                shards.iter().filter_map(Layout::shard_tokens).map(|range| range.len()).collect();
+            assert_eq!(sizes, tokens);
+            let mut end = Layout::by_chunk(model, shape).unwrap().last().unwrap().range().end;
+            for shard in &shards {
+                assert_eq!(shard.range().start, end);
+                end = shard.range().end;
+                assert!(shard.starts(3).eq(whole[shard.range()].iter().copied()));
+            }
+            assert_eq!(end, model.parameters());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::DeviceError;
 use crate::model::device::{Buffer, Device};
+use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Ops};
 
 /// y = x W^T + b. W is `[outputs, inputs]` at `at`, b `[outputs]` behind it, if there is one.
@@ -102,6 +103,11 @@ impl<O: Ops> Normed<O> {
     /// The input.
     pub(crate) const fn x(&self) -> &Buffer<O::Tensor> {
         &self.x
+    }
+
+    /// Adds its buffers to `all`.
+    pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
+        all.extend([Part::Tensor(&mut self.x), Part::Sums(&mut self.stats)]);
     }
 
     /// The input alone.

@@ -8,13 +8,18 @@ mod footprints;
 mod layer;
 mod layout;
 mod linear;
+pub(crate) mod movable;
 mod recompute;
 mod replica;
+pub(crate) mod segments;
+mod shard;
+mod shard_ops;
 mod stage;
 mod starts;
 #[cfg(test)]
 mod tests;
 mod training;
+mod versions;
 
 pub use profile::{Model, ModelError};
 
@@ -23,7 +28,10 @@ pub use ends::{Embedding, Head, HeadBackwarded, HeadForwarded};
 pub use footprints::{footprints, kept, needs, reference_needs};
 pub use layer::{Backwarded, Forwarded, Layer};
 pub use layout::Layout;
+pub use movable::{Movable, OnHost};
 pub use recompute::Recomputed;
+pub use shard_ops::{ShardOps, ShardSizes};
 pub use stage::{Gpt, Parameters};
 pub use starts::initial;
 pub use training::{BuildError, Training, Undo};
+pub use versions::{Updates, Versions};

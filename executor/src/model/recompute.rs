@@ -4,10 +4,10 @@
 //! bits; only the loss is not added up a second time.
 
 use crate::error::DeviceError;
-use crate::model::chunk::{Chunk, ChunkForwarded, Job, not_at_hand};
+use crate::model::chunk::{Chunk, ChunkForwarded, End, Job, not_at_hand};
 use crate::model::device::{Buffer, Device, Made};
-use crate::model::ends::HeadForwarded;
 use crate::model::layer::Forwarded;
+use crate::model::movable::{Part, Parts};
 use crate::ops::Ops;
 
 /// The part of a chunk whose activations are discarded after F and recomputed by R.
@@ -42,7 +42,19 @@ pub(crate) struct ChunkKept<O: Ops> {
     input: Option<Buffer<O::Tensor>>,
     /// Of the layers behind those that run again.
     layers: Vec<Forwarded<O>>,
-    head: Option<HeadForwarded<O>>,
+    end: Option<End<O>>,
+}
+
+impl<O: Ops> ChunkKept<O> {
+    /// Its buffers.
+    pub(crate) fn parts(&mut self) -> Parts<'_, O> {
+        let Self { tokens, input, layers, end, .. } = self;
+        let mut all: Parts<'_, O> = tokens.iter_mut().map(Part::Tokens).collect();
+        all.extend(input.iter_mut().map(Part::Tensor));
+        layers.iter_mut().for_each(|layer| layer.parts(&mut all));
+        end.iter_mut().for_each(|end| end.parts(&mut all));
+        all
+    }
 }
 
 impl<O: Ops> Chunk<O> {
@@ -71,9 +83,9 @@ impl<O: Ops> Chunk<O> {
                 true => drop(kept),
             }
         }
-        let (output, head) = self.leave(device, job, x)?;
-        let head = head.filter(|_| part != Recomputed::Everything);
-        Ok((output, ChunkKept { part, tokens, input, layers, head }))
+        let (output, end) = self.leave(device, job, x)?;
+        let end = end.filter(|_| part != Recomputed::Everything);
+        Ok((output, ChunkKept { part, tokens, input, layers, end }))
     }
 
     /// R: all that F would have left, had it discarded nothing.
@@ -83,12 +95,12 @@ impl<O: Ops> Chunk<O> {
         job: &Job<'_>,
         kept: ChunkKept<O>,
     ) -> Result<ChunkForwarded<O>, DeviceError> {
-        let ChunkKept { part, tokens, input, layers: mut rest, head } = kept;
+        let ChunkKept { part, tokens, input, layers: mut rest, end } = kept;
         if part == Recomputed::Attention {
             for (layer, kept) in self.layout.layers().iter().zip(&mut rest) {
                 layer.recompute_attention(device, kept)?;
             }
-            return Ok(ChunkForwarded { tokens, layers: rest, head });
+            return Ok(ChunkForwarded { tokens, layers: rest, end });
         }
         let weights = &self.state.weights;
         let mut x = match (self.layout.embedding(), &tokens) {
@@ -103,13 +115,17 @@ impl<O: Ops> Chunk<O> {
             x = y;
         }
         layers.append(&mut rest);
-        let head = match (self.layout.head(), part) {
-            (Some(own), Recomputed::Everything) => {
+        let end = match (self.layout.head(), self.layout.norm(), part) {
+            (Some(own), _, Recomputed::Everything) => {
                 let targets = device.tokens(&job.batch()?.targets)?;
-                Some(own.activations(device, weights, x, targets)?)
+                Some(End::Head(own.activations(device, weights, x, targets)?))
             }
-            _ => head,
+            (None, Some(norm), Recomputed::Everything) => {
+                let (_, kept) = norm.forward(device, job.model.tokens(), weights, x)?;
+                Some(End::Norm(kept))
+            }
+            _ => end,
         };
-        Ok(ChunkForwarded { tokens, layers, head })
+        Ok(ChunkForwarded { tokens, layers, end })
     }
 }

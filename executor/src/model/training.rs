@@ -37,6 +37,14 @@ pub enum BuildError {
     /// A device that cannot hold it.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Sequences that cannot be cut so, or an order in which their segments do not follow each other.
+    #[error("{segments} segments of a sequence: {what}")]
+    Segments {
+        /// Into how many each is to be cut.
+        segments: u32,
+        /// The reason.
+        what: String,
+    },
     /// A stage that the schedule does not have.
     #[error("there is no stage {stage}: the schedule has {stages}")]
     NoSuchStage {
@@ -44,6 +52,17 @@ pub enum BuildError {
         stage: usize,
         /// How many there are.
         stages: usize,
+    },
+    /// A vocabulary that leaves a stage without a token.
+    #[error(
+        "the vocabulary of {vocabulary} leaves stage {stage} without a token: shards of the output \
+         layer take a larger --vocabulary or fewer stages"
+    )]
+    EmptyShard {
+        /// The stage, from 0.
+        stage: usize,
+        /// How many tokens there are.
+        vocabulary: usize,
     },
     /// A number of the optimizer out of its range.
     #[error("{what} must be {range}")]

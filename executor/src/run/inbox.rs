@@ -82,7 +82,8 @@ pub(crate) struct Inbox<P> {
     events: Receiver<Event<P>>,
     /// By peer, where nobody checked before.
     sequences: Vec<Sequence>,
-    values: HashMap<Name, (P, u64)>,
+    /// By name and sender: of what all stages make, each sends a part.
+    values: HashMap<(Name, usize), (P, u64)>,
     norms: HashMap<(u32, Round, usize), Norm>,
     gradients: HashMap<u32, Vec<u8>>,
     now: (u32, u8),
@@ -120,22 +121,22 @@ impl<P> Inbox<P> {
     /// Begins an attempt at a step: what is left of those before is dropped, now or when it comes.
     pub(crate) fn begin(&mut self, step: u32, attempt: u8) {
         self.now = (step, attempt);
-        self.values.retain(|name, _| (name.step, name.attempt) >= (step, attempt));
+        self.values.retain(|(name, _), _| (name.step, name.attempt) >= (step, attempt));
     }
 
     /// Puts away what the link of this stage has brought itself.
-    pub(crate) fn put(&mut self, name: Name, parcel: P, at: u64) {
-        self.values.insert(name, (parcel, at));
+    pub(crate) fn put(&mut self, name: Name, from: usize, parcel: P, at: u64) {
+        self.values.insert((name, from), (parcel, at));
     }
 
-    /// The value of that name, if it is here, and since when.
-    pub(crate) fn take(&mut self, name: &Name) -> Option<(P, u64)> {
-        self.values.remove(name)
+    /// The value of that name from `from`, if it is here, and since when.
+    pub(crate) fn take(&mut self, name: Name, from: usize) -> Option<(P, u64)> {
+        self.values.remove(&(name, from))
     }
 
     /// Whether that value is here.
-    pub(crate) fn has(&self, name: &Name) -> bool {
-        self.values.contains_key(name)
+    pub(crate) fn has(&self, name: Name, from: usize) -> bool {
+        self.values.contains_key(&(name, from))
     }
 
     /// The norm told in this round, if it is here.
@@ -206,7 +207,7 @@ impl<P> Inbox<P> {
                     sequence.accept(name).map_err(wrong)?;
                 }
                 if (name.step, name.attempt) >= self.now {
-                    self.values.insert(name, (parcel, at));
+                    self.values.insert((name, from), (parcel, at));
                 }
                 Ok(())
             }

@@ -8,6 +8,7 @@ use super::board::{Board, Doing};
 use super::boundary::Round;
 use super::failure::{Failure, Halt};
 use super::inbox::{Event, Name};
+use super::plan::Plan;
 use crate::error::DeviceError;
 use crate::worker::{Norm, Worker};
 
@@ -64,7 +65,7 @@ pub(crate) struct Local<V> {
     stage: usize,
     inboxes: Arc<[Sender<Event<V>>]>,
     board: Arc<Board>,
-    hop: u64,
+    plan: Arc<Plan>,
 }
 
 impl<V> Local<V> {
@@ -73,9 +74,9 @@ impl<V> Local<V> {
         stage: usize,
         inboxes: Arc<[Sender<Event<V>>]>,
         board: Arc<Board>,
-        hop: u64,
+        plan: Arc<Plan>,
     ) -> Self {
-        Self { stage, inboxes, board, hop }
+        Self { stage, inboxes, board, plan }
     }
 
     /// An inbox is gone only if its stage has stopped, and then somebody says why.
@@ -95,7 +96,7 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         value: W::Value,
         made: u64,
     ) -> Result<(), DeviceError> {
-        let at = made + self.hop;
+        let at = made + self.plan.delay(name.value).0;
         self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
         Ok(())
     }

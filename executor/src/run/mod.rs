@@ -4,9 +4,12 @@
 //! its [`inbox`]. [`crossing`] takes it over the boundary between two steps. Stages are the
 //! [`threads`] of one process, or one process each, over [`tcp`].
 
+mod barrier;
 mod board;
 mod boundary;
 mod clock;
+mod copies;
+mod copy_turns;
 mod crossing;
 mod failure;
 mod inbox;
@@ -20,13 +23,17 @@ mod tcp;
 mod threads;
 pub(crate) mod timed;
 mod transfers;
+mod updates;
 
 pub use board::{Awaited, Chain, Doing, Sighting};
 pub use boundary::Boundary;
+pub(crate) use clock::nanos_since;
+pub use copy_turns::PlannedCopy;
 pub use failure::Failure;
 pub use launch::{Launch, LaunchError};
 pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
 pub use tcp::{Meeting, MeetingError, free_ports, join, join_directly};
+pub(crate) use tcp::{Met, Party, meet, take};
 pub use threads::run;
 pub use timed::Timed;
 pub use transfers::{Post, Transfers, Way};

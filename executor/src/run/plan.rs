@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use pipeline::{Nanos, Placement, Schedule, Slot};
+use pipeline::{Collectives, Nanos, Placement, Schedule, Slot, Timeline, Value};
 use thiserror::Error;
 
 use super::boundary::Boundary;
-use crate::model::Undo;
+use super::copy_turns::{CopyTurns, PlannedCopy};
+use super::updates::obstacle;
+use crate::model::{Undo, Updates};
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
@@ -20,12 +22,26 @@ pub enum PlanError {
     /// No step at all.
     #[error("steps must be at least 1")]
     NoStep,
-    /// The output layer in shards, which no worker trains.
+    /// The output layer in shards, whose stages hand on values of several sizes.
     #[error(
-        "the output layer is in shards (S and T), which are simulated and not run: choose a \
-         schedule without them"
+        "links from device to device carry values of one size, and those between the shards of an \
+         output layer (S and T) have several: run it over TCP"
     )]
     Shards,
+    /// Segments that are not those of whole microbatches.
+    #[error("{microbatches} microbatches of the schedule are no whole ones of {segments} segments")]
+    Segments {
+        /// Into how many each is cut.
+        segments: u32,
+        /// How many passes of a kind there are.
+        microbatches: u32,
+    },
+    /// Updates that cannot be made while the pipeline runs.
+    #[error("weights cannot change while the pipeline runs: {what}")]
+    Updates {
+        /// The reason.
+        what: String,
+    },
     /// More steps than can be counted.
     #[error("{steps} steps with {warm_up} of warm-up are too many: at most {} in all", u32::MAX)]
     TooManySteps {
@@ -72,11 +88,16 @@ pub enum PlanError {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     schedule: Schedule,
+    segments: u32,
+    updates: Option<Updates>,
     steps: u32,
     warm_up: u32,
     boundary: Boundary,
     patience: Duration,
     hop: Nanos,
+    collectives: Collectives,
+    /// By stage.
+    copies: Vec<CopyTurns>,
 }
 
 impl Plan {
@@ -84,11 +105,8 @@ impl Plan {
     /// ([`Boundary::Asynchronous`]), with a patience of a minute.
     ///
     /// # Errors
-    /// S and T among the passes, no step, or more slots than [`MAX_MEASURED`].
+    /// No step, or more slots than [`MAX_MEASURED`].
     pub fn new(schedule: Schedule, steps: u32) -> Result<Self, PlanError> {
-        if schedule.shape().has_shards() {
-            return Err(PlanError::Shards);
-        }
         let slots = schedule.orders().iter().map(|order| order.slots().count() as u64).sum();
         if steps == 0 {
             return Err(PlanError::NoStep);
@@ -98,7 +116,53 @@ impl Plan {
         }
         let patience = Duration::from_secs(60);
         let boundary = Boundary::default();
-        Ok(Self { schedule, steps, warm_up: 0, boundary, patience, hop: Nanos(0) })
+        let copies = CopyTurns::of(&schedule, None);
+        Ok(Self {
+            schedule,
+            segments: 1,
+            updates: None,
+            steps,
+            warm_up: 0,
+            boundary,
+            patience,
+            hop: Nanos(0),
+            collectives: Collectives::default(),
+            copies,
+        })
+    }
+
+    /// The same with microbatches in `segments` parts of their sequences, one for each microbatch of
+    /// the schedule.
+    ///
+    /// # Errors
+    /// None at all, or a number that the microbatches of the schedule do not divide into.
+    pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
+        let microbatches = self.schedule.shape().microbatches();
+        if segments == 0 || !microbatches.is_multiple_of(segments) {
+            return Err(PlanError::Segments { segments, microbatches });
+        }
+        Ok(Self { segments, ..self })
+    }
+
+    /// The same with weights that change while the pipeline runs: what a step is to other plans is a run
+    /// of several updates, which ends with a flush. No boundary lies between them.
+    ///
+    /// # Errors
+    /// A schedule whose stages do not have the gradients of one update before those of the next, or a
+    /// boundary at which stages meet.
+    pub fn with_updates(self, updates: Updates) -> Result<Self, PlanError> {
+        if let Some(what) = obstacle(&self.schedule, updates) {
+            return Err(PlanError::Updates { what });
+        }
+        Self { updates: Some(updates), ..self }.meets_nobody()
+    }
+
+    fn meets_nobody(self) -> Result<Self, PlanError> {
+        if self.updates.is_some() && self.boundary != Boundary::Asynchronous {
+            let what = "stages that update while others run meet at no boundary".to_owned();
+            return Err(PlanError::Updates { what });
+        }
+        Ok(self)
     }
 
     /// The same after `warm_up` steps that are not measured.
@@ -115,13 +179,14 @@ impl Plan {
     /// The same with `boundary` between steps.
     ///
     /// # Errors
-    /// A largest norm that is not above zero.
+    /// A largest norm that is not above zero, or a boundary between updates that are made while the
+    /// pipeline runs.
     pub fn with_boundary(self, boundary: Boundary) -> Result<Self, PlanError> {
         match boundary.max_norm() {
             Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
                 Err(PlanError::MaxNorm(max_norm))
             }
-            _ => Ok(Self { boundary, ..self }),
+            _ => Self { boundary, ..self }.meets_nobody(),
         }
     }
 
@@ -150,10 +215,56 @@ impl Plan {
         Ok(Self { hop, ..self })
     }
 
+    /// The same where what all stages make together, and the last chunk's output where the output layer
+    /// is in shards, takes the times of `collectives` instead of a hop.
+    ///
+    /// # Errors
+    /// One that is longer than the patience.
+    pub fn with_collectives(self, collectives: Collectives) -> Result<Self, PlanError> {
+        let Collectives { broadcast, statistics, hidden_gradient } = collectives;
+        let hop = broadcast.max(statistics).max(hidden_gradient);
+        if Duration::from_nanos(hop.0) > self.patience {
+            return Err(PlanError::Hop { hop, patience: self.patience });
+        }
+        Ok(Self { collectives, ..self })
+    }
+
+    /// The same where copies to the host free memory, and copies back take it, in the order in which
+    /// that is `planned` among the slots of `timeline`: the activations of each stage then take what
+    /// they would there. Without it, a copy is done before the slot that follows.
+    #[must_use]
+    pub fn with_copies(self, timeline: &Timeline, planned: &[PlannedCopy]) -> Self {
+        let copies = CopyTurns::of(&self.schedule, Some((timeline, planned)));
+        Self { copies, ..self }
+    }
+
     /// The schedule to run.
     #[must_use]
     pub const fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// Into how many segments each microbatch is cut: 1 where sequences are whole.
+    #[must_use]
+    pub const fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// How weights change while the pipeline runs, if they do.
+    #[must_use]
+    pub const fn updates(&self) -> Option<Updates> {
+        self.updates
+    }
+
+    /// How many losses of updates a step has, beside its own.
+    pub(crate) fn updates_of_step(&self) -> usize {
+        self.updates.map_or(0, |updates| updates.per_step(&self.schedule) as usize)
+    }
+
+    /// Whole microbatches of a step.
+    #[must_use]
+    pub const fn microbatches(&self) -> u32 {
+        self.schedule.shape().microbatches() / self.segments
     }
 
     /// How many steps are measured.
@@ -190,6 +301,27 @@ impl Plan {
     #[must_use]
     pub const fn hop(&self) -> Nanos {
         self.hop
+    }
+
+    /// The time added to the latency of a transfer of `value`.
+    pub(crate) fn delay(&self, value: Value) -> Nanos {
+        let shape = self.schedule.shape();
+        match value {
+            _ if value.is_collective(shape) => self.collectives.of(value),
+            // With one barrier it comes with the statistics.
+            Value::HiddenGradient { .. } => self.collectives.statistics,
+            _ => self.hop,
+        }
+    }
+
+    /// Whether any transfer is made longer than it is.
+    pub(crate) fn has_delays(&self) -> bool {
+        self.hop > Nanos(0) || self.collectives != Collectives::default()
+    }
+
+    /// The copies of `stage`.
+    pub(crate) fn copies(&self, stage: usize) -> &CopyTurns {
+        &self.copies[stage]
     }
 
     /// How updates have to be taken back where `asked` would do for weights that lie on one stage. Of

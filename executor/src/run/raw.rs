@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use pipeline::{Measurement, Nanos, Pass, Slot, Step, Value};
+use pipeline::{Bytes, Measurement, Nanos, Pass, Slot, Step, Value};
 
 use super::plan::Plan;
-use crate::measured::Measured;
+use crate::measured::{Measured, MeasuredCopy};
 
 /// When a slot ran, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -21,8 +21,12 @@ pub(crate) struct RawSlot {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct RawStep {
     pub(crate) slots: Vec<RawSlot>,
+    /// When each copy to the host or back began and ended, stream by stream.
+    pub(crate) copies: Vec<[u64; 2]>,
     pub(crate) end: u64,
     pub(crate) loss: Option<f64>,
+    /// Those of its updates, where weights change while the pipeline runs and the stage has the head.
+    pub(crate) losses: Vec<f64>,
 }
 
 /// One stage.
@@ -36,26 +40,56 @@ pub(crate) struct RawStage {
     pub(crate) skipped: u32,
     /// Allocations made in the steps measured.
     pub(crate) allocations: u64,
+    /// The most activation bytes kept at once in a step measured, if anything was computed.
+    pub(crate) peak: Option<u64>,
 }
 
 /// Puts the measurements of all stages together.
 pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     let slots: Vec<Vec<Slot>> = (0..stages.len()).map(|stage| plan.slots(stage)).collect();
     let mut begun = None;
+    let mut copies = Vec::new();
     let steps = (0..plan.steps() as usize).map(|number| {
         let raw: Vec<&RawStep> =
             stages.iter().filter_map(|stage| stage.steps.get(number)).collect();
         let zero = raw.iter().filter_map(|step| step.slots.first()).map(|slot| slot.start).min();
         let zero = zero.unwrap_or(0);
         let began = Nanos(zero.saturating_sub(*begun.get_or_insert(zero)));
+        copies.push(copies_of(plan, &raw, zero));
         step(plan, &slots, &raw, zero, began)
     });
+    let steps = steps.collect();
+    let peaks: Option<Vec<Bytes>> = stages.iter().map(|stage| stage.peak.map(Bytes)).collect();
     Measured {
-        steps: steps.collect(),
+        steps,
+        copies,
+        peaks: peaks.unwrap_or_default(),
         rollbacks: stages.first().map_or(0, |stage| stage.rollbacks),
         skipped: stages.first().map_or(0, |stage| stage.skipped),
         allocations: stages.iter().map(|stage| stage.allocations).sum(),
+        losses: stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .flat_map(|step| &step.losses)
+            .copied()
+            .collect(),
     }
+}
+
+/// The copies of a step that began at `zero`, by stage and stream.
+fn copies_of(plan: &Plan, raw: &[&RawStep], zero: u64) -> Vec<MeasuredCopy> {
+    let of_stage = |(stage, step): (usize, &&RawStep)| {
+        let copies = plan.copies(stage).streams.iter().flatten();
+        let since = |time: u64| Nanos(time.saturating_sub(zero));
+        let timed = copies.zip(&step.copies).map(|(turn, &[start, end])| MeasuredCopy {
+            stage,
+            op: turn.op,
+            start: since(start),
+            end: since(end),
+        });
+        timed.collect::<Vec<_>>()
+    };
+    raw.iter().enumerate().flat_map(of_stage).collect()
 }
 
 fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Nanos) -> Step {
@@ -63,7 +97,11 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     let mut made: HashMap<Value, u64> = HashMap::new();
     for (slots, raw) in slots.iter().zip(raw) {
         for (slot, times) in slots.iter().zip(&raw.slots) {
-            made.extend(slot.passes().filter_map(Pass::makes).map(|value| (value, times.end)));
+            for value in slot.passes().filter_map(Pass::makes) {
+                // What all stages make is made when the last of them has.
+                let made = made.entry(value).or_default();
+                *made = times.end.max(*made);
+            }
         }
     }
     let shape = plan.schedule().shape();

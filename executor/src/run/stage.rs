@@ -1,14 +1,16 @@
 //! One stage going through its order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Nanos, Pass, Slot, Value};
+use pipeline::{Pass, Slot, Value};
 
+use super::barrier::Parts;
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
 use super::clock::{nanos_since, wait_until};
+use super::copies::{CopiesDone, Copying};
 use super::failure::{Failure, Halt};
 use super::inbox::{Inbox, Name};
 use super::link::Link;
@@ -33,8 +35,17 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     board: Arc<Board>,
     pub(super) epoch: Instant,
     slots: Vec<Slot>,
+    /// Passes of the step that have added to gradients of weights.
+    pub(super) added: u32,
+    /// The losses of the updates of the step, where weights change while the pipeline runs.
+    pub(super) losses: Vec<f64>,
     /// Made here for another chunk that lives here.
     kept: HashMap<Value, W::Value>,
+    copying: Copying,
+    pub(super) parts: Parts,
+    /// The parts of other stages that the worker has been given, and when those made here were made.
+    pub(super) received: HashSet<(Value, usize)>,
+    pub(super) made: HashMap<Value, u64>,
 }
 
 /// Whether a stage goes on or begins its step anew.
@@ -55,8 +66,11 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         inbox: Inbox<L::Parcel>,
         board: Arc<Board>,
         epoch: Instant,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Failure> {
+        let no_thread =
+            |error: std::io::Error| Failure::Thread { stage, message: error.to_string() };
+        let copying = Copying::new(plan.copies(stage).clone(), epoch).map_err(no_thread)?;
+        Ok(Self {
             plan,
             stage,
             worker,
@@ -69,8 +83,14 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             board,
             epoch,
             slots: plan.slots(stage),
+            added: 0,
+            losses: Vec::new(),
             kept: HashMap::new(),
-        }
+            copying,
+            parts: Parts::of(plan.schedule()),
+            received: HashSet::new(),
+            made: HashMap::new(),
+        })
     }
 
     /// All steps.
@@ -85,20 +105,28 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let mut slots = self.passes(validate_before)?;
             self.publish(Doing::Stepping(step));
             let epoch = self.epoch;
-            self.add_gradients_of_twin()?;
-            self.cross_boundary()?;
+            if self.plan.updates().is_none() {
+                self.add_gradients_of_twin()?;
+                self.cross_boundary()?;
+            }
             // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
             self.device(None, |worker, _| worker.settle())?;
             let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
-            let loss = self.device(None, |worker, _| worker.loss())?;
+            let losses = std::mem::take(&mut self.losses);
+            let loss = match self.plan.updates() {
+                Some(_) => losses.last().copied(),
+                None => self.device(None, |worker, _| worker.loss())?,
+            };
             if step >= self.plan.warm_up() {
                 if let Some(times) = times {
                     self.take_times(&mut slots, &times)?;
                 }
                 // The clocks of device and host agree to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
-                self.raw.steps.push(RawStep { slots, end, loss });
+                let CopiesDone { times, peak } = self.copying.done();
+                self.raw.peak = self.raw.peak.max(peak);
+                self.raw.steps.push(RawStep { slots, copies: times, end, loss, losses });
                 self.raw.allocations += self.worker.allocations().saturating_sub(allocated);
             }
         }
@@ -109,7 +137,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     /// A hop that is simulated is waited for on the host, which knows nothing of when a device that
     /// runs ahead makes its values.
     fn refuse_hop(&mut self) -> Result<(), Halt> {
-        if self.plan.hop() == Nanos(0) || !self.worker.runs_ahead() {
+        if !self.plan.has_delays() || !self.worker.runs_ahead() {
             return Ok(());
         }
         let message = "the device runs ahead of the host: its links take what they take";
@@ -120,7 +148,11 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     fn begin(&mut self) -> Result<(), Halt> {
         let step = self.step;
         self.kept.clear();
+        self.received.clear();
+        self.made.clear();
+        self.added = 0;
         self.inbox.begin(step, self.attempt);
+        self.copying.begin();
         self.device(None, |worker, _| worker.begin_step(step))?;
         match self.unsettled {
             // Taking the last update back would need the gradients.
@@ -138,7 +170,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             if flow == Flow::On {
                 self.take_part(at)?;
                 match self.slot(self.slots[at])? {
-                    Some(raw) => done.push(raw),
+                    Some(raw) => {
+                        done.push(raw);
+                        self.update_if_due(self.slots[at])?;
+                    }
                     None => flow = self.validate(true)?,
                 }
             }
@@ -158,7 +193,12 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let (slot, now) = (self.slots.get(at).copied(), (self.step, self.attempt));
         let here = self.device(slot, |worker, link| link.take_part(worker, at, now))?;
         let since = nanos_since(self.epoch, Instant::now());
-        here.into_iter().for_each(|(name, parcel)| self.inbox.put(name, parcel, since));
+        let schedule = self.plan.schedule();
+        for (name, parcel) in here {
+            if let Some(from) = schedule.placement().maker(schedule.shape(), name.value) {
+                self.inbox.put(name, from, parcel, since);
+            }
+        }
         Ok(())
     }
 
@@ -166,17 +206,22 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
         let shape = self.plan.schedule().shape();
         // Nothing is taken before all is here: a slot that is put off finds it again.
-        for value in slot.passes().filter_map(|pass| pass.input(shape)) {
+        let inputs = slot.passes().filter_map(|pass| pass.input(shape));
+        for value in inputs.filter(|value| !value.is_collective(shape)) {
             if !self.await_value(slot, value)? {
                 return Ok(None);
             }
         }
+        if !self.await_parts(slot)? {
+            return Ok(None);
+        }
         let mut inputs: [Option<W::Value>; 2] = [None, None];
         let mut raw = RawSlot::default();
         for (i, pass) in slot.passes().enumerate() {
-            let Some(value) = pass.input(shape) else { continue };
-            let name = Name { step: self.step, attempt: self.attempt, value };
-            let Some((parcel, at)) = self.inbox.take(&name) else {
+            let single = |value: &Value| !value.is_collective(shape);
+            let Some(value) = pass.input(shape).filter(single) else { continue };
+            let parcel = self.maker(value).and_then(|from| self.inbox.take(self.name(value), from));
+            let Some((parcel, at)) = parcel else {
                 inputs[i] = self.kept.remove(&value);
                 continue;
             };
@@ -187,6 +232,12 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let by_device = self.worker.runs_ahead() && self.link.stays_on_devices();
             raw.arrivals[i] = Some(if by_device { 0 } else { at });
         }
+        for (i, pass) in slot.passes().enumerate() {
+            raw.arrivals[i] = raw.arrivals[i].max(self.receive_parts(slot, pass)?);
+        }
+        let patience = self.plan.patience();
+        let started = self.copying.start(&mut self.worker, slot, patience);
+        self.device(Some(slot), |_, _| started)?;
         raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
         let mut outputs: [Option<W::Value>; 2] = [None, None];
         for (i, pass) in slot.passes().enumerate() {
@@ -196,23 +247,37 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         raw.end = nanos_since(self.epoch, Instant::now());
         for (pass, output) in slot.passes().zip(outputs) {
             self.hand_on(slot, pass, output, raw.end)?;
+            self.hand_on_parts(slot, pass, raw.end)?;
         }
+        let ended = self.copying.end(&mut self.worker, slot, patience);
+        self.device(Some(slot), |_, _| ended)?;
         Ok(Some(raw))
     }
 
     /// Waits until `value` is here, if another stage makes it; false if the norm of the step before
     /// came first.
     fn await_value(&mut self, slot: Slot, value: Value) -> Result<bool, Halt> {
-        let schedule = self.plan.schedule();
-        let maker = schedule.placement().maker(schedule.shape(), value);
-        let Some(from) = maker.filter(|&from| from != self.stage) else { return Ok(true) };
-        let name = Name { step: self.step, attempt: self.attempt, value };
+        match self.maker(value).filter(|&from| from != self.stage) {
+            Some(from) => self.await_from(slot, value, from),
+            None => Ok(true),
+        }
+    }
+
+    /// Waits until the part of `from` in `value` is here; false if the norm of the step before came
+    /// first.
+    pub(super) fn await_from(
+        &mut self,
+        slot: Slot,
+        value: Value,
+        from: usize,
+    ) -> Result<bool, Halt> {
+        let name = self.name(value);
         let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {
             let told = |(step, from)| inbox.has_norm(step, Round::Final, from);
-            inbox.has(&name) || settles.is_some_and(told)
+            inbox.has(name, from) || settles.is_some_and(told)
         })?;
-        Ok(self.inbox.has(&name))
+        Ok(self.inbox.has(name, from))
     }
 
     /// Gives what `pass` made to whoever takes it.
@@ -233,7 +298,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                     self.kept.insert(value, output);
                     return Ok(());
                 }
-                let name = Name { step: self.step, attempt: self.attempt, value };
+                let name = self.name(value);
                 self.device(Some(slot), |worker, link| link.send(worker, to, name, output, made))
             }
             (Some(_), None) => Err(self.disobeys(format!("its worker made nothing of {pass}"))),
@@ -307,6 +372,17 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
 
     fn chunks(&self) -> u16 {
         self.plan.schedule().shape().chunks()
+    }
+
+    /// The name of `value` in this attempt at this step.
+    pub(super) const fn name(&self, value: Value) -> Name {
+        Name { step: self.step, attempt: self.attempt, value }
+    }
+
+    /// The stage that makes `value`, if one does alone.
+    fn maker(&self, value: Value) -> Option<usize> {
+        let schedule = self.plan.schedule();
+        schedule.placement().maker(schedule.shape(), value)
     }
 
     fn home(&self, chunk: u16, value: Value) -> usize {

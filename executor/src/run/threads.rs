@@ -184,10 +184,10 @@ where
         .collect();
     let inbox = Inbox::new(&shared.plan, stage, events, sequences);
     let (inboxes, board) = (Arc::clone(&shared.inboxes), Arc::clone(&shared.board));
-    let link = Local::new(stage, inboxes, Arc::clone(&board), shared.plan.hop().0);
+    let link = Local::new(stage, inboxes, Arc::clone(&board), Arc::clone(&shared.plan));
     let _ = news.send((stage, News::Ready));
     let epoch = gate.recv().map_err(|_| Halt::Stopped)?;
-    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch).run()
+    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch)?.run()
 }
 
 /// The message of a panic.

@@ -1,15 +1,16 @@
 //! A device that takes its time and computes nothing.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pipeline::{Costs, Pass};
+use pipeline::{Bytes, CopyDirection, CopyPart, Costs, Pass, Value};
 
 use super::clock::wait_until;
 use crate::backend::{About, Devices, Transport};
 use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
-use crate::worker::{Norm, Trainer, Wire, Worker};
+use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
 
 /// The name in results.
 const TITLE: &str = "timed device";
@@ -69,7 +70,11 @@ impl Worker for Timed {
 
     fn run(&mut self, pass: Pass, _: Option<()>) -> Result<Option<()>, DeviceError> {
         let begin = Instant::now();
-        if self.costs.chunks().len() <= usize::from(pass.chunk) {
+        let known = match pass.kind.is_of_vocabulary() {
+            true => self.costs.shards().len(),
+            false => self.costs.chunks().len(),
+        };
+        if known <= usize::from(pass.chunk) {
             return Err(DeviceError::NotAtHand { what: format!("the time of {pass}") });
         }
         let time = Duration::from_nanos(self.costs.of(pass).0);
@@ -82,8 +87,52 @@ impl Worker for Timed {
         Ok(())
     }
 
+    fn give(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn receive(&mut self, _: Value, _: usize, (): ()) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+        let time = |way| Duration::from_nanos(part.of_time(self.costs.copy(forward.chunk, way)).0);
+        let [out, back] = [CopyDirection::Out, CopyDirection::Back].map(time);
+        Ok(Box::new(TimedCopies { out, back }))
+    }
+
+    fn take_back(&mut self, _: Pass, _: Box<dyn Offload>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn forget(&mut self) -> Result<(), DeviceError> {
         Ok(())
+    }
+}
+
+/// Copies to the host and back that take their time and move nothing.
+struct TimedCopies {
+    out: Duration,
+    back: Duration,
+}
+
+impl Offload for TimedCopies {
+    fn copy_out(&mut self) -> Result<(), DeviceError> {
+        wait_until(Instant::now() + self.out);
+        Ok(())
+    }
+
+    fn free(&mut self) -> Result<Bytes, DeviceError> {
+        Ok(Bytes(0))
+    }
+
+    fn copy_back(&mut self) -> Result<Bytes, DeviceError> {
+        wait_until(Instant::now() + self.back);
+        Ok(Bytes(0))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
     }
 }
 

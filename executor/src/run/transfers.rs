@@ -2,6 +2,8 @@
 
 use pipeline::{Schedule, Value};
 
+use super::barrier::Parts;
+
 /// One end of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -88,6 +90,7 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let chunks = shape.chunks();
     let home = |chunk, value: Value| placement.stage(shape, chunk, value.microbatch());
+    let parts = Parts::of(schedule);
     let mut made = vec![0u64; shape.value_cells()];
     let mut starts = vec![Vec::new(); shape.stages()];
     let mut free = vec![0u64; shape.stages()];
@@ -103,14 +106,17 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
                 needs.map(|value| made[shape.value_cell(value)]).fold(free[stage], u64::max);
             let passes = slot.passes().count();
             let end = start + passes as u64;
-            for value in slot.passes().filter_map(pipeline::Pass::makes) {
-                made[shape.value_cell(value)] = end;
-                let Some(to) = value.taken_by(chunks).map(|chunk| home(chunk, value)) else {
-                    continue;
-                };
-                if to != stage {
-                    crossings.push(Crossing { time: end, value, from: stage, to });
-                }
+            for pass in slot.passes() {
+                let Some(value) = pass.makes() else { continue };
+                let made = &mut made[shape.value_cell(value)];
+                *made = end.max(*made);
+                let taker = value.taken_by(chunks).map(|chunk| (value, home(chunk, value)));
+                let taken = taker.filter(|&(_, to)| to != stage).into_iter();
+                let all = taken.chain(parts.given(stage, pass));
+                crossings.extend(all.map(|(value, to)| {
+                    let (time, from) = (end, stage);
+                    Crossing { time, value, from, to }
+                }));
             }
             starts[stage].push(start);
             free[stage] = end;

@@ -132,7 +132,12 @@ impl Worker for Hashed {
                 *loss += f64::from((output >> 40) as u32);
                 Ok(None)
             }
-            Kind::S | Kind::T | Kind::R => panic!("{pass}: a plan has none"),
+            Kind::R => {
+                assert_eq!(input, None);
+                assert!(self.forwards.contains_key(&(chunk, microbatch)), "{pass}");
+                Ok(None)
+            }
+            Kind::S | Kind::T => panic!("{pass}: a plan has none"),
             Kind::W => {
                 assert_eq!(input, None);
                 self.weight(pass);

@@ -3,10 +3,12 @@
 #![allow(clippy::disallowed_methods)] // Runs are timed and watched.
 
 mod ahead;
+mod copies;
 mod direct;
 mod faults;
 mod hashed;
 mod model;
+mod shards;
 mod tcp;
 mod threads;
 mod timed;

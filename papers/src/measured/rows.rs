@@ -68,7 +68,7 @@ fn uncommented(text: &str) -> String {
 }
 
 /// The largest number of anything in a row.
-const MOST: u64 = 1 << 20;
+pub(super) const MOST: u64 = 1 << 20;
 
 /// Checks that `rows` could have been measured.
 fn check(rows: Vec<Row>) -> Result<Vec<Row>, String> {

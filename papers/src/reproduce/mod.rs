@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::beyond::{Beyond, SearchedCell};
 pub use self::cell::{Cell, Check, Count};
-pub use self::picture::{Bars, Group, Lines, Pair, Panel, Picture, Point};
+pub use self::picture::{
+    Bars, Comparison, Group, Lines, Pair, Panel, Picture, Place, PlacePair, Places, Point,
+};
 pub use self::tables::{TABLES, Table};
 
 use self::sources::Sources;

@@ -12,6 +12,8 @@ pub enum Picture {
     Bars(Bars),
     /// Small multiples of curves, with the published figure as a mark at each point.
     Lines(Lines),
+    /// Small multiples of points, each with a line to the published one.
+    Comparison(Comparison),
 }
 
 /// Groups of bars, a bar for every series in each.
@@ -77,6 +79,48 @@ pub struct Point {
     /// The rates there.
     #[serde(flatten)]
     pub rates: Pair,
+}
+
+/// A grid of panels with the same series: points that differ from the published ones along both axes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// The title of the picture.
+    pub title: String,
+    /// The quantity on the horizontal axes, with its unit.
+    pub x_label: String,
+    /// The quantity on the vertical axes.
+    pub y_label: String,
+    /// The names of the series.
+    pub series: Vec<String>,
+    /// The panels, row by row.
+    pub panels: Vec<Places>,
+}
+
+/// The points of one setting.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Places {
+    /// The name of the setting.
+    pub title: String,
+    /// The number of a series with its point, by the order of the published figures.
+    pub points: Vec<(usize, PlacePair)>,
+}
+
+/// A point beside the published one.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PlacePair {
+    /// Our point.
+    pub ours: Place,
+    /// The published point.
+    pub published: Place,
+}
+
+/// A point of a plane.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Place {
+    /// Its place on the horizontal axis.
+    pub x: f64,
+    /// Its place on the vertical axis.
+    pub y: f64,
 }
 
 impl Pair {

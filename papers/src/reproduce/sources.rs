@@ -58,11 +58,31 @@ impl<'a> Sources<'a> {
         name: &str,
     ) -> Result<(PathBuf, Vec<T>), Diagnostic> {
         let (path, text) = self.text(name)?;
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
-        let records = reader.deserialize().collect::<Result<_, _>>().map_err(unreadable)?;
-        Ok((path, records))
+        records_of(path, &text)
     }
+
+    /// The same, or the records that are built in if the folder has no such file.
+    pub(super) fn records_or_built_in<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<(PathBuf, Vec<T>), Diagnostic> {
+        match (self.text(name), PAPER.get(name)) {
+            (Ok((path, text)), _) => records_of(path, &text),
+            (Err(_), Some(text)) => records_of(PathBuf::from(name), text),
+            (Err(missing), None) => Err(missing),
+        }
+    }
+}
+
+/// The records of `text`, a CSV file at `path`.
+fn records_of<T: DeserializeOwned>(
+    path: PathBuf,
+    text: &str,
+) -> Result<(PathBuf, Vec<T>), Diagnostic> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    let unreadable = |error: csv::Error| error_in(&path, error.position(), &error.to_string());
+    let records = reader.deserialize().collect::<Result<_, _>>().map_err(unreadable)?;
+    Ok((path, records))
 }
 
 /// An error in the file at `path`, at a position if one is known.

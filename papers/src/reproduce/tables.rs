@@ -111,8 +111,8 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "vocabulary",
-        help: "the output layer over all stages: iterations, memory, gains; 103 cells",
-        sources: &[vocabulary::PROFILE, vocabulary::TABLES],
+        help: "the output layer over all stages: iterations, scaling, memory, gains; 153 cells",
+        sources: &[vocabulary::PROFILE, vocabulary::SCALING, vocabulary::TABLES],
         cells: vocabulary::cells,
         ..PLAIN
     },
@@ -132,9 +132,10 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "offload",
-        help: "PipeOffload: closed forms, k, memory and throughput with copies",
-        sources: &[offload::FIGURE_1, offload::FIGURE_15],
+        help: "PipeOffload: closed forms, k, slowdown, memory, throughput, beside tensor groups",
+        sources: &[offload::FIGURE_1, offload::FIGURE_15, offload::MODELS],
         cells: offload::cells,
+        picture: Some(offload::picture),
         ..PLAIN
     },
 ];

@@ -74,6 +74,8 @@ mod tests {
             "pipedream-2bw",
             "vocab-1",
             "vocab-2",
+            "vocab-1-timed",
+            "vocab-2-timed",
             "interlaced",
             "v-half-vocab-1",
             "v-half-vocab-2",

@@ -13,6 +13,7 @@ mod left_out;
 mod one_f_one_b;
 mod pipedream;
 mod pipeoffload;
+mod run_ahead;
 mod seq1f1b;
 mod sharded;
 mod slots;
@@ -114,6 +115,10 @@ families! {
     Vocab1: vocabulary::ABOUT_1, vocabulary::schedule_1;
     /// 1F1B with the output layer in shards on all stages, and one barrier.
     Vocab2: vocabulary::ABOUT_2, vocabulary::schedule_2;
+    /// [`Family::Vocab1`] for the times given.
+    Vocab1Timed: vocabulary::ABOUT_1_TIMED, vocabulary::schedule_1_timed;
+    /// [`Family::Vocab2`] for the times given.
+    Vocab2Timed: vocabulary::ABOUT_2_TIMED, vocabulary::schedule_2_timed;
     /// 1F1B with the output layer as tensor parallelism over all stages.
     Interlaced1F1B: vocabulary::ABOUT_INTERLACED, vocabulary::interlaced;
     /// [`Family::VHalf`] with the output layer in shards on all stages, and two barriers.

@@ -19,12 +19,13 @@ pub(super) fn spans(schedule: &Schedule, costs: &Costs) -> Vec<Vec<[u64; 2]>> {
             let mut start = spans[stage].last().map_or(0, |&[_, end]| end);
             for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
                 let is_own = placement.maker(shape, value) == Some(stage);
-                let hop = if is_own { 0 } else { costs.hop().0 };
-                start = start.max(made[shape.value_cell(value)] + hop);
+                let way = if is_own { 0 } else { costs.arrival(value, shape).0 };
+                start = start.max(made[shape.value_cell(value)] + way);
             }
             let end = start + costs.of_slot(slot).0;
             for value in slot.passes().filter_map(crate::pass::Pass::makes) {
-                made[shape.value_cell(value)] = end;
+                let made = &mut made[shape.value_cell(value)];
+                *made = end.max(*made);
             }
             at[stage] += slot.passes().count();
             spans[stage].push([start, end]);

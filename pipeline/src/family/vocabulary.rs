@@ -18,6 +18,7 @@
 //! and F and BW stand in front of them, F first on every second stage: a microbatch then goes down two
 //! stages and up one per repetition. F of j is in repetition j - floor(d/2), BW in j + 1 + d.
 
+use super::run_ahead::run_ahead;
 use super::{About, Chunks, LimitUse};
 use crate::fault::Fault;
 use crate::order::Order;
@@ -54,6 +55,24 @@ pub(super) const ABOUT_2: About = About {
     ..ABOUT_1
 };
 
+pub(super) const ABOUT_1_TIMED: About = About {
+    name: "vocab-1-timed",
+    uses_times: true,
+    bubble: "that of vocab-1 or less",
+    note: "vocab-1 with every stage free to run ahead of its order, for the times given: hops longer than \
+           the slack of F : B+W = 1 : 2 hold it up less",
+    ..ABOUT_1
+};
+
+pub(super) const ABOUT_2_TIMED: About = About {
+    name: "vocab-2-timed",
+    uses_times: true,
+    bubble: "that of vocab-2 or less",
+    note: "vocab-2 with every stage free to run ahead of its order, for the times given: hops longer than \
+           the slack of F : B+W = 1 : 2 hold it up less",
+    ..ABOUT_2
+};
+
 pub(super) const ABOUT_INTERLACED: About = About {
     name: "interlaced",
     bubble: "(p-1)(F+B+W) and more: every stage waits at every barrier",
@@ -70,6 +89,26 @@ pub(super) fn schedule_1(problem: &Problem) -> Result<Schedule, Fault> {
 
 pub(super) fn schedule_2(problem: &Problem) -> Result<Schedule, Fault> {
     delayed(problem, ABOUT_2.name, Vocabulary::OneBarrier)
+}
+
+pub(super) fn schedule_1_timed(problem: &Problem) -> Result<Schedule, Fault> {
+    timed(problem, ABOUT_1_TIMED.name, Vocabulary::TwoBarriers)
+}
+
+pub(super) fn schedule_2_timed(problem: &Problem) -> Result<Schedule, Fault> {
+    timed(problem, ABOUT_2_TIMED.name, Vocabulary::OneBarrier)
+}
+
+fn timed(
+    problem: &Problem,
+    family: &'static str,
+    vocabulary: Vocabulary,
+) -> Result<Schedule, Fault> {
+    let schedule = delayed(problem, family, vocabulary)?;
+    match run_ahead(&schedule, problem.costs()) {
+        Some(orders) => Schedule::new(schedule.shape(), Placement::Looped, orders),
+        None => Ok(schedule),
+    }
 }
 
 pub(super) fn interlaced(problem: &Problem) -> Result<Schedule, Fault> {

@@ -82,6 +82,23 @@ fn without_transfers_the_engine_agrees_with_replay() {
     }
 }
 
+/// Interleaved chunks send more often: what they gain from transfers that do not hold a stage up is more.
+#[test]
+fn transfers_beside_passes_are_faster() {
+    let model = model(gpt(24, 2304, 24));
+    let cluster = Cluster { parts: vec![(machine(), 16)] };
+    let recipe = recipe(64);
+    let inputs = Inputs::new(&model, &recipe, &cluster);
+    let saved = |family: Family, chunks| {
+        let costed = inputs.cost(&Setup { family, chunks, ..setup([4, 1, 4]) }).unwrap();
+        let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
+        let finalist = inputs.finalist(evaluation).unwrap();
+        finalist.step.0.checked_sub(finalist.step_with_transfers_beside().unwrap().0).unwrap()
+    };
+    let [plain, interleaved] = [saved(Family::ZbH1, 1), saved(Family::Interleaved, 3)];
+    assert!(0 < plain && plain < interleaved, "{plain} {interleaved}");
+}
+
 /// GIS with and without copies to the host: the same passes, less memory; and what the host's link
 /// takes is what its rate says.
 #[test]

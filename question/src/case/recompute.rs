@@ -254,7 +254,7 @@ fn unknown(key: &'static str) -> Wrong {
         "recompute-time" => "hidden and seq",
         _ => "hidden, heads, seq, layers-per-stage and microbatch-size, or the size of a message",
     };
-    ("recompute", format!("{key} is missing: it follows only from {from}"))
+    ("recompute", format!("{key} is missing; where it is not given, it follows from {from}"))
 }
 
 #[cfg(test)]

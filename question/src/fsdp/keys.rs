@@ -1,12 +1,11 @@
 //! The keys of a question about packing and communication, and the studies they ask for.
 
-use fsdp::{
-    Communication, FsdpError, Lengths, Links, Machine, Method, Nodes, Sharding, Study, Way,
-};
+use fsdp::{Communication, FsdpError, Lengths, Links, Machine, Method, Nodes, Study, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use sim::straggler::{Stragglers, Target};
 
+use super::kinds::{CommunicationKey, MethodKey, ShardingKey};
 use super::syntax::{CostKey, LengthsKey, Ratio};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -192,45 +191,6 @@ impl Default for Keys {
     }
 }
 
-/// A packing method, as questions name it.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum MethodKey {
-    /// Sample i to device i mod N, one to a microbatch, the shortest first.
-    LocalSort,
-    /// Balanced over devices, with equally many microbatches.
-    LbMicro,
-    /// Balanced over devices, each with its own number of microbatches.
-    LbMini,
-}
-
-/// How devices communicate, as questions name it.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum CommunicationKey {
-    /// Devices meet at every layer.
-    Collectives,
-    /// Devices meet at the end of the minibatch.
-    OnDemand,
-}
-
-/// Over which devices parameters are divided, as questions name it.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShardingKey {
-    /// Over all devices.
-    #[default]
-    Full,
-    /// Over the devices of a node; every node has all parameters.
-    Hybrid,
-}
-
 /// One point of the grid.
 pub struct Setting {
     /// Data-parallel devices.
@@ -300,6 +260,25 @@ impl Keys {
             }
         }
         ways
+    }
+
+    /// The first key that is given of links, slow devices and noise, which only simulations have.
+    pub fn simulated(&self) -> Option<&'static str> {
+        let given = [
+            ("parameters", self.parameters.is_some()),
+            ("bandwidth", self.bandwidth.is_some()),
+            ("latency", self.latency.is_some()),
+            ("owners", self.owners.is_some()),
+            ("pull-bandwidth", self.pull_bandwidth.is_some()),
+            ("devices-per-node", self.devices_per_node.is_some()),
+            ("node-bandwidth", self.node_bandwidth.is_some()),
+            ("sharding", self.sharding != ShardingKey::default()),
+            ("no-overlap", self.no_overlap),
+            ("slowdown", !self.slowdown.is_empty()),
+            ("jitter", self.jitter.is_some()),
+            ("stall", self.stall.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
     }
 
     /// All settings, in the order of the keys; nothing is drawn yet.
@@ -384,10 +363,7 @@ impl Keys {
         let mut machine = Machine::new(devices, self.layers).map_err(fail)?;
         if let (Some(parameters), Some(bandwidth)) = (self.parameters, self.bandwidth) {
             let nodes = self.devices_per_node.zip(self.node_bandwidth);
-            let sharding = match self.sharding {
-                ShardingKey::Full => Sharding::Full,
-                ShardingKey::Hybrid => Sharding::Hybrid,
-            };
+            let sharding = self.sharding.sharding();
             let nodes = nodes.map(|(devices, bandwidth)| Nodes { devices, bandwidth, sharding });
             let links = Links {
                 bandwidth,
@@ -434,24 +410,5 @@ impl Keys {
             stragglers.stall(stall.probability, stall.length).map_err(fail)?;
         }
         Ok(Some(stragglers))
-    }
-}
-
-impl MethodKey {
-    const fn method(self) -> Method {
-        match self {
-            Self::LocalSort => Method::LocalSort,
-            Self::LbMicro => Method::LbMicro,
-            Self::LbMini => Method::LbMini,
-        }
-    }
-}
-
-impl CommunicationKey {
-    const fn communication(self) -> Communication {
-        match self {
-            Self::Collectives => Communication::Collectives,
-            Self::OnDemand => Communication::OnDemand,
-        }
     }
 }

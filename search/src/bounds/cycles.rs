@@ -10,6 +10,9 @@ use super::line::{Line, Part, Station};
 /// forward of the stage, g_k a time before which it does not start, and b_j the same for its
 /// (j+1)-th B. Times count from its first F; f, b, w are those of the stage.
 ///
+/// Where the stage recomputes, M_B stands for what is kept of it, which it holds at the least, and R takes
+/// no time here: an order without its R is one of such passes, and no longer.
+///
 /// *Backwards.* Every B comes behind its own F and the round trip r: b_j >= g_j + f + r; and the time
 /// b of a B behind the one before it.
 ///

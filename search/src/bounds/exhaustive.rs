@@ -21,7 +21,14 @@ fn orders(instance: &Instance, stage: usize) -> Option<Vec<Order>> {
     let mut search = Words {
         instance,
         stage,
-        done: vec![[0; 3]; chunks.len()],
+        // What is not recomputed has no R to come.
+        done: chunks
+            .iter()
+            .map(|&chunk| match instance.costs.recompute(chunk) {
+                Some(_) => [0; 4],
+                None => [0, 0, 0, instance.shape.microbatches()],
+            })
+            .collect(),
         chunks,
         passes: Vec::new(),
         ledger: Ledger::default(),
@@ -33,8 +40,8 @@ struct Words<'a> {
     instance: &'a Instance,
     stage: usize,
     chunks: Vec<u16>,
-    /// F, B and W run so far, by chunk.
-    done: Vec<[u32; 3]>,
+    /// F, B, W and R run so far, by chunk.
+    done: Vec<[u32; 4]>,
     passes: Vec<Pass>,
     ledger: Ledger,
 }
@@ -43,13 +50,13 @@ impl Words<'_> {
     /// Whether not too many were found.
     fn extend(&mut self, found: &mut Vec<Order>) -> bool {
         let microbatches = self.instance.shape.microbatches();
-        if self.done.iter().all(|done| *done == [microbatches; 3]) {
+        if self.done.iter().all(|done| *done == [microbatches; 4]) {
             found.push(self.passes.iter().copied().collect());
             return found.len() <= TRIED;
         }
         for place in 0..self.chunks.len() {
-            for kind in [Kind::F, Kind::B, Kind::W] {
-                let microbatch = self.done[place][kind as usize];
+            for (row, kind) in [Kind::F, Kind::B, Kind::W, Kind::R].into_iter().enumerate() {
+                let microbatch = self.done[place][row];
                 if microbatch == microbatches || !self.may(place, kind) {
                     continue;
                 }
@@ -58,13 +65,13 @@ impl Words<'_> {
                 self.ledger.run(pass, &self.instance.footprints);
                 let limits = self.instance.limits.as_ref();
                 if limits.is_none_or(|limits| self.ledger.peak <= limits.of(self.stage)) {
-                    self.done[place][kind as usize] += 1;
+                    self.done[place][row] += 1;
                     self.passes.push(pass);
                     if !self.extend(found) {
                         return false;
                     }
                     self.passes.pop();
-                    self.done[place][kind as usize] -= 1;
+                    self.done[place][row] -= 1;
                 }
                 self.ledger = before;
             }
@@ -74,15 +81,16 @@ impl Words<'_> {
 
     /// Whether the next pass of `kind` has what it needs of this stage.
     fn may(&self, place: usize, kind: Kind) -> bool {
-        let [f, b, w] = self.done[place];
+        let [f, b, w, r] = self.done[place];
         match kind {
             Kind::F => place == 0 || self.done[place - 1][0] > f,
             Kind::B => {
                 let above = self.done.get(place + 1).is_none_or(|above| above[1] > b);
-                f > b && above
+                f.min(r) > b && above
             }
             Kind::W | Kind::BW => b > w,
-            Kind::S | Kind::T | Kind::R => false,
+            Kind::R => f > r,
+            Kind::S | Kind::T => false,
         }
     }
 }
@@ -118,6 +126,8 @@ struct Drawn {
     times: Vec<[u64; 3]>,
     held: Vec<[u64; 2]>,
     hop: u64,
+    /// By chunk that recomputes, the time of R and what F keeps.
+    again: Vec<Option<[u64; 2]>>,
     /// Room beyond the smallest limit, by stage.
     room: Option<Vec<u64>>,
     alike: bool,
@@ -138,7 +148,11 @@ impl Drawn {
             let [until_backward, until_weight] = self.held[of(chunk)].map(Bytes);
             Footprint { until_backward, until_weight }
         };
-        let footprints = Footprints::new((0..chunks).map(held).collect());
+        let again = |chunk: usize| self.again[of(chunk)];
+        let [recompute, kept] =
+            [0, 1].map(|part| (0..chunks).map(move |at| again(at).map(|both| both[part])));
+        let kept = kept.map(|kept| kept.map(Bytes)).collect();
+        let footprints = Footprints::new((0..chunks).map(held).collect()).with_kept(kept);
         let smallest = footprints.least_peaks(shape, placement);
         let limits = self.room.as_ref().map(|room| {
             let rooms = smallest.iter().enumerate();
@@ -147,7 +161,9 @@ impl Drawn {
             Limits::new(shape, &limits).unwrap()
         });
         let objective = if self.makespan { Objective::Makespan } else { Objective::Span };
+        let recompute = recompute.map(|time| time.map(Nanos)).collect();
         let costs = Costs::new((0..chunks).map(times).collect(), Nanos(self.hop));
+        let costs = costs.with_recompute(recompute);
         Instance::new(shape, placement, costs, footprints, limits, objective).unwrap()
     }
 }
@@ -176,8 +192,11 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let held = prop::collection::vec([0..7u64, 0..5u64], 6);
     let room = prop::option::weighted(0.9, prop::collection::vec(0..16u64, 3));
     let rest = (0..5u64, any::<bool>(), prop::bool::weighted(0.3));
-    (layout, times, held, room, rest).prop_map(
-        |(layout, times, held, room, (hop, alike, makespan))| Drawn {
+    let one = prop::option::of([0..9u64, 0..4u64]);
+    let again = prop_oneof![Just(vec![None; 6]), prop::collection::vec(one, 6)];
+    (layout, times, held, again, room, rest).prop_map(
+        |(layout, times, held, again, room, (hop, alike, makespan))| Drawn {
+            again,
             layout,
             times,
             held,

@@ -46,7 +46,8 @@ pub(super) fn least_cost(line: &Line, tails: &[Tail], counted: Counted) -> (u64,
 /// that of stage i; so x_i >= f_i + hop + x_{i+1} + b_{i+1} + hop.
 ///
 /// Before its first B a stage does nothing but whole F, at most as many as its limit holds at once,
-/// and idles at most β_i: with k of them x_i lies between k f_i and k f_i + β_i. From the last stage
+/// and idles at most β_i: with k of them x_i lies between k f_i and k f_i + β_i. (Where it recomputes, F and
+/// R together take what they can, and x_i is no more than that and β_i.) From the last stage
 /// up, the smallest x_i that is allowed is a bound for the true one, as each follows from the one
 /// below and grows with it. Where none is allowed there is no such schedule.
 ///
@@ -79,8 +80,8 @@ pub(super) fn stuck(line: &Line, tails: &[Tail], counted: Counted, cost: u64) ->
 fn first_backward(line: &Line, station: &Station, least: u64, slack: u64) -> Option<u64> {
     let f = station.first().f;
     let alike = station.parts.iter().all(|part| part.f == f);
-    if !alike || f == 0 {
-        let most = station.most_forwards(line.microbatches, |part| part.f);
+    if !alike || f == 0 || station.recomputes() {
+        let most = station.most_before_backwards(line.microbatches);
         return (least.saturating_sub(most) <= slack).then_some(least);
     }
     let most = station.most_forwards(line.microbatches, |_| 1);

@@ -24,7 +24,7 @@ pub struct Infeasible {
 ///
 /// *Proof.* Take any microbatch and a chunk c of the stage. When B of c runs, its own M_B is held,
 /// and that of the stage's chunks before c, whose B come later; just after, M_W of c in place of its
-/// M_B. So every order holds the greater of the two beside the M_B before c, for every c. One
+/// M_B. (Where chunks recompute, what is kept of the M_B before c.) So every order holds the greater of the two beside the M_B before c, for every c. One
 /// microbatch after the other, with every W right behind its B, holds no more than that on any
 /// stage: so these limits are enough for all stages at once.
 #[must_use]

@@ -1,7 +1,7 @@
 //! The quantities of a pipeline that the bounds use, added up once: times along the line of chunks,
 //! and the work and memory of each stage.
 
-use pipeline::{Footprint, PassTimes, Placement};
+use pipeline::{Footprint, Nanos, PassTimes, Placement};
 
 use super::room::{Load, most};
 use crate::{Instance, Objective};
@@ -12,12 +12,16 @@ pub(super) struct Part {
     pub(super) f: u64,
     pub(super) b: u64,
     pub(super) w: u64,
-    /// M_B, held from the start of F to the end of B.
+    /// Time of R, 0 where nothing is recomputed.
+    pub(super) r: u64,
+    /// Held from the start of F to the end of B: M_B, or what is kept of it.
     pub(super) until_backward: u64,
+    /// The rest of M_B, held from the start of R to the end of B.
+    pub(super) recomputed: u64,
     /// M_W, held from the end of B to the end of W.
     pub(super) until_weight: u64,
-    /// The least time from the end of F to the start of the same microbatch's B: later chunks and
-    /// the hops.
+    /// The least time from the end of F to the start of the same microbatch's B: later chunks, R of the
+    /// last, and the hops.
     pub(super) round: u64,
 }
 
@@ -65,6 +69,7 @@ impl Line {
         let tables = Tables {
             forward: running(legs.clone().map(|(one, hop)| one.forward.0 + hop)),
             backward: running(legs.map(|(one, hop)| one.backward_input.0 + hop)),
+            turn: costs.recompute(last).unwrap_or_default().0,
         };
         let stations = (0..shape.stages()).map(|stage| {
             let chunks: Vec<u16> = placement.chunks_of(*shape, stage).collect();
@@ -72,7 +77,8 @@ impl Line {
             tables.station(instance, &chunks, limit)
         });
         let microbatches = u64::from(shape.microbatches());
-        let one: u64 = times.iter().map(|one| all(one) + 2 * costs.hop().0).sum();
+        let again = (0..=last).filter_map(|chunk| costs.recompute(chunk)).sum::<Nanos>().0;
+        let one = times.iter().map(|one| all(one) + 2 * costs.hop().0).sum::<u64>() + again;
         Some(Self {
             stations: stations.collect(),
             microbatches,
@@ -119,6 +125,8 @@ struct Tables {
     forward: Vec<u64>,
     /// The time from the end of B of each chunk to the end of B of chunk 0.
     backward: Vec<u64>,
+    /// The time from the end of F of the last chunk to the start of its B: that of its R.
+    turn: u64,
 }
 
 impl Tables {
@@ -129,12 +137,12 @@ impl Tables {
             + instance.costs.chunks()[last].forward.0
     }
 
-    /// The time from the start of B of the last chunk to the start of B of `chunk`.
+    /// The time from the end of F of the last chunk to the start of B of `chunk`.
     fn back_to(&self, instance: &Instance, chunk: u16) -> u64 {
         let (last, chunk) = (self.backward.len() - 1, usize::from(chunk));
         let times = instance.costs.chunks();
         // From end to end, less B of this chunk, and with B of the last.
-        self.backward[last] - self.backward[chunk] + times[last].backward_input.0
+        self.turn + self.backward[last] - self.backward[chunk] + times[last].backward_input.0
             - times[chunk].backward_input.0
     }
 
@@ -142,11 +150,14 @@ impl Tables {
         let part = |&chunk: &u16| {
             let times = instance.costs.chunks()[usize::from(chunk)];
             let Footprint { until_backward, until_weight } = instance.footprints.of(chunk);
+            let kept = instance.footprints.kept(chunk).unwrap_or(until_backward);
             Part {
                 f: times.forward.0,
                 b: times.backward_input.0,
                 w: times.backward_weight.0,
-                until_backward: until_backward.0,
+                r: instance.costs.recompute(chunk).unwrap_or_default().0,
+                until_backward: kept.0,
+                recomputed: (until_backward - kept).0,
                 until_weight: until_weight.0,
                 round: self.to_the_end(instance, chunk) - times.forward.0
                     + self.back_to(instance, chunk),
@@ -154,7 +165,7 @@ impl Tables {
         };
         let parts: Vec<Part> = chunks.iter().map(part).collect();
         let microbatches = u64::from(instance.shape.microbatches());
-        let one: u64 = parts.iter().map(|part| part.f + part.b + part.w).sum();
+        let one: u64 = parts.iter().map(|part| part.f + part.b + part.w + part.r).sum();
         let (first, top) = (chunks[0], chunks[chunks.len() - 1]);
         let between = self.backward[usize::from(top)] - self.backward[usize::from(first)];
         let own: u64 = parts[..parts.len() - 1].iter().map(|part| part.b).sum();
@@ -185,6 +196,22 @@ impl Station {
             count: microbatches,
         };
         most(self.parts.iter().map(load), self.limit)
+    }
+
+    /// Whether a chunk of it recomputes.
+    pub(super) fn recomputes(&self) -> bool {
+        self.parts.iter().any(|part| part.r > 0 || part.recomputed > 0)
+    }
+
+    /// The most time that the stage can spend before its first B without idling: that of F, and of R, which
+    /// gives no memory back either. Where R comes behind its F is not asked, which can only add time.
+    pub(super) fn most_before_backwards(&self, microbatches: u64) -> u64 {
+        let loads = |part: &Part| {
+            let [f, r] = [(part.until_backward, part.f), (part.recomputed, part.r)]
+                .map(|(bytes, worth)| Load { bytes, worth, count: microbatches });
+            [f, r]
+        };
+        most(self.parts.iter().flat_map(loads), self.limit)
     }
 
     /// Whether the limit forces a B before the last F.

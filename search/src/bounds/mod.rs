@@ -2,7 +2,8 @@
 //!
 //! The model: a stage runs one pass at a time and does not interrupt it; what an F or a B hands to
 //! another stage arrives one hop after its end; along the order of a stage, F takes M_B when it
-//! starts, B turns it into M_W when it ends, W frees that when it ends, and the limit is never
+//! starts, or what is kept of it where the chunk recomputes, whose R comes between F and B and takes the
+//! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
 //! exceeded. Backwards are split. Costs are whole nanoseconds, and so is every step of the bounds.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
@@ -243,8 +244,9 @@ fn work_of_both_ways(instance: &Instance) -> Bound {
     let mut work = vec![0u64; shape.stages()];
     for microbatch in 0..shape.microbatches() {
         for (chunk, times) in (0u16..).zip(costs.chunks()) {
+            let again = costs.recompute(chunk).unwrap_or_default().0;
             work[placement.stage(*shape, chunk, microbatch)] +=
-                times.forward.0 + times.backward_input.0 + times.backward_weight.0;
+                times.forward.0 + times.backward_input.0 + times.backward_weight.0 + again;
         }
     }
     let costs = work.into_iter().enumerate();

@@ -5,10 +5,10 @@ use super::tail::Tail;
 
 /// The idle time of `station` before its first B, at the least.
 ///
-/// *Proof.* Nothing but F can run before the first B, and no memory comes back: the stage can fill
-/// the time from its first F to its first B with no more F than its limit holds at once.
+/// *Proof.* Nothing but F and R can run before the first B, and no memory comes back: the stage can fill
+/// the time from its first F to its first B with no more of them than its limit holds at once.
 pub(super) fn idle_before_backwards(line: &Line, station: &Station) -> u64 {
-    let most = station.most_forwards(line.microbatches, |part| part.f);
+    let most = station.most_before_backwards(line.microbatches);
     station.first_backward.saturating_sub(most)
 }
 

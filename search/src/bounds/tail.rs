@@ -37,7 +37,14 @@ impl Tail {
     /// *After, less idle.* Let d be what is done of the work left (that of others and the W of x)
     /// between the two passes. Then v + w - d comes after, and the stage idles max(0, r - d): the
     /// difference is at most v + w - r, whatever d.
+    ///
+    /// *Recomputation.* Where R is among the passes this counts no idle time: it may be what is done
+    /// meanwhile.
     pub(super) fn of(line: &Line, station: &Station) -> Self {
+        if station.recomputes() {
+            let after = station.first().w + Self::others_after(line, station);
+            return Self { idle: 0, after, after_less_idle: after.into() };
+        }
         let others = line.microbatches - 1;
         let first = station.first();
         let held: u64 = station.parts.iter().map(|part| part.until_backward).sum();
@@ -62,7 +69,7 @@ impl Tail {
             worth: part.w,
             count: if place == 0 { line.microbatches - 1 } else { line.microbatches },
         });
-        let beside = first.until_backward.max(first.until_weight);
+        let beside = (first.until_backward + first.recomputed).max(first.until_weight);
         most(loads, station.limit.saturating_sub(beside))
     }
 }

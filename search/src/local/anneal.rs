@@ -133,16 +133,14 @@ mod tests {
 
     use super::*;
     use crate::Objective;
-    use crate::compiled_instance::tests::case;
+    use crate::compiled_instance::tests::{case, case_of, cases};
     use crate::timing::Clock;
 
     #[test]
     fn what_is_found_costs_what_the_clock_says_and_keeps_the_limits() {
         for objective in [Objective::Span, Objective::Makespan] {
-            for (family, p, m) in
-                [(Family::ZbH1, 4, 12), (Family::ZbV, 4, 10), (Family::Interleaved, 3, 6)]
-            {
-                let (compiled, sequence) = case(family, [p, m], objective);
+            for (family, size, again) in cases() {
+                let (compiled, sequence) = case_of(family, size, objective, again);
                 let mut clock = Clock::default();
                 let before = clock.time(&compiled, &sequence).unwrap();
                 let mut local = Local::new(&compiled, &sequence, &mut Clock::default()).unwrap();
@@ -165,10 +163,8 @@ mod tests {
     /// Timing only what changes, thousands of times, gives the same as timing everything.
     #[test]
     fn times_are_right_after_many_changes() {
-        for (family, p, m) in
-            [(Family::ZbH1, 4, 12), (Family::ZbV, 4, 10), (Family::Interleaved, 3, 6)]
-        {
-            let (compiled, sequence) = case(family, [p, m], Objective::Span);
+        for (family, size, again) in cases() {
+            let (compiled, sequence) = case_of(family, size, Objective::Span, again);
             let mut clock = Clock::default();
             let mut local = Local::new(&compiled, &sequence, &mut clock).unwrap();
             let solved = AtomicUsize::new(usize::MAX);

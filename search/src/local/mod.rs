@@ -240,11 +240,10 @@ impl<'a> Local<'a> {
     /// The slot of the next W behind `slot` that could be done before it.
     fn next_weight(&self, slot: usize) -> Option<usize> {
         const FAR: usize = 24;
-        let (width, chunks) = (self.compiled.width, self.compiled.chunks);
         let end = (self.stage_of(slot) + 1) * self.compiled.passes_per_stage();
         (slot + 1..end.min(slot + FAR)).find(|&other| {
-            let lane = self.lane[self.order[other] as usize] as usize % width;
-            lane >= 2 * chunks && self.reach(other, other - slot, true) == slot
+            let lane = self.lane[self.order[other] as usize] as usize;
+            self.compiled.is_weight(lane) && self.reach(other, other - slot, true) == slot
         })
     }
 }

@@ -15,10 +15,7 @@ pub(super) fn move_layer(baseline: &Baseline<'_>, _: Place) -> Variants {
     }
     let costs = baseline.simulation.costs();
     let work = |stage: usize| -> Nanos {
-        placement
-            .chunks_of(shape, stage)
-            .map(|chunk| whole(&costs.chunks()[usize::from(chunk)]))
-            .sum()
+        placement.chunks_of(shape, stage).map(|chunk| whole(costs, chunk)).sum()
     };
     let stages = || 0..shape.stages();
     let slowest = stages().rev().max_by_key(|&stage| work(stage)).unwrap_or(0);
@@ -29,15 +26,22 @@ pub(super) fn move_layer(baseline: &Baseline<'_>, _: Place) -> Variants {
     }
     let mut chunks = costs.chunks().to_vec();
     let pairs = placement.chunks_of(shape, slowest).zip(placement.chunks_of(shape, fastest));
-    for (from, to) in pairs.map(|(from, to)| (usize::from(from), usize::from(to))) {
-        let layer = each(&chunks[from], |time| time / layers);
+    let mut again = costs.clone();
+    for (from, to) in pairs {
+        let layer = each(&chunks[usize::from(from)], |time| time / layers);
+        again = again.with_recompute_changed(|chunk, time| match chunk {
+            _ if chunk == from => time - Nanos(time.0 / layers),
+            _ if chunk == to => Nanos(time.0.saturating_add(layer.forward.0)),
+            _ => time,
+        });
+        let (from, to) = (usize::from(from), usize::from(to));
         chunks[from] = both(&chunks[from], &layer, |time, layer| time - layer);
         chunks[to] = both(&chunks[to], &layer, |time, layer| time.saturating_add(layer));
     }
     let name = format!("a layer from stage {slowest} to stage {fastest}");
     let assumed = baseline.layers_per_stage.is_none();
     let note = assumed.then_some(LeverNote::AssumedLayers(ASSUMED_LAYERS));
-    let variant = baseline.with_costs(name, costs.clone().with_chunks(chunks))?;
+    let variant = baseline.with_costs(name, again.with_chunks(chunks))?;
     Ok(vec![Variant { note, ..variant }])
 }
 
@@ -63,19 +67,29 @@ pub(super) fn slower_and_faster(baseline: &Baseline<'_>, place: Place) -> Varian
 fn at_pace(baseline: &Baseline<'_>, stage: usize, percent: u64) -> Costs {
     let (shape, costs) = (baseline.simulation.schedule().shape(), baseline.simulation.costs());
     let mut chunks = costs.chunks().to_vec();
-    for chunk in baseline.placement().chunks_of(shape, stage).map(usize::from) {
+    let own: Vec<u16> = baseline.placement().chunks_of(shape, stage).collect();
+    for chunk in own.iter().copied().map(usize::from) {
         chunks[chunk] = each(&chunks[chunk], |time| scale(time, percent));
     }
+    let recompute = |chunk, time: Nanos| match own.contains(&chunk) {
+        true => Nanos(scale(time.0, percent)),
+        false => time,
+    };
     let mut shards = costs.shards().to_vec();
     if let Some(times) = shards.get_mut(stage) {
         let [before, after] = [times.before, times.after].map(|time| Nanos(scale(time.0, percent)));
         *times = ShardTimes { before, after };
     }
-    costs.clone().with_chunks(chunks).with_shards(shards, costs.collectives())
+    let costs = costs.clone().with_recompute_changed(recompute).with_chunks(chunks);
+    let collectives = costs.collectives();
+    costs.with_shards(shards, collectives)
 }
 
-fn whole(times: &PassTimes) -> Nanos {
-    times.forward + times.backward_input + times.backward_weight
+/// The time of all passes of `chunk` for a microbatch.
+fn whole(costs: &Costs, chunk: u16) -> Nanos {
+    let times = costs.chunks()[usize::from(chunk)];
+    let again = costs.recompute(chunk).unwrap_or_default();
+    times.forward + times.backward_input + times.backward_weight + again
 }
 
 fn each(times: &PassTimes, change: impl Fn(u64) -> u64) -> PassTimes {

@@ -27,7 +27,16 @@ Examples:
   Two copies of the weights in opposite directions, held against both halves of the microbatches:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule dualpipe,chimera \
       --layers 8 --check=device
-  A GPT on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
+  With activations on the host between forward and backward, and the memory that it takes:
+    debubble execute --device cpu --stages 2 --microbatches 12 --chunks 4 --layers 8 \\
+      --schedule gis,po-h,po-f --offload-ratio 0.1
+  With the output layer cut over all stages:
+    debubble execute --device cpu --stages 4 --microbatches 8 --schedule 1f1b,vocab-1,vocab-2 \\
+      --layers 8 --check
+  Segments of sequences, and weights that change while the pipeline runs:
+    debubble execute --device cpu --stages 4 --microbatches 8 --layers 8 --check \\
+      --schedule seq1f1b,pipedream,pipedream-2bw
+  A model on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
     debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
   Measured, for `debubble compare`:
@@ -47,7 +56,12 @@ in order.
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
 and the last. With --device cpu and cuda times are optional: without them the simulation beside
-the run uses the median times measured. Passes on a GPU are timed by its own events.
+the run uses the median times measured. Passes on a GPU are timed by its own events. What never
+flushes (pipedream, pipedream-2bw) has no boundary: a step is a run of several updates, of which the
+steady state is measured.
+
+Copies to the host (po-h, po-f, --offload) change the memory of a stage in the planned order among its
+slots, so that it holds what was planned. --device cuda refuses them, and the output layer in shards.
 
 --check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
 dozen roundings on the way through a layer is off by up to 2^-9.

@@ -1,9 +1,11 @@
 //! `debubble execute`: schedules run for real, beside their simulation.
 
+mod copies;
+mod costs;
 mod flags;
 mod kinds;
 mod passes;
-mod processes;
+pub(super) mod processes;
 mod question;
 mod recompute;
 mod report;
@@ -78,7 +80,7 @@ impl Execute {
             jobs.iter().try_for_each(|job| self.try_out(job, None))?;
             // The process of the first stage shows how far they are.
             let _shown = progress::hidden();
-            return processes::supervise(stages, jobs.len());
+            return processes::supervise("stage", stages, jobs.len());
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
@@ -154,9 +156,10 @@ impl Execute {
         notes: &mut Warnings,
     ) -> Result<Ran, Error> {
         let Job { mut case, has_times, neighbours, .. } = job;
+        let planned = copies::planned_peaks(&case)?;
         if !has_times {
-            let costs = question::measured_costs(&case.schedule, &measured.steps);
-            question::replace_costs(&mut case, costs)?;
+            let costs = costs::measured_costs(&case.schedule, &measured);
+            costs::replace_costs(&mut case, costs)?;
             let text = "ordered for equal F, B and W, and simulated with the median times measured, \
                         since no times are given";
             notes.add(text, &case.name);
@@ -191,6 +194,8 @@ impl Execute {
             );
             notes.add(&text, &case.name);
         }
+        let held = copies::Held::of(&measured, planned);
+        let copied = measured.copies;
         let measured_timeline = Recorded {
             source: Source::Measured,
             name: case.name.clone(),
@@ -207,6 +212,9 @@ impl Execute {
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
             allocations: measured.allocations,
+            held,
+            copied,
+            update_losses: measured.losses,
             check,
         })
     }
@@ -242,11 +250,15 @@ impl Execute {
             let name = title(&one.outcome);
             let (step, _) = one.median();
             let simulated = answer::outcome::timeline(&one.outcome)?.into_owned();
-            drawn.push((format!("{name}, simulated"), simulated));
-            drawn.push((format!("{name}, measured"), one.measured.steps[step].timeline()));
+            let copies = answer::outcome::copies(&one.outcome)?.into_owned();
+            drawn.push((format!("{name}, simulated"), simulated, copies));
+            let timeline = one.measured.steps[step].timeline();
+            drawn.push((format!("{name}, measured"), timeline, one.copies(step)));
         }
-        let chart = |(title, timeline)| gantt::Chart { title, timeline, row: "stage", copies: &[] };
-        let charts: Vec<_> = drawn.iter().map(|(name, one)| chart((&name[..], one))).collect();
+        let chart =
+            |(title, timeline, copies)| gantt::Chart { title, timeline, row: "stage", copies };
+        let charts: Vec<_> =
+            drawn.iter().map(|(name, one, copies)| chart((&name[..], one, &copies[..]))).collect();
         files::write(path, gantt::svg(&charts)?)
     }
 
@@ -278,11 +290,12 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
     let (step, _) = one.median();
     let timeline = one.measured.steps[step].timeline();
     let name = format!("{}, measured", title(&one.outcome));
+    let copies = one.copies(step);
     files::write_by(path, |file| {
         let (transfers, releases, memory) = (&[], &[], &[]);
         let (steps, optimizer) = (1, Nanos(0));
         let trace = Trace {
-            copies: &[],
+            copies: &copies,
             name: &name,
             timeline: &timeline,
             shape: one.outcome.case.schedule.shape(),

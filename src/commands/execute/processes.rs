@@ -1,4 +1,4 @@
-//! One process per stage on this machine: starts them, waits for all, and ends all when one fails.
+//! One process per stage, or per device, on this machine: starts them, waits for all, and ends all when one fails.
 //!
 //! A child notices that its parent is gone by the end of its standard input, whatever ended the
 //! parent: none is left behind.
@@ -57,6 +57,8 @@ struct Stage {
     ended: Option<ExitStatus>,
     /// At which look at all of them it had ended.
     look: u64,
+    /// What it is called in messages: `stage`, `device`.
+    role: &'static str,
 }
 
 /// All processes; those still alive are killed when this is dropped.
@@ -72,17 +74,18 @@ impl Drop for Crew {
     }
 }
 
-/// Runs this very command once for each of `stages` stages. The first answers for all.
+/// Runs this very command once for each of `stages` stages, or whatever `role` they play. The first
+/// answers for all; run number k of `jobs` is given the k-th of as many ports in a row.
 ///
 /// # Errors
 /// A process that cannot be started, or the first that fails.
-pub fn supervise(stages: usize, jobs: usize) -> Result<Verdict, Error> {
+pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdict, Error> {
     let ports = u16::try_from(jobs).map_err(|_| Error::question("there are too many runs"))?;
     let port = executor::free_ports(ports).map_err(|error| Error::question(error.to_string()))?;
     let token = std::env::var_os(TOKEN).unwrap_or_else(|| new_token().into());
     let mut crew = Crew(Vec::with_capacity(stages));
     for rank in 0..stages {
-        crew.0.push(start(rank, stages, port, &token)?);
+        crew.0.push(start(role, (rank, stages), port, &token)?);
     }
     let (mut failed, mut look): (Option<Instant>, u64) = (None, 0);
     while crew.0.iter().any(|stage| stage.ended.is_none()) {
@@ -113,9 +116,14 @@ fn has_failed((rank, stage): (usize, &Stage)) -> bool {
     stage.ended.is_some_and(|status| !fine(status.code()))
 }
 
-fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stage, Error> {
+fn start(
+    role: &'static str,
+    (rank, stages): (usize, usize),
+    port: u16,
+    token: &OsString,
+) -> Result<Stage, Error> {
     let fail = |cause: std::io::Error| {
-        Error::question(format!("cannot start a process for stage {rank}: {cause}"))
+        Error::question(format!("cannot start a process for {role} {rank}: {cause}"))
     };
     let arguments = std::env::args_os().skip(1).filter(|one| one != "--processes");
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
@@ -147,7 +155,7 @@ fn start(rank: usize, stages: usize, port: u16, token: &OsString) -> Result<Stag
             String::from_utf8_lossy(&words).into_owned()
         })
     });
-    Ok(Stage { child, words, ended: None, look: 0 })
+    Ok(Stage { child, words, ended: None, look: 0, role })
 }
 
 /// The verdict on it. Of those that failed, one that a signal ended comes first, then the one that
@@ -182,11 +190,11 @@ impl Stage {
     /// Why it failed.
     fn message(&mut self, rank: usize) -> String {
         if let Some(status) = self.ended.filter(|status| status.code().is_none()) {
-            return format!("the process of stage {rank} was lost: {status}");
+            return format!("the process of {} {rank} was lost: {status}", self.role);
         }
         let said = self.said();
         let words = said.trim().trim_start_matches("error: ").split_whitespace();
         let said = words.collect::<Vec<_>>().join(" ");
-        format!("the process of stage {rank} failed: {said}")
+        format!("the process of {} {rank} failed: {said}", self.role)
     }
 }

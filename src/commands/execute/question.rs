@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use calibrate::machine;
 use executor::{Devices, Model, ModelError, Recomputed};
-use pipeline::{Bytes, Costs, Fault, Footprint, Kind, Nanos, PassTimes, Problem, Schedule, Step};
+use pipeline::{Bytes, Footprint, Nanos, Step};
 use profile::{AnyProfile, Profile};
 use sim::Replay;
 
+use super::costs::{replace_costs, scaled};
 use super::flags::Execute;
 use super::recompute;
 use super::sizes::Sizes;
@@ -176,6 +177,9 @@ fn job(
         };
         own.keys.activation = of(|one| one.until_backward);
         own.keys.activation_until_weight = of(|one| one.until_weight);
+        if shape.has_shards() {
+            fill_shards(&mut own.keys, held.shards(), common.has_times);
+        }
         recompute::keep(&mut own.keys, &told, (trained, common.element_bytes), shape)
             .map_err(fail)?;
         recompute::time(&mut own.keys, &told, trained, (shape, placement))
@@ -186,19 +190,15 @@ fn job(
         model = Some(trained);
     }
     let mut case = case::case(context, scenario, &own, rule)?;
-    if case.schedule.copies().is_some() {
-        let message = format!(
-            "{} keeps activations on the host, which the executor cannot: it runs orders without \
-             copies, such as gis",
-            case.name
-        );
-        return Err(Error::question(message));
-    }
-    if case.steady.is_some() {
-        let message = format!("{}: steps that are run end with a flush", rule.name());
-        let cure = "run 1f1b: it is the same order, with a flush after every step";
-        return Err(scenario.error(setting, Some("schedule"), message).with_help(cure).into());
-    }
+    let boundary = match (case.steady, common.taken.boundary) {
+        (None, told) => told.unwrap_or(BoundaryKey::Barrier),
+        (Some(_), None | Some(BoundaryKey::Asynchronous)) => BoundaryKey::Asynchronous,
+        (Some(_), Some(_)) => {
+            let message = format!("{}: its stages update while others run", rule.name());
+            let cure = "leave --boundary out: there is nothing at which they meet";
+            return Err(scenario.error(setting, Some("boundary"), message).with_help(cure).into());
+        }
+    };
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }
@@ -206,7 +206,7 @@ fn job(
         case,
         has_times: common.has_times,
         steps: common.taken.steps.unwrap_or(STEPS),
-        boundary: common.taken.boundary.unwrap_or(BoundaryKey::Barrier),
+        boundary,
         model,
         recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
         seed: setting.keys.seed.unwrap_or(0),
@@ -253,6 +253,18 @@ fn fill_times(keys: &mut Keys) {
     }
 }
 
+/// Gives the shards of an output layer what they hold; and lets orders be made where no times are given.
+fn fill_shards(keys: &mut Keys, held: &[Bytes], has_times: bool) {
+    if !has_times && keys.of_vocabulary().next().is_none() {
+        // With F, B and W equal, an output layer over all stages is a small part of each.
+        let times = Some(vec![Nanos(200_000)]);
+        (keys.vocab_s, keys.vocab_t) = (times.clone(), times);
+    }
+    if keys.of_vocabulary().next().is_some() {
+        keys.vocab_activation = Some(held.to_vec());
+    }
+}
+
 /// How long a stage of `case` waits for another.
 pub fn patience(execute: &Execute, case: &Case) -> Result<Duration, Error> {
     let step = match execute.backend().trains() {
@@ -295,63 +307,6 @@ fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
 pub fn makespan(case: &Case) -> Result<Nanos, Error> {
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     Ok(metrics.map_err(|fault| case.error(&fault))?.makespan())
-}
-
-/// Times that are `by` times as long, a fraction, rounded.
-fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
-    let time = |time: Nanos| {
-        let scaled = (u128::from(time.0) * by.0 + by.1 / 2) / by.1;
-        Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
-    };
-    let chunk = |times: &PassTimes| PassTimes {
-        forward: time(times.forward),
-        backward_input: time(times.backward_input),
-        backward_weight: time(times.backward_weight),
-    };
-    let chunks = costs.chunks().iter().map(chunk).collect();
-    let recompute = (0u16..).zip(costs.chunks());
-    let recompute = recompute.map(|(chunk, _)| costs.recompute(chunk).map(time)).collect();
-    Costs::new(chunks, time(costs.hop())).with_recompute(recompute)
-}
-
-/// Gives `case` other costs and leaves its order as it is.
-pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
-    let footprints = case.problem.footprints().clone();
-    let problem = || -> Result<Problem, Fault> {
-        Problem::new(case.schedule.shape(), costs)?.with_footprints(footprints)
-    };
-    case.problem = problem().map_err(|fault| case.error(&fault))?;
-    Ok(())
-}
-
-/// The costs of passes by the medians over `steps`; a BW without any B and W of its chunk is B
-/// alone. Values that cross need no time of their own.
-pub fn measured_costs(schedule: &Schedule, steps: &[Step]) -> Costs {
-    let shape = schedule.shape();
-    let mut times: Vec<Vec<u64>> = vec![Vec::new(); Kind::ALL.len() * usize::from(shape.chunks())];
-    let slot =
-        |kind: Kind, chunk: u16| kind as usize * usize::from(shape.chunks()) + usize::from(chunk);
-    for one in steps.iter().flat_map(|step| step.stages.iter().flatten()) {
-        let length = (one.end - one.start).0;
-        let passes: Vec<_> = one.slot.passes().collect();
-        for pass in &passes {
-            times[slot(pass.kind, pass.chunk)].push(length / passes.len() as u64);
-        }
-    }
-    let median = |kind, chunk| {
-        let mut all = times[slot(kind, chunk)].clone();
-        all.sort_unstable();
-        all.get(all.len().saturating_sub(1) / 2).copied()
-    };
-    let chunk = |chunk: u16| {
-        let of = |kind| median(kind, chunk).map(Nanos);
-        let split = of(Kind::B).zip(of(Kind::W));
-        let (backward_input, backward_weight) =
-            split.unwrap_or((of(Kind::BW).unwrap_or_default(), Nanos(0)));
-        PassTimes { forward: of(Kind::F).unwrap_or_default(), backward_input, backward_weight }
-    };
-    let recompute = (0..shape.chunks()).map(|chunk| median(Kind::R, chunk).map(Nanos)).collect();
-    Costs::new((0..shape.chunks()).map(chunk).collect(), Nanos(0)).with_recompute(recompute)
 }
 
 /// How much longer than asked the passes took, as a share: all of them together.

@@ -1,9 +1,11 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
-use executor::Check;
-use pipeline::{Metrics, Step};
+use executor::{Check, MeasuredCopy};
+use pipeline::{Bytes, Metrics, Step, Timeline};
 use serde::Serialize;
+use sim::HostCopy;
 
+use super::copies::{self, Held};
 use crate::error::Error;
 use answer::outcome;
 use answer::outcome::Outcome;
@@ -24,6 +26,12 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
+    /// The activations that stages kept, if they were counted.
+    pub held: Option<Held>,
+    /// The copies to the host and back of each step.
+    pub copied: Vec<Vec<MeasuredCopy>>,
+    /// The losses of all updates, where weights change while the pipeline runs.
+    pub update_losses: Vec<f64>,
     /// The comparison with the serial reference, if that was asked.
     pub check: Option<Check>,
 }
@@ -33,8 +41,23 @@ impl Ran {
     pub fn median(&self) -> (usize, Metrics) {
         let step = median(&self.measured.steps);
         let timeline = self.measured.steps.get(step).map(Step::timeline);
-        let timeline = timeline.unwrap_or(pipeline::Timeline { stages: Vec::new() });
-        (step, Metrics::of(&timeline))
+        let timeline = timeline.unwrap_or(Timeline { stages: Vec::new() });
+        (step, self.metrics(&timeline))
+    }
+
+    /// The metrics of a step that was measured: of its steady state, if the pipeline never flushes.
+    fn metrics(&self, timeline: &Timeline) -> Metrics {
+        let case = &self.outcome.case;
+        match case.steady {
+            Some(steady) => steady.metrics(case.schedule.shape(), timeline),
+            None => Metrics::of(timeline),
+        }
+    }
+
+    /// The copies of step number `step`, as they are drawn.
+    pub fn copies(&self, step: usize) -> Vec<HostCopy> {
+        let copied = self.copied.get(step).map_or(&[][..], |copied| copied);
+        copies::drawn(&self.outcome.case, copied)
     }
 
     /// The simulated makespan over the measured, less 1.
@@ -134,6 +157,11 @@ pub fn text(all: &[Ran]) -> String {
             );
         }
     }
+    for one in all.iter().filter(|one| one.outcome.case.schedule.copies().is_some()) {
+        if let Some(held) = &one.held {
+            text += &format!("{} {}\n", outcome::title(&one.outcome), held.text());
+        }
+    }
     text + &order(all)
 }
 
@@ -164,7 +192,7 @@ fn row(one: &Ran) -> Vec<String> {
     vec![
         case.name.clone(),
         shape.stages().to_string(),
-        shape.microbatches().to_string(),
+        case.microbatches().to_string(),
         shape.chunks_per_stage().to_string(),
         format::percent(simulated.bubble_rate()),
         format::percent(measured.bubble_rate()),
@@ -204,6 +232,13 @@ struct Measured<'a> {
     skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     allocations: u64,
+    /// By stage, the most activations that it holds by the times that its copies to the host were
+    /// planned with; absent without copies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planned_peak_activation_bytes: Option<Vec<u64>>,
+    /// The losses of all updates of the steps; absent where weights change only between steps.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    update_losses: &'a [f64],
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<JsonCheck>,
 }
@@ -233,9 +268,9 @@ struct JsonStep {
     loss: Option<f64>,
 }
 
-impl From<&Step> for JsonStep {
-    fn from(step: &Step) -> Self {
-        let metrics = Metrics::of(&step.timeline());
+impl JsonStep {
+    fn of(ran: &Ran, step: &Step) -> Self {
+        let metrics = ran.metrics(&step.timeline());
         Self {
             span_ns: metrics.span().0,
             makespan_ns: metrics.makespan().0,
@@ -250,16 +285,28 @@ impl From<&Step> for JsonStep {
 impl<'a> From<&'a Ran> for Json<'a> {
     fn from(one: &'a Ran) -> Self {
         let (step, metrics) = one.median();
+        let bytes = |all: &[Bytes]| all.iter().map(|one| one.0).collect::<Vec<_>>();
+        let median = one.outcome.json_of(&metrics);
+        let has_copies = one.outcome.case.schedule.copies().is_some();
         Self {
             simulated: one.outcome.json(),
             measured: Measured {
-                median: one.outcome.json_of(&metrics),
+                median: match &one.held {
+                    Some(held) => median.with_peaks(bytes(&held.measured)),
+                    None => median,
+                },
+                planned_peak_activation_bytes: one
+                    .held
+                    .as_ref()
+                    .filter(|_| has_copies)
+                    .map(|held| bytes(&held.planned)),
                 device: &one.measured.device,
                 step,
-                steps: one.measured.steps.iter().map(JsonStep::from).collect(),
+                steps: one.measured.steps.iter().map(|step| JsonStep::of(one, step)).collect(),
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
                 allocations: one.allocations,
+                update_losses: &one.update_losses,
                 check: one.check.map(Into::into),
             },
         }
@@ -302,7 +349,7 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             setting: case.setting.as_deref().unwrap_or_default(),
             schedule: &case.name,
             stages: shape.stages(),
-            microbatches: shape.microbatches(),
+            microbatches: case.microbatches(),
             chunks: shape.chunks_per_stage(),
             device: &one.measured.device,
             steps: one.measured.steps.len(),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use calibrate::machine;
 use executor::{
     Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
-    Transport,
+    Transport, Updates, Versions,
 };
-use pipeline::Nanos;
+use pipeline::{Collectives, Family, Nanos};
 
+use super::copies;
 use super::flags::Execute;
 use super::processes::TOKEN;
 use super::question::{Job, patience};
@@ -90,23 +91,51 @@ impl Place {
 
 /// The plan of `job`.
 pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
+    if let (Some(_), Some(max_norm)) = (job.case.steady, execute.max_norm) {
+        let message = format!("--max-norm {max_norm}: no stage knows the norm over all in time");
+        return Err(job.case.error(&message).with_help("leave --max-norm out").into());
+    }
     let max_norm = execute.max_norm.unwrap_or(f64::INFINITY);
     let boundary = match job.boundary {
         BoundaryKey::Asynchronous => Boundary::Asynchronous,
         BoundaryKey::Barrier => Boundary::Barrier { max_norm },
         BoundaryKey::PostValidation(_) => Boundary::PostValidation { max_norm },
     };
-    let hop = match execute.backend().trains() {
-        false => job.case.problem.costs().hop(),
-        true => Nanos(0),
+    let costs = job.case.problem.costs();
+    let (hop, collectives) = match execute.backend().trains() {
+        false => (costs.hop(), costs.collectives()),
+        true => (Nanos(0), Collectives::default()),
     };
     let patience = patience(execute, &job.case)?;
+    copies::check(&job.case, execute.backend())?;
     Plan::new(job.case.schedule.clone(), job.steps)
+        .and_then(|plan| plan.with_segments(job.case.problem.segments()))
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
         .and_then(|plan| plan.with_hop(hop))
+        .and_then(|plan| plan.with_collectives(collectives))
+        .and_then(|plan| match updates(job) {
+            Some(updates) => plan.with_updates(updates),
+            None => Ok(plan),
+        })
+        .map(|plan| match job.case.schedule.copies() {
+            None => plan,
+            Some(_) => {
+                let (timeline, planned) = copies::planned(&job.case);
+                plan.with_copies(&timeline, &copies::turns(&planned))
+            }
+        })
         .map_err(|error| job.case.error(&error).into())
+}
+
+/// How weights change while the pipeline of `job` runs; `None` if it flushes before they do.
+fn updates(job: &Job) -> Option<Updates> {
+    let versions = match job.case.family {
+        Some(Family::PipeDream2Bw) => Versions::DoubleBuffered,
+        _ => Versions::Stashed,
+    };
+    job.case.steady.map(|_| Updates { microbatches: job.case.microbatches(), versions })
 }
 
 /// Runs `job`, number `index` of this command, on `devices`.

@@ -85,8 +85,8 @@ impl Sizes {
 pub fn check_memory(job: &Job, stage: Option<usize>, execute: &Execute) -> Result<(), Error> {
     let (Some(model), Some(free)) = (job.model, memory::free()) else { return Ok(()) };
     let fault = |error: ModelError| job.case.error(&error);
-    let undo = plan(job, execute)?.undo(Undo::default());
-    let needs = executor::needs(model, &job.case.schedule, F32_BYTES, undo, &job.recompute);
+    let (plan, undo) = (plan(job, execute)?, Undo::default());
+    let needs = executor::needs(model, &plan, F32_BYTES, undo, &job.recompute);
     let needs = needs.map_err(fault)?;
     let own = needs.iter().enumerate().filter(|(at, _)| stage.is_none_or(|stage| stage == *at));
     // Stages on a GPU take none of this memory.

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use executor::{AdamW, Batches, DataError, Random, Task, Text, Training};
+use executor::{AdamW, Batches, BuildError, DataError, Layout, Random, Task, Text, Training};
 
 use super::flags::Execute;
 use super::question::Job;
@@ -16,10 +16,30 @@ const MAX_TEXT: u64 = 1 << 30;
 /// The training that `job` and the flags ask for; `None` if nothing is trained.
 pub fn task(job: &Job, execute: &Execute) -> Result<Option<Task>, Error> {
     let Some(model) = job.model else { return Ok(None) };
-    if job.case.problem.segments() > 1 {
-        let message = "attention looks from one segment of a microbatch into those before it, \
-                       which the model that is run cannot: use --device timed";
+    let (segments, about) = (job.case.problem.segments(), execute.backend().about());
+    if segments > 1 && !about.is_host {
+        let message = format!(
+            "attention looks from one segment of a microbatch into those before it, for which {} has \
+             no kernels: use --device cpu or timed",
+            about.title
+        );
         return Err(job.case.error(&message).into());
+    }
+    let schedule = &job.case.schedule;
+    if segments > 1 && (0..schedule.shape().chunks()).any(|chunk| schedule.recomputes(chunk)) {
+        let message = "a segment cannot be recomputed once others have looked at it";
+        let cure = "leave --recompute out, or use --device timed";
+        return Err(job.case.error(&message).with_help(cure).into());
+    }
+    if !model.sequence().is_multiple_of(segments as usize) {
+        let sequence = model.sequence();
+        let message = format!("a sequence of {sequence} tokens has no {segments} equal segments");
+        return Err(job.case.error(&message).into());
+    }
+    let empty = Layout::empty_shard(model, job.case.schedule.shape());
+    if let Some(stage) = empty.map_err(|error| job.case.error(&error))? {
+        let vocabulary = model.vocabulary();
+        return Err(job.case.error(&BuildError::EmptyShard { stage, vocabulary }).into());
     }
     let seed = job.seed;
     let mut fingerprint = DefaultHasher::new();

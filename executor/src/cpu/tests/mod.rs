@@ -10,6 +10,7 @@ macro_rules! in_both {
 
 mod optimizer;
 mod rows;
+mod segments;
 mod sequences;
 
 use super::*;

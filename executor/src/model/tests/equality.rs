@@ -8,19 +8,19 @@ use crate::random;
 use crate::{Cpu, DeviceError, Real, Reference, Trainer, Worker};
 
 /// The largest difference, as a share of the largest gradient.
-fn distance(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
     let most = b.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let difference = a.iter().zip(b).map(|(x, y)| (x - y).abs());
     difference.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst }) / most
 }
 
 /// Loss and gradients of one step of the serial reference.
-fn reference<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
+pub(super) fn reference_of<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
     computed::<T>(model, |reference| reference.run(2, microbatches))
 }
 
 /// The same with the sums of both halves of the microbatches added.
-fn in_halves<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
+pub(super) fn in_halves<T: Real>(model: Model, microbatches: u32) -> (f64, Vec<f64>) {
     computed::<T>(model, |reference| reference.run_in_halves(2, microbatches))
 }
 
@@ -43,7 +43,7 @@ fn under<T: Real>(schedule: Schedule, model: Model) -> (f64, Vec<f64>) {
 fn check_every_family<T: Real>() {
     let model = model(9);
     for microbatches in [4, 8] {
-        let serial = reference::<T>(model, microbatches);
+        let serial = reference_of::<T>(model, microbatches);
         let halves = in_halves::<T>(model, microbatches);
         // Which additions come first is all that differs: m - 1 of them, each rounded once.
         let epsilon = if T::BYTES == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
@@ -97,7 +97,7 @@ fn backwards(microbatches: u32) -> Schedule {
 #[test]
 fn the_order_of_microbatches_changes_no_more_than_rounding() {
     let model = model(2);
-    let (exact, slopes) = reference::<f64>(model, 8);
+    let (exact, slopes) = reference_of::<f64>(model, 8);
     let near = |(loss, gradients): (f64, Vec<f64>), tolerance: f64| {
         let far = distance(&gradients, &slopes);
         assert!(far > 0.0 && far <= tolerance, "{far}");
@@ -108,7 +108,7 @@ fn the_order_of_microbatches_changes_no_more_than_rounding() {
     // unit in the last place, up or down.
     let tolerance = 32.0 * f64::from(f32::EPSILON);
     near(under::<f32>(backwards(8), model), tolerance);
-    near(reference::<f32>(model, 8), tolerance);
+    near(reference_of::<f32>(model, 8), tolerance);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 mod equality;
 mod recompute;
 mod refusals;
+mod segments;
 mod steps;
+mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;

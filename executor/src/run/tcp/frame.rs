@@ -10,7 +10,7 @@ use crate::run::board::{Awaited, Doing};
 use crate::run::boundary::Round;
 use crate::run::inbox::Name;
 use crate::run::raw::{RawSlot, RawStage, RawStep};
-use crate::worker::Norm;
+use crate::worker::{Norm, Wire};
 
 /// Bytes of a header: kind, detail, chunk, step, microbatch, attempt, 3 of nothing, length.
 pub(super) const HEADER: usize = 24;
@@ -49,8 +49,8 @@ pub(super) enum Head {
 /// Bytes of the messages whose length depends on the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
-    /// Of a value, once it is known.
-    pub(super) value: Option<usize>,
+    /// Of values, once they are known.
+    pub(super) values: Option<ValueBytes>,
     /// Of the gradients of weights that both ends hold, once they are known, if there are any.
     pub(super) gradients: Option<usize>,
     /// Of a report.
@@ -64,9 +64,57 @@ fn number<T: PartialEq>(all: &[T], one: &T) -> u8 {
     (0..).zip(all).find(|(_, other)| *other == one).map_or(0, |(at, _)| at)
 }
 
-/// The chunk that made `value`; no value of all stages is ever sent.
-fn number_of(value: Value) -> u16 {
-    value.chunk().unwrap_or(0)
+/// The chunk that made `value`, 0 if all stages do; and which kind of value it is.
+fn numbers_of(value: Value) -> (u16, u8) {
+    let kind = match value {
+        Value::Output { .. } => 0,
+        Value::Gradient { .. } => 1,
+        Value::Statistics { .. } => 2,
+        Value::HiddenGradient { .. } => 3,
+    };
+    (value.chunk().unwrap_or(0), kind)
+}
+
+/// The inverse.
+const fn value_of((chunk, kind): (u16, u8), microbatch: u32) -> Option<Value> {
+    match (kind, chunk) {
+        (0, _) => Some(Value::Output { chunk, microbatch }),
+        (1, _) => Some(Value::Gradient { chunk, microbatch }),
+        (2, 0) => Some(Value::Statistics { microbatch }),
+        (3, 0) => Some(Value::HiddenGradient { microbatch }),
+        _ => None,
+    }
+}
+
+/// Bytes of values, by their kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ValueBytes {
+    /// Of an output or a gradient.
+    pub(super) plain: usize,
+    /// Of a part of the statistics.
+    pub(super) statistics: usize,
+    /// Of a part of the hidden gradient.
+    pub(super) hidden: usize,
+}
+
+impl ValueBytes {
+    /// Those of `worker`.
+    pub(super) fn of_worker(worker: &impl Wire) -> Self {
+        Self {
+            plain: worker.value_bytes(),
+            statistics: worker.bytes_of(Value::Statistics { microbatch: 0 }),
+            hidden: worker.bytes_of(Value::HiddenGradient { microbatch: 0 }),
+        }
+    }
+
+    /// Those of `value`.
+    pub(super) const fn of(self, value: Value) -> usize {
+        match value {
+            Value::Output { .. } | Value::Gradient { .. } => self.plain,
+            Value::Statistics { .. } => self.statistics,
+            Value::HiddenGradient { .. } => self.hidden,
+        }
+    }
 }
 
 impl Head {
@@ -76,8 +124,8 @@ impl Head {
         let kind: u8 = match self {
             Self::Value(name) => {
                 (step, attempt) = (name.step, name.attempt);
-                (chunk, microbatch) = (number_of(name.value), name.value.microbatch());
-                detail = u8::from(matches!(name.value, Value::Gradient { .. }));
+                microbatch = name.value.microbatch();
+                (chunk, detail) = numbers_of(name.value);
                 0
             }
             Self::Norm { step: of, round } => {
@@ -118,11 +166,9 @@ impl Head {
         let [attempt, _, _, _] = take(&mut rest)?;
         let length = u64::from_le_bytes(take(&mut rest)?);
         let head = match (kind, detail) {
-            (0, 0) => {
-                Self::Value(Name { step, attempt, value: Value::Output { chunk, microbatch } })
-            }
-            (0, 1) => {
-                Self::Value(Name { step, attempt, value: Value::Gradient { chunk, microbatch } })
+            (0, kind) => {
+                let value = value_of((chunk, kind), microbatch)?;
+                Self::Value(Name { step, attempt, value })
             }
             (1, at) => Self::Norm { step, round: *ROUNDS.get(usize::from(at))? },
             (2, 0) => Self::Ready,
@@ -142,7 +188,7 @@ impl Head {
     pub(super) fn may_have(self, length: u64, lengths: Lengths) -> bool {
         let is = |bytes: Option<usize>| bytes.is_some_and(|bytes| length == bytes as u64);
         match self {
-            Self::Value(_) => is(lengths.value),
+            Self::Value(Name { value, .. }) => is(lengths.values.map(|bytes| bytes.of(value))),
             Self::Gradients { .. } => is(lengths.gradients),
             Self::Norm { .. } => length == 9,
             Self::Ready => length == 8,
@@ -169,50 +215,80 @@ pub(super) fn unpack_norm(mut bytes: &[u8]) -> Option<Norm> {
     Some(Norm { squares, is_bad: is_bad != 0 })
 }
 
-/// Bytes of the report of a stage: `steps` steps of `slots` slots.
-pub(super) const fn report_bytes(steps: usize, slots: usize) -> usize {
-    16 + steps * (17 + slots * 32)
+/// What the report of a stage holds: how many steps, and of each how many slots, copies, and losses
+/// beside its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ReportSize {
+    pub(super) steps: usize,
+    pub(super) slots: usize,
+    pub(super) copies: usize,
+    pub(super) losses: usize,
 }
 
-/// Packs the measurements of a stage as bytes.
-pub(super) fn pack_report(raw: &RawStage) -> Vec<u8> {
+impl ReportSize {
+    /// Bytes of the report.
+    pub(super) const fn bytes(self) -> usize {
+        24 + self.steps * (17 + self.losses * 8 + self.slots * 32 + self.copies * 16)
+    }
+}
+
+/// Packs the measurements of a stage as bytes of that `size`; a stage without the head has no losses.
+pub(super) fn pack_report(raw: &RawStage, size: ReportSize) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
     bytes.extend(raw.skipped.to_le_bytes());
     bytes.extend(raw.allocations.to_le_bytes());
+    bytes.extend(raw.peak.unwrap_or(u64::MAX).to_le_bytes());
     for step in &raw.steps {
         bytes.extend(step.end.to_le_bytes());
         bytes.push(u8::from(step.loss.is_some()));
         bytes.extend(step.loss.unwrap_or(0.0).to_bits().to_le_bytes());
+        for at in 0..size.losses {
+            let loss = step.losses.get(at).copied().unwrap_or(0.0);
+            bytes.extend(loss.to_bits().to_le_bytes());
+        }
         for slot in &step.slots {
             let arrivals = slot.arrivals.map(|at| at.unwrap_or(u64::MAX));
             for time in [slot.start, slot.end].into_iter().chain(arrivals) {
                 bytes.extend(time.to_le_bytes());
             }
         }
+        for time in step.copies.iter().flatten() {
+            bytes.extend(time.to_le_bytes());
+        }
     }
     bytes
 }
 
-/// The inverse, for `steps` steps of `slots` slots.
-pub(super) fn unpack_report(mut bytes: &[u8], steps: usize, slots: usize) -> Option<RawStage> {
+/// The inverse, for a report of that `size`.
+pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawStage> {
+    let ReportSize { steps, slots, copies, losses } = size;
     let mut stage = RawStage {
         steps: Vec::with_capacity(steps),
         rollbacks: u32::from_le_bytes(take(&mut bytes)?),
         skipped: u32::from_le_bytes(take(&mut bytes)?),
         allocations: u64::from_le_bytes(take(&mut bytes)?),
+        peak: Some(u64::from_le_bytes(take(&mut bytes)?)).filter(|&peak| peak != u64::MAX),
     };
     for _ in 0..steps {
         let end = u64::from_le_bytes(take(&mut bytes)?);
         let [has_loss] = take(&mut bytes)?;
         let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
-        let mut step = RawStep { slots: Vec::with_capacity(slots), end, loss: None };
+        let mut step = RawStep { slots: Vec::with_capacity(slots), end, ..RawStep::default() };
         step.loss = (has_loss != 0).then_some(loss);
+        for _ in 0..losses {
+            let loss = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
+            step.losses.extend((has_loss != 0).then_some(loss));
+        }
         for _ in 0..slots {
             let mut time = || take(&mut bytes).map(u64::from_le_bytes);
             let (start, end) = (time()?, time()?);
             let arrivals = [time()?, time()?].map(|at| Some(at).filter(|&at| at != u64::MAX));
             step.slots.push(RawSlot { arrivals, start, end });
+        }
+        for _ in 0..copies {
+            let mut time = || take(&mut bytes).map(u64::from_le_bytes);
+            step.copies.push([time()?, time()?]);
         }
         stage.steps.push(step);
     }
@@ -252,8 +328,9 @@ pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
     bytes.push(tag);
     bytes.extend((from as u64).to_le_bytes());
     bytes.extend(number.to_le_bytes());
-    bytes.push(u8::from(matches!(value, Value::Gradient { .. })));
-    bytes.extend(number_of(value).to_le_bytes());
+    let (chunk, kind) = numbers_of(value);
+    bytes.push(kind);
+    bytes.extend(chunk.to_le_bytes());
     bytes.extend(value.microbatch().to_le_bytes());
     bytes.resize(SIGHTING, 0);
     bytes
@@ -274,13 +351,10 @@ pub(super) fn unpack_sighting(mut bytes: &[u8], stages: usize) -> Option<(Doing,
     let slot = if is_pair == 0 { Slot::One(first) } else { Slot::Pair(first, second) };
     let from = usize::try_from(u64::from_le_bytes(take(bytes)?)).ok().filter(|&s| s < stages)?;
     let number = u32::from_le_bytes(take(bytes)?);
-    let [is_gradient] = take(bytes)?;
+    let [kind] = take(bytes)?;
     let chunk = u16::from_le_bytes(take(bytes)?);
     let microbatch = u32::from_le_bytes(take(bytes)?);
-    let value = match is_gradient {
-        0 => Value::Output { chunk, microbatch },
-        _ => Value::Gradient { chunk, microbatch },
-    };
+    let value = value_of((chunk, kind), microbatch)?;
     let doing = match tag {
         0 => Doing::Preparing,
         1 => Doing::Running(slot),
@@ -321,7 +395,10 @@ mod tests {
             Doing::Stepping(3),
             Doing::Done,
         ];
-        for doing in waits.into_iter().chain(others) {
+        let shared = [Value::Statistics { microbatch: 4 }, Value::HiddenGradient { microbatch: 5 }];
+        let shared =
+            shared.map(|value| Doing::Waiting { what: Awaited::Value(one, value), from: 2 });
+        for doing in waits.into_iter().chain(others).chain(shared) {
             let bytes = pack_sighting(doing, Duration::from_millis(12));
             assert_eq!(bytes.len(), SIGHTING);
             assert_eq!(unpack_sighting(&bytes, 6), Some((doing, Duration::from_millis(12))));
@@ -332,14 +409,22 @@ mod tests {
     #[test]
     fn reports_come_back() {
         let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9 };
-        let step = RawStep { slots: vec![slot, RawSlot::default()], end: 10, loss: Some(0.5) };
-        let other = RawStep { loss: None, ..step.clone() };
-        let raw = RawStage { steps: vec![step, other], rollbacks: 1, skipped: 2, allocations: 3 };
-        let bytes = pack_report(&raw);
-        assert_eq!(bytes.len(), report_bytes(2, 2));
-        assert_eq!(unpack_report(&bytes, 2, 2), Some(raw));
-        assert_eq!(unpack_report(&bytes, 2, 1), None);
-        assert_eq!(unpack_report(&bytes[1..], 2, 2), None);
+        let slots = vec![slot, RawSlot::default()];
+        let losses = vec![0.75, 0.5];
+        let step = RawStep { slots, copies: vec![[5, 6]], end: 10, loss: Some(0.5), losses };
+        let other = RawStep { loss: None, losses: Vec::new(), ..step.clone() };
+        let steps = vec![step, other];
+        let size = ReportSize { steps: 2, slots: 2, copies: 1, losses: 2 };
+        let none = RawStage { steps, rollbacks: 1, skipped: 2, allocations: 3, peak: None };
+        for raw in [RawStage { peak: Some(7), ..none.clone() }, none] {
+            let bytes = pack_report(&raw, size);
+            assert_eq!(bytes.len(), size.bytes());
+            assert_eq!(unpack_report(&bytes, size), Some(raw));
+            assert_eq!(unpack_report(&bytes, ReportSize { slots: 1, ..size }), None);
+            assert_eq!(unpack_report(&bytes, ReportSize { copies: 0, ..size }), None);
+            assert_eq!(unpack_report(&bytes, ReportSize { losses: 1, ..size }), None);
+            assert_eq!(unpack_report(&bytes[1..], size), None);
+        }
     }
 
     proptest! {
@@ -349,7 +434,8 @@ mod tests {
                 let again = head.frame(&[]);
                 let header: [u8; HEADER] = again[..HEADER].try_into().expect("a header");
                 prop_assert_eq!(Head::read(&header).map(|(head, _)| head), Some(head));
-                let lengths = Lengths { value: Some(64), gradients: Some(96), report: 64 };
+                let values = Some(ValueBytes { plain: 64, statistics: 8, hidden: 9 });
+                let lengths = Lengths { values, gradients: Some(96), report: 64 };
                 prop_assert!(!head.may_have(1 << 40, lengths) || length == 0);
             }
         }

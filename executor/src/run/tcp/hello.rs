@@ -12,7 +12,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::TcpStream;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
 use pipeline::{Placement, Schedule};
@@ -46,6 +46,33 @@ pub(super) struct Hello {
     nonce: Sum,
 }
 
+/// The processes of a run: how many, for how long they wait for each other, and what must be the same for
+/// all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Party {
+    pub(super) world: usize,
+    pub(super) patience: Duration,
+    schedule: Sum,
+    plan: Sum,
+}
+
+impl Party {
+    /// Those of the stages of `plan`, who compute what `about` says.
+    pub(super) fn of(plan: &Plan, about: &str) -> Self {
+        Self {
+            world: plan.schedule().shape().stages(),
+            patience: plan.patience(),
+            schedule: digest_of_schedule(plan.schedule()),
+            plan: digest_of_rest(plan, about),
+        }
+    }
+
+    /// `world` processes without a pipeline, who all do the same `work`.
+    pub(crate) fn without_stages(world: usize, patience: Duration, work: &str) -> Self {
+        Self { world, patience, schedule: [0; 32], plan: Sha256::digest(work).into() }
+    }
+}
+
 /// Why a call came to nothing.
 #[derive(Debug)]
 pub(super) enum Refusal {
@@ -57,7 +84,7 @@ pub(super) enum Refusal {
 
 impl Hello {
     /// The introduction of this process.
-    pub(super) fn new(plan: &Plan, meeting: &Meeting, port: u16) -> Self {
+    pub(super) fn new(party: &Party, meeting: &Meeting, port: u16) -> Self {
         let mut version = [0; 16];
         version.iter_mut().zip(VERSION.bytes()).for_each(|(to, from)| *to = from);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -67,8 +94,8 @@ impl Hello {
             rank: number(meeting.launch.rank),
             world: number(meeting.launch.world),
             port,
-            schedule: digest_of_schedule(plan.schedule()),
-            plan: digest_of_rest(plan, &meeting.about),
+            schedule: party.schedule,
+            plan: party.plan,
             nonce: nonce(),
         }
     }
@@ -205,7 +232,7 @@ impl From<std::io::Error> for Refusal {
 }
 
 /// The next `N` bytes of `rest`.
-pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, others) = rest.split_first_chunk::<N>()?;
     *rest = others;
     Some(*first)
@@ -254,6 +281,8 @@ fn digest_of_rest(plan: &Plan, about: &str) -> Sum {
     let mut sum = Sha256::new();
     sum.update([kind]);
     sum.update(max_norm.to_bits().to_le_bytes());
+    sum.update(plan.segments().to_le_bytes());
+    sum.update(format!("{:?}", plan.updates()));
     sum.update(plan.steps().to_le_bytes());
     sum.update(plan.warm_up().to_le_bytes());
     sum.update(plan.hop().0.to_le_bytes());

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::hello::{Hello, Refusal, take};
+use super::hello::{Hello, Party, Refusal, take};
 use super::lobby::{Greeted, Lobby};
 use super::stream::{read_by, write_by};
 use crate::run::clock::nanos_since;
 use crate::run::launch::Launch;
-use crate::run::plan::Plan;
 
 /// Round trips of which the shortest tells how far two clocks are apart.
 const ROUND_TRIPS: usize = 24;
@@ -119,17 +118,17 @@ pub enum MeetingError {
 }
 
 /// A process that has met all others.
-pub(super) struct Met {
+pub(crate) struct Met {
     /// By rank; none for this process itself.
-    pub(super) streams: Vec<Option<TcpStream>>,
+    pub(crate) streams: Vec<Option<TcpStream>>,
     /// Zero of all clocks, by the clock of this machine.
-    pub(super) epoch: Instant,
+    pub(crate) epoch: Instant,
 }
 
 /// Meets all other processes of the run.
-pub(super) fn meet(plan: &Plan, meeting: &Meeting) -> Result<Met, MeetingError> {
+pub(crate) fn meet(party: &Party, meeting: &Meeting) -> Result<Met, MeetingError> {
     let Launch { rank, world, .. } = meeting.launch;
-    let stages = plan.schedule().shape().stages();
+    let stages = party.world;
     if world != stages || rank >= world {
         return Err(MeetingError::World { world, stages });
     }
@@ -145,8 +144,8 @@ pub(super) fn meet(plan: &Plan, meeting: &Meeting) -> Result<Met, MeetingError> 
         .map_err(|error| MeetingError::Bind { address, message: message(error) })?;
     let port = listener.local_addr().map_or(0, |address| address.port());
     let begin = Instant::now();
-    let deadline = begin + plan.patience();
-    let hello = Hello::new(plan, meeting, port);
+    let deadline = begin + party.patience;
+    let hello = Hello::new(party, meeting, port);
     let hall = Hall { meeting, listener, hello, begin, deadline };
     if rank == 0 { hall.gather() } else { hall.come() }
 }

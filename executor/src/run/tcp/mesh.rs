@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::frame::{
-    HEADER, Head, Lengths, MOST_WORDS, pack_sighting, report_bytes, unpack_norm, unpack_report,
-    unpack_sighting,
+    HEADER, Head, Lengths, MOST_WORDS, ReportSize, ValueBytes, pack_sighting, unpack_norm,
+    unpack_report, unpack_sighting,
 };
 use super::meeting::Met;
 use crate::run::board::{Board, Doing};
@@ -50,7 +50,7 @@ pub(super) struct Office {
     pub(super) board: Arc<Board>,
     pub(super) epoch: Instant,
     /// Bytes of every value, once the worker is made.
-    pub(super) value_bytes: OnceLock<usize>,
+    pub(super) value_bytes: OnceLock<ValueBytes>,
     /// Bytes of the gradients of weights that another stage holds too, known from then on as well.
     pub(super) shared_bytes: OnceLock<usize>,
     /// Nothing more is expected but word that the run is over.
@@ -78,8 +78,8 @@ struct Alarm {
 struct Desk {
     office: Arc<Office>,
     peer: usize,
-    /// Steps and slots of its report.
-    report: (usize, usize),
+    /// What its report holds.
+    report: ReportSize,
     sequence: Sequence,
     alarm: Alarm,
     reply: Sender<Vec<u8>>,
@@ -124,7 +124,7 @@ impl Mesh {
         self.streams.push(stream);
         let (outbox, frames) = channel();
         let (peer, patience) = (alarm.peer, office.plan.patience());
-        let report = (office.plan.steps() as usize, office.plan.slots(peer).len());
+        let report = report_size(&office.plan, peer);
         let desk = Desk {
             office: Arc::clone(office),
             peer,
@@ -174,6 +174,16 @@ impl Mesh {
         for thread in self.threads {
             let _ = thread.join();
         }
+    }
+}
+
+/// What the report of `stage` holds.
+pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
+    ReportSize {
+        steps: plan.steps() as usize,
+        slots: plan.slots(stage).len(),
+        copies: plan.copies(stage).count(),
+        losses: plan.updates_of_step(),
     }
 }
 
@@ -256,13 +266,12 @@ impl Desk {
         let Some((head, length)) = Head::read(header) else {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
-        let (steps, slots) = self.report;
         let Office { plan, rank, value_bytes, shared_bytes, .. } = &*self.office;
         let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
         let lengths = Lengths {
-            value: value_bytes.get().copied(),
+            values: value_bytes.get().copied(),
             gradients: shared_bytes.get().copied().filter(|_| is_twin),
-            report: report_bytes(steps, slots),
+            report: self.report.bytes(),
         };
         if !head.may_have(length, lengths) {
             return Err(wrong(format!("it sent a frame of {length} bytes for {head:?}")));
@@ -276,14 +285,14 @@ impl Desk {
     }
 
     fn deliver(&mut self, head: Head, payload: Vec<u8>) -> Result<(), Failure> {
-        let (steps, slots) = self.report;
         let Office { plan, rank, board, epoch, .. } = &*self.office;
         let from = self.peer;
         let nonsense =
             || Failure::OutOfOrder { stage: from, what: format!("its {head:?} makes no sense") };
         let word = match head {
             Head::Value(name) => {
-                let at = nanos_since(*epoch, Instant::now()).saturating_add(plan.hop().0);
+                let at =
+                    nanos_since(*epoch, Instant::now()).saturating_add(plan.delay(name.value).0);
                 let _ = self.alarm.events.send(Event::Value { from, name, parcel: payload, at });
                 return Ok(());
             }
@@ -311,7 +320,7 @@ impl Desk {
             }
             Head::Report if *rank == 0 && !self.has_reported => {
                 self.has_reported = true;
-                Word::Report(unpack_report(&payload, steps, slots).ok_or_else(nonsense)?)
+                Word::Report(unpack_report(&payload, self.report).ok_or_else(nonsense)?)
             }
             Head::Over if from == 0 => {
                 self.has_reported = true;

@@ -20,12 +20,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+pub(crate) use hello::{Party, take};
 pub use meeting::{Meeting, MeetingError};
+pub(crate) use meeting::{Met, meet};
 pub use ports::free_ports;
 
 use self::direct::Devices;
-use self::frame::{Head, pack_norm, pack_report};
-use self::mesh::{Mesh, Office, Word};
+use self::frame::{Head, ValueBytes, pack_norm, pack_report};
+use self::mesh::{Mesh, Office, Word, report_size};
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
@@ -77,6 +79,9 @@ where
     if matches!(plan.boundary(), Boundary::PostValidation { .. }) {
         return Err(PlanError::Anew.into());
     }
+    if plan.schedule().shape().has_shards() {
+        return Err(PlanError::Shards.into());
+    }
     among_processes(plan, meeting, |process, events| process.run_directly(make, events))
 }
 
@@ -87,7 +92,7 @@ fn among_processes(
     work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
 ) -> Result<Option<Measured>, Failure> {
     let rank = meeting.launch.rank;
-    let met = meeting::meet(plan, meeting)?;
+    let met = meeting::meet(&Party::of(plan, &meeting.about), meeting)?;
     let stages = met.streams.len();
     let office = Arc::new(Office {
         plan: plan.clone(),
@@ -133,7 +138,7 @@ impl Process<'_> {
     {
         let worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
-        self.start(bytes as u64, |_| Ok(Vec::new()))?;
+        self.start(bytes.plain as u64, |_| Ok(Vec::new()))?;
         let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
         let raw = self.go_through(worker, wires, events)?;
         self.report(raw)
@@ -151,7 +156,7 @@ impl Process<'_> {
     {
         let mut worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
-        let name = self.start(bytes as u64, |this| this.device(worker.name()))?;
+        let name = self.start(bytes.plain as u64, |this| this.device(worker.name()))?;
         if name.is_empty() {
             let what = "it gave no name to join devices by".to_owned();
             return Err(Failure::OutOfOrder { stage: 0, what });
@@ -171,8 +176,8 @@ impl Process<'_> {
     }
 
     /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
-    fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> usize {
-        let bytes = worker.value_bytes();
+    fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> ValueBytes {
+        let bytes = ValueBytes::of_worker(worker);
         let _ = self.office.shared_bytes.set(worker.shared_bytes());
         let _ = self.office.value_bytes.set(bytes);
         bytes
@@ -188,7 +193,7 @@ impl Process<'_> {
         // The readers check what comes before they take memory for it.
         let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
         let (board, epoch) = (Arc::clone(&self.office.board), self.office.epoch);
-        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch);
+        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch)?;
         stage.run().map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
             Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
@@ -230,7 +235,8 @@ impl Process<'_> {
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
         self.office.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
-            self.mesh.send(0, Head::Report.frame(&pack_report(&raw)));
+            let size = report_size(self.plan, self.rank);
+            self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
             self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
             return Ok(None);
         }
@@ -305,7 +311,7 @@ fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Dura
 struct Wires<'a> {
     office: &'a Office,
     mesh: &'a Mesh,
-    bytes: usize,
+    bytes: ValueBytes,
 }
 
 impl<W: Wire> Link<W> for Wires<'_> {
@@ -320,8 +326,9 @@ impl<W: Wire> Link<W> for Wires<'_> {
         _: u64,
     ) -> Result<(), DeviceError> {
         let bytes = worker.pack(value)?;
-        if bytes.len() != self.bytes {
-            let message = format!("{} bytes of a value instead of {}", bytes.len(), self.bytes);
+        let right = self.bytes.of(name.value);
+        if bytes.len() != right {
+            let message = format!("{} bytes of a value instead of {right}", bytes.len());
             return Err(DeviceError::Call { call: "pack", message });
         }
         self.mesh.send(to, Head::Value(name).frame(&bytes));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use pipeline::{Costs, Nanos, PassTimes, Schedule, Value};
 
 use super::frame::{HEADER, Head, MOST_WORDS};
+use super::hello::Party;
 use super::{Meeting, free_ports, join, meeting};
 use crate::run::inbox::Name;
 use crate::run::launch::Launch;
@@ -31,7 +32,7 @@ fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
     let device = Timed::new(Arc::new(costs));
     std::thread::scope(|scope| {
         let liar = scope.spawn(|| {
-            let mut met = meeting::meet(&plan, &meeting(0)).unwrap();
+            let mut met = meeting::meet(&Party::of(&plan, ""), &meeting(0)).unwrap();
             let stream = met.streams[1].as_mut().unwrap();
             stream.set_read_timeout(None).unwrap();
             mischief(stream);

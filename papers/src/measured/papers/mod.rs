@@ -1,6 +1,7 @@
 //! The predictions of published runs, with what their tables leave out: a file for each paper.
 
 mod megatron;
+pub(crate) mod pipeoffload;
 mod vocabulary;
 mod vtrain;
 pub(crate) mod zero_bubble;

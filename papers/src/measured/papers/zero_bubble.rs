@@ -22,10 +22,10 @@ pub(crate) struct Line {
     #[serde(alias = "microbatches_used")]
     m: u64,
     schedule: String,
-    /// Measured samples by device and second.
-    pub(crate) samples_per_gpu_per_s: f64,
-    /// The measured peak, in GB.
-    pub(crate) memory_gb: f64,
+    /// Measured samples by device and second, where they are at hand.
+    pub(crate) samples_per_gpu_per_s: Option<f64>,
+    /// The measured peak, in GB, where it is at hand.
+    pub(crate) memory_gb: Option<f64>,
 }
 
 /// A line of the table of post-validation, which is of ZB-2p.
@@ -160,6 +160,16 @@ impl Trained {
         self.samples / self.seconds()
     }
 
+    /// The same if transfers ran beside passes instead of holding up the stage that sends.
+    ///
+    /// # Errors
+    /// If such a run does not come to its end.
+    pub(crate) fn speed_with_transfers_beside(&self) -> Result<f64, String> {
+        let step = self.predicted.finalist.step_with_transfers_beside();
+        let step = step.map_err(|error| error.to_string())?;
+        Ok(self.samples * 1e9 / number(step.0))
+    }
+
     /// The peak of the device that holds most, in GB.
     pub(crate) fn memory(&self) -> f64 {
         number(self.predicted.finalist.evaluation.fullest().1.sum().0) / 1e9
@@ -183,11 +193,14 @@ impl Trained {
 }
 
 pub(in super::super) fn zero_bubble(line: &Line, machine: &Machine) -> Result<Vec<Row>, String> {
+    let (Some(speed), Some(memory)) = (line.samples_per_gpu_per_s, line.memory_gb) else {
+        return Ok(Vec::new());
+    };
     let training = Training::from(line);
     let trained = training.predict(&table::<Model>(MODELS)?, machine)?;
     let run = format!("{} m={} {}", line.model, line.m, line.schedule);
-    let speed = trained.row(&run, SPEED, [trained.speed(), line.samples_per_gpu_per_s]);
-    let memory = trained.row(&run, MEMORY, [trained.memory(), line.memory_gb]);
+    let speed = trained.row(&run, SPEED, [trained.speed(), speed]);
+    let memory = trained.row(&run, MEMORY, [trained.memory(), memory]);
     Ok(vec![Row { fitted: training.is_fitted(), ..speed }, memory])
 }
 

@@ -11,10 +11,9 @@ use serde::Deserialize;
 use super::super::sources::{Sources, error_in};
 use super::MODELS;
 
-/// ODC's fits: seconds of a sample of 32,000 tokens that grow with the square of its length, and with
-/// its length.
-pub(super) const FITS: [(&str, [f64; 2]); 2] =
-    [("1.5b", [1.982_122, 2.611_821]), ("7b", [4.348_357, 8.768_377])];
+/// The models that ODC fitted costs of, the smaller first.
+pub(super) const FITS: [(&str, CostModel); 2] =
+    [("1.5b", CostModel::FIT_1_5B), ("7b", CostModel::FIT_7B)];
 
 /// Devices of a node.
 const NODE: usize = 8;
@@ -69,22 +68,26 @@ impl Models {
     /// scaled by sizes.
     pub(super) fn costs(&self, model: &Model) -> [f64; 2] {
         let fit = FITS.into_iter().find(|(name, _)| *name == model.model);
-        match (fit, FITS.last()) {
-            (Some((_, costs)), _) => costs,
-            (None, Some((name, costs))) => match self.named(name) {
-                Some(from) => scaled(*costs, from, model),
-                None => *costs,
-            },
-            (None, None) => [0.0; 2],
+        let [_, (name, large)] = FITS;
+        match (fit, self.named(name)) {
+            (Some((_, fit)), _) => constants(fit),
+            (None, Some(from)) => scaled(constants(large), from, model),
+            (None, None) => constants(large),
         }
     }
 
-    /// How far scaling `from` one fit `to` the other lies from that: a fit that no row was scaled from.
+    /// How far scaling the smaller fit to the larger model lies from its fit, which no cost of the
+    /// smaller was made of.
     pub(super) fn held_out(&self) -> Option<[f64; 2]> {
         let [(small, of_small), (large, of_large)] = FITS;
-        let scaled = scaled(of_small, self.named(small)?, self.named(large)?);
-        Some([0, 1].map(|at| scaled[at] / of_large[at] - 1.0))
+        let scaled = scaled(constants(of_small), self.named(small)?, self.named(large)?);
+        Some([0, 1].map(|at| scaled[at] / constants(of_large)[at] - 1.0))
     }
+}
+
+/// a and b of a fit, which is quadratic.
+fn constants(fit: CostModel) -> [f64; 2] {
+    fit.constants().unwrap_or_default()
 }
 
 /// Costs scaled by sizes: attention by layers times width, the rest by parameters.

@@ -63,8 +63,11 @@ impl Claims {
 /// All cells: every figure of every plan, every speed-up, and the settings in which there is none.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let claims = Claims::read(sources)?;
-    let parts =
-        [packing::part(sources)?, speedups::part(sources, &claims)?, slower::part(&claims)?];
+    let parts = [
+        packing::part(sources)?,
+        speedups::part(sources, &claims)?,
+        slower::part(sources, &claims)?,
+    ];
     let mut all = Vec::new();
     let mut sheet = Sheet::default();
     for (number, part) in parts.into_iter().enumerate() {

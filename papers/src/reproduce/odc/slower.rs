@@ -8,18 +8,18 @@ use question::format;
 use question::sheet::Sheet;
 
 use super::super::cell::{BESIDE, Cell, Check};
-use super::machines::{FITS, cost_model, rate, wrong};
+use super::super::sources::Sources;
+use super::machines::{Model, Models, cost_model, rate, wrong};
 use super::trials::{MINI, Trials};
-use super::{CLAIMS, Claims, Part};
+use super::{Claims, MODELS, Part};
 
 /// Of an MI300X: seven links to its neighbours, each of so many bytes per second and direction.
 const LINK: u64 = 64_000_000_000;
 const NEIGHBOURS: u64 = 7;
 /// How many times the peak of an A100 its peak is in bf16: 1307 and 312 TFLOP/s.
 const FASTER: f64 = 1307.0 / 312.0;
-/// ODC's model of 1.5B parameters: layers, and parameters in bf16.
-const LAYERS: u64 = 28;
-const PARAMETERS: u64 = 3_080_000_000;
+/// The model of ODC's golden setting.
+const MODEL: &str = "1.5b";
 const DEVICES: usize = 8;
 /// Samples of a minibatch per device.
 const SIZE: u64 = 4;
@@ -38,9 +38,10 @@ struct Row {
 }
 
 /// The direction of both ends of what was measured.
-pub(super) fn part(claims: &Claims) -> Result<Part, Diagnostic> {
+pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagnostic> {
+    let models = Models::read(sources)?;
     let [least, most] = [claims.named("mi300x-least")?, claims.named("mi300x-most")?];
-    let rows = rows().map_err(|fault| wrong(CLAIMS, "mi300x", &fault))?;
+    let rows = rows(&models).map_err(|fault| wrong(MODELS, MODEL, &fault))?;
     let all = || rows.iter().map(|row| row.speedups[0]);
     let ours = [all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max)];
     let direction = |published: f64, ours: f64| Check::of((published < 1.0) == (ours < 1.0));
@@ -48,7 +49,7 @@ pub(super) fn part(claims: &Claims) -> Result<Part, Diagnostic> {
         digits: 2,
         ..Cell::new("MI300X", column, DIRECTION, [published, ours], direction(published, ours))
     };
-    let cells = vec![
+    let cells = [
         cell("slowest: equal short samples", least, ours[0]),
         cell("fastest: long tail", most, ours[1]),
     ];
@@ -63,21 +64,26 @@ pub(super) fn part(claims: &Claims) -> Result<Part, Diagnostic> {
     Ok(Part { cells, sheet })
 }
 
-fn rows() -> Result<Vec<Row>, FsdpError> {
+fn rows(models: &Models) -> Result<Vec<Row>, FsdpError> {
+    let Some(model) = models.named(MODEL) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for length in EQUAL {
         all.push((format!("all {length} tokens"), Lengths::uniform(length, length)?));
     }
     all.push(("long tail, 8000 to 64000".to_owned(), Lengths::LONG_CONTEXT));
-    all.into_iter().map(|(name, lengths)| row(name, &lengths)).collect()
+    all.into_iter().map(|(name, lengths)| row(name, &lengths, (models, model))).collect()
 }
 
-fn row(name: String, lengths: &Lengths) -> Result<Row, FsdpError> {
+fn row(
+    name: String,
+    lengths: &Lengths,
+    (models, model): (&Models, &Model),
+) -> Result<Row, FsdpError> {
     let with = |pull: Option<u64>| {
         let trials = Trials {
-            machine: mi300x(pull)?,
+            machine: mi300x(model, pull)?,
             lengths: lengths.clone(),
-            model: cost_model(FITS[0].1, FASTER)?,
+            model: cost_model(models.costs(model), FASTER)?,
             minibatch: SIZE,
         };
         let outcome = trials.run(&[MINI])?.into_iter().next();
@@ -88,17 +94,17 @@ fn row(name: String, lengths: &Lengths) -> Result<Row, FsdpError> {
 }
 
 /// A node of MI300X: a ring keeps all links of a device busy, a pull one of them.
-fn mi300x(pull: Option<u64>) -> Result<Machine, FsdpError> {
+fn mi300x(model: &Model, pull: Option<u64>) -> Result<Machine, FsdpError> {
     let links = Links {
         bandwidth: rate(NEIGHBOURS * LINK)?,
         latency: Nanos(10_000),
-        parameters: pipeline::Bytes(PARAMETERS),
+        parameters: model.bytes(),
         owners: None,
         pull_bandwidth: pull.map(rate).transpose()?,
         nodes: None,
         overlap: true,
     };
-    Machine::new(DEVICES, LAYERS)?.with_links(links)
+    Machine::new(DEVICES, u64::from(model.layers))?.with_links(links)
 }
 
 const NOTES: &str = "

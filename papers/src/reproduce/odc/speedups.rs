@@ -80,7 +80,9 @@ pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagn
                 let fail = |fault| wrong(TASKS, &format!("{}, {}", task.task, model.model), &fault);
                 let setting = |how| setting(task, &lengths, (&models, model), size, how);
                 settings.push(setting(Sharding::Full).map_err(fail)?);
-                if task.task == GOLDEN.0 && model.a100s(Sharding::Full).is_ok_and(has_nodes) {
+                if task.task == GOLDEN.0
+                    && model.a100s(Sharding::Full).is_ok_and(|one| has_nodes(&one))
+                {
                     settings.push(setting(Sharding::Hybrid).map_err(fail)?);
                 }
             }
@@ -105,7 +107,7 @@ pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagn
     Ok(Part { cells, sheet })
 }
 
-fn has_nodes(machine: Machine) -> bool {
+fn has_nodes(machine: &Machine) -> bool {
     machine.links().is_some_and(|links| links.nodes.is_some())
 }
 

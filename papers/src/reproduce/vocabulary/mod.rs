@@ -1,25 +1,32 @@
-//! Vocabulary Parallelism: its profile of one host beside our times, its peaks, memory and gains.
+//! Vocabulary Parallelism: its profile of one host beside our times, its peaks, scaling, memory and gains.
 //!
-//! [`profile`] times the measured stages of every method; [`tables`] asks how far FLOPs and bytes alone
-//! explain tables 5 and 6. All cells are measurements, but for the peaks, which the paper proves.
+//! [`profile`] times the measured stages of every method; [`scaling`] fits table 3, and [`machine`] the
+//! timers of the profile; by their constants [`tables`] foretells the gains of tables 5 and 6, and by
+//! [`memory`] their memory. All cells are measurements, but for the peaks, which the paper proves.
 
+mod least_squares;
+mod machine;
+mod memory;
 mod profile;
+mod scaling;
 mod tables;
 
 use question::Diagnostic;
 use question::format;
 use question::sheet::Sheet;
 
+use self::machine::Machine;
 use super::cell::{Cell, Check};
 use super::sources::Sources;
 use super::tables::{Contents, Table};
 use crate::accuracy;
 
 pub(super) use self::profile::FIGURES as PROFILE;
+pub(super) use self::scaling::FIGURES as SCALING;
 pub(super) use self::tables::FIGURES as TABLES;
 
 const TITLE: &str = "Vocabulary Parallelism: one host of 8 A100, measured and simulated; peaks; \
-memory and gains of tables 5 and 6 from bytes and FLOPs";
+scaling, memory and gains of tables 3, 5 and 6 by constants fitted to other rows";
 
 /// A column of measurements.
 struct Column {
@@ -35,10 +42,21 @@ const ITERATION: Column = Column {
     tolerance: 0.025,
     from: "the measured times of each stage, S : T as their FLOPs, barriers that take no time",
 };
+const SCALING_OUTPUT: Column = Column {
+    name: "scaling of the output layer %",
+    tolerance: 0.02,
+    from: "what each algorithm does more, what is done once for every pass, more than one node",
+};
+const SCALING_INPUT: Column = Column {
+    name: "scaling of the input layer %",
+    tolerance: 0.1,
+    from: "the numbers of an activation that every shard handles, beside its part of the gradients",
+};
 const MEMORY: Column = Column {
     name: "memory GB",
     tolerance: 0.03,
-    from: "18 bytes per parameter of a stage, 34bsh per layer and microbatch of the peak",
+    from: "16 bytes per parameter of a stage, 34bsh per layer and microbatch of the peak, and what a pass \
+           works in",
 };
 const DIFFERENCE: Column = Column {
     name: "memory over VOCAB-2 GB",
@@ -47,26 +65,59 @@ const DIFFERENCE: Column = Column {
 };
 const GAIN: Column = Column {
     name: "MFU over BASELINE",
-    tolerance: 0.1,
-    from: "FLOPs alone: every kernel and transfer as efficient as any other",
+    tolerance: 0.05,
+    from: "the times of layers, the vocabulary layers and hops by the constants below; of several nodes with \
+           the hops of one",
 };
+/// The same of several nodes, whose hops no timer of the profile has.
+const GAIN_OF_NODES: Column = Column { tolerance: 0.08, ..GAIN };
+
+/// Whether a row is one of those to which constants of its prediction were fitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Fitted,
+    HeldOut,
+}
+
+impl Fit {
+    const fn of(fitted: bool) -> Self {
+        if fitted { Self::Fitted } else { Self::HeldOut }
+    }
+
+    const fn convention(self) -> &'static str {
+        match self {
+            Self::Fitted => FITTED,
+            Self::HeldOut => "measured",
+        }
+    }
+}
+
+/// The convention of a measurement to which constants were fitted.
+const FITTED: &str = "measured, fitted to";
+
 /// The peak in microbatches.
 const PEAK: &str = "peak M_B";
 /// How many pairs of methods the prediction puts in another order.
 const RANKING: &str = "pairs in another order";
 
-/// All cells: first those of the profile, then those of the tables.
+/// All cells: those of the profile, of table 3, and of tables 5 and 6.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
-    let mut cells = profile::cells(sources)?;
-    cells.extend(tables::cells(sources)?);
-    Ok(Contents { title: TITLE.to_owned(), sheet: sheet(&cells), cells })
+    let (path, runs) = profile::runs(sources)?;
+    let mut cells = profile::cells(&path, &runs)?;
+    let (scaling, shares) = scaling::cells(sources)?;
+    cells.extend(shares);
+    let machine = Machine::fitted(&path, &runs, scaling)?;
+    let (held, of_tables) = tables::cells(sources, &machine)?;
+    cells.extend(of_tables);
+    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.told(), held.told()));
+    Ok(Contents { title: TITLE.to_owned(), sheet, cells })
 }
 
 impl Column {
     /// A measurement with `digits` behind the point, beside `ours`.
-    fn cell(&self, row: String, published: f64, ours: f64, digits: usize) -> Cell {
+    fn cell(&self, row: String, fit: Fit, published: f64, ours: f64, digits: usize) -> Cell {
         let check = Check::of(accuracy::error(ours, published).abs() <= self.tolerance);
-        Cell { digits, ..Cell::new(row, self.name, "measured", [published, ours], check) }
+        Cell { digits, ..Cell::new(row, self.name, fit.convention(), [published, ours], check) }
     }
 }
 
@@ -78,7 +129,8 @@ fn exact(row: String, column: &str, convention: &'static str, [published, ours]:
 }
 
 fn sheet(cells: &[Cell]) -> Sheet {
-    let measured = [&ITERATION, &MEMORY, &DIFFERENCE, &GAIN].map(|column| measured(column, cells));
+    let measured = [&ITERATION, &SCALING_OUTPUT, &SCALING_INPUT, &MEMORY, &DIFFERENCE, &GAIN]
+        .map(|column| measured(column, cells));
     let counted = [PEAK, RANKING].map(|column| {
         let of_column = cells.iter().filter(|cell| cell.column == column);
         let rows = of_column.map(|cell| {
@@ -99,14 +151,26 @@ fn measured(column: &Column, cells: &[Cell]) -> Sheet {
         vec![cell.row.clone(), measured, predicted, format::signed_percent(error(cell))]
     });
     let table = Sheet::table(&[column.name, "measured", "predicted", "error"], rows);
-    let mean = |whole: bool| {
-        let chosen = of_column.iter().filter(|cell| profile::is_whole(&cell.row) == whole);
+    let summary = |chosen: &dyn Fn(&Cell) -> bool| {
+        let chosen = of_column.iter().filter(|cell| chosen(cell));
         let errors: Vec<f64> = chosen.map(|cell| error(cell)).collect();
-        (!errors.is_empty()).then(|| format::percent(accuracy::mean_absolute(&errors)))
+        let most = errors.iter().map(|error| error.abs()).reduce(f64::max)?;
+        let mean = format::percent(accuracy::mean_absolute(&errors));
+        Some(format!("{mean} of {} rows, at most {}", errors.len(), format::percent(most)))
     };
-    let groups = [("in shards", false), ("BASELINE and REDIS", true)];
-    let means = groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", mean(of)?)));
+    let groups: [(&str, &dyn Fn(&Cell) -> bool); 2] = match column.name == ITERATION.name {
+        true => [
+            ("in shards", &|cell| !profile::is_whole(&cell.row)),
+            ("BASELINE and REDIS", &|cell| profile::is_whole(&cell.row)),
+        ],
+        false => [
+            ("fitted", &|cell| cell.convention == FITTED),
+            ("held out", &|cell| cell.convention != FITTED),
+        ],
+    };
+    let means =
+        groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", summary(of)?)));
     let means: Vec<String> = means.collect();
-    let (from, means) = (column.from, means.join(", "));
+    let (from, means) = (column.from, means.join("; "));
     table.and_text(format!("\nfrom {from}\nmean absolute error: {means}\n"))
 }

@@ -1,6 +1,6 @@
 //! The profile of one host: measured times of every stage in, iteration times out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pipeline::{
     Collectives, Costs, Family, Nanos, PassTimes, Problem, Shape, ShardTimes, Vocabulary,
@@ -10,9 +10,9 @@ use question::Diagnostic;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::cell::{Cell, decimals, whole};
+use super::super::cell::{Cell, decimals, figure, whole};
 use super::super::sources::{Sources, error_in};
-use super::{ITERATION, PEAK, RANKING, exact};
+use super::{Fit, ITERATION, PEAK, RANKING, exact};
 use crate::accuracy;
 
 /// The file of its measured runs.
@@ -25,10 +25,10 @@ const NOISE: f64 = 0.005;
 /// A measured run.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Run {
-    method: String,
+pub(super) struct Run {
+    pub(super) method: String,
     vocab: String,
-    seq: u64,
+    pub(super) seq: u64,
     microbatches: u64,
     iteration_ms: String,
     /// Per stage, with blanks between.
@@ -40,6 +40,42 @@ struct Run {
     input_backward_us: String,
     /// Empty where it was not measured.
     hop_us: String,
+}
+
+impl Run {
+    /// F and B of every stage in microseconds, if they can be read.
+    pub(super) fn passes(&self) -> Option<Vec<f64>> {
+        both(&self.forward_us, &self.backward_us)
+    }
+
+    /// Forward and backward of the input layer's shard of every stage in microseconds.
+    pub(super) fn input_layer(&self) -> Option<Vec<f64>> {
+        both(&self.input_forward_us, &self.input_backward_us)
+    }
+
+    /// The transfer between two stages in microseconds.
+    pub(super) fn hop(&self) -> Option<f64> {
+        figure(&self.hop_us)
+    }
+
+    /// Entries of the vocabulary.
+    pub(super) fn entries(&self) -> Option<f64> {
+        entries(&self.vocab)
+    }
+}
+
+/// V of a vocabulary in thousands of 1024, as 32k: a multiple of 2p for all p here.
+pub(super) fn entries(vocabulary: &str) -> Option<f64> {
+    let thousands = vocabulary.strip_suffix('k')?.parse::<u16>().ok()?;
+    Some(f64::from(thousands) * 1024.0)
+}
+
+/// The sums of two lists of as many times.
+fn both(forward: &str, backward: &str) -> Option<Vec<f64>> {
+    let [forward, backward] = [forward, backward].map(str::split_whitespace);
+    let sum = |(forward, backward)| Some(figure(forward)? + figure(backward)?);
+    let sums: Vec<f64> = forward.zip(backward).map(sum).collect::<Option<_>>()?;
+    Some(sums).filter(|sums| !sums.is_empty())
 }
 
 /// The family of a method by its published name.
@@ -59,16 +95,20 @@ pub(super) fn is_whole(row: &str) -> bool {
 }
 
 /// Iteration times, rankings of methods, and peaks.
-pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
-    let (path, runs) = sources.records::<Run>(FIGURES)?;
+pub(super) fn cells(path: &Path, runs: &[Run]) -> Result<Vec<Cell>, Diagnostic> {
     let mut cells = Vec::new();
-    for run in &runs {
-        cells.push(iteration(&path, run)?);
+    for run in runs {
+        cells.push(iteration(path, run)?);
     }
-    let ranked = rankings(&runs, &cells);
+    let ranked = rankings(runs, &cells);
     cells.extend(ranked);
-    cells.extend(peaks(&path, &runs)?);
+    cells.extend(peaks(path, runs)?);
     Ok(cells)
+}
+
+/// The measured runs, and the path of their file.
+pub(super) fn runs(sources: &Sources<'_>) -> Result<(PathBuf, Vec<Run>), Diagnostic> {
+    sources.records::<Run>(FIGURES)
 }
 
 fn iteration(path: &Path, run: &Run) -> Result<Cell, Diagnostic> {
@@ -79,12 +119,22 @@ fn iteration(path: &Path, run: &Run) -> Result<Cell, Diagnostic> {
     let published = published.filter(|time| time.is_finite() && *time > 0.0);
     let published = published.ok_or_else(|| wrong(format!("`{iteration_ms}` is no time")))?;
     let (problem, family) = problem(run).map_err(wrong)?;
+    let family = timed(family);
     let makespan = || {
         let schedule = family.schedule(&problem)?;
         Ok(Replay::new().metrics(&schedule, problem.costs())?.makespan())
     };
     let ours = makespan().map_err(|fault: pipeline::Fault| wrong(fault.to_string()))?;
-    Ok(ITERATION.cell(row, published, milliseconds(ours), decimals(iteration_ms)))
+    Ok(ITERATION.cell(row, Fit::HeldOut, published, milliseconds(ours), decimals(iteration_ms)))
+}
+
+/// The family in the order for the times given, as the authors' runs were: they leave room for hops.
+pub(super) const fn timed(family: Family) -> Family {
+    match family {
+        Family::Vocab1 => Family::Vocab1Timed,
+        Family::Vocab2 => Family::Vocab2Timed,
+        other => other,
+    }
 }
 
 /// The stages as measured. Transfers take the time of their timer, where it was there; the barriers
@@ -190,9 +240,12 @@ fn peaks(path: &Path, runs: &[Run]) -> Result<Vec<Cell>, Diagnostic> {
     Ok(cells)
 }
 
-/// The published peaks of `stages` stages, in microbatches (Vocabulary Parallelism, sections 4 and 5.2).
+/// The published peaks of `stages` stages, in microbatches (Vocabulary Parallelism, sections 4 and 5.2; of
+/// V-Half, Controllable Memory, and two more for two barriers).
 pub(super) const fn published_peak(family: Family, stages: usize) -> usize {
     match family {
+        Family::VHalf => (stages + 2) / 2,
+        Family::VHalfVocab1 => (stages + 2) / 2 + 2,
         Family::Vocab1 => stages + 2,
         Family::Vocab2 => stages + 1,
         Family::Interlaced1F1B => stages + stages / 2,

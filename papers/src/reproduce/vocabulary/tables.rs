@@ -1,7 +1,7 @@
-//! Tables 5 and 6: how far FLOPs and bytes explain the MFU and the memory of other methods.
+//! Tables 5 and 6: the memory of every run, and its gain in MFU over the baseline.
 //!
 //! MFU are compared as ratios, so that it does not matter that the published ones are of 320 TFLOP/s,
-//! while an A100 has 312.
+//! while an A100 has 312. REDIS deals the layers by a count of its own, and is left out.
 
 use std::path::Path;
 
@@ -14,18 +14,14 @@ use sim::Replay;
 
 use super::super::cell::Cell;
 use super::super::sources::{Sources, error_in};
-use super::profile::{family, is_whole, published_peak};
-use super::{DIFFERENCE, GAIN, MEMORY};
+use super::machine::{Machine, Sizes};
+use super::memory::{BYTES_HELD, Device, GB, Held};
+use super::profile::{entries, family, published_peak};
+use super::scaling::NODE;
+use super::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";
-
-/// Bytes per parameter of weights, gradients and optimizer state (Megatron's mixed precision).
-const BYTES_PER_PARAMETER: f64 = 18.0;
-/// Bytes held per layer, token and hidden element from F to B, where attention keeps no scores.
-const BYTES_HELD: f64 = 34.0;
-/// The paper's GB.
-const GB: f64 = 1_073_741_824.0;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -42,23 +38,34 @@ struct Run {
     memory_gb: f64,
 }
 
-/// Memory, differences of memory and gains of every method in shards.
-pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
+/// What a pass works in, and the memory, differences of memory and gains of the methods.
+pub(super) fn cells(
+    sources: &Sources<'_>,
+    machine: &Machine,
+) -> Result<(Held, Vec<Cell>), Diagnostic> {
     let (path, runs) = sources.records::<Run>(FIGURES)?;
     runs.iter().try_for_each(|run| run.check(&path))?;
-    let in_shards = || runs.iter().filter(|run| !is_whole(&run.method));
-    let mut cells: Vec<Cell> = in_shards().filter_map(memory).collect();
-    for run in in_shards() {
-        if let Some(other) = beside(&runs, run, "VOCAB-2").filter(|_| run.method != "VOCAB-2") {
-            cells.extend(difference(run, other));
+    let fitted = runs.iter().filter(|run| run.fits_memory());
+    let held = Held::fitted(fitted.map(|run| (run.first(), run.memory_gb * GB)));
+    let held = held.ok_or_else(|| {
+        let message =
+            "too few runs of sequence 2048 on 8 and 16 GPUs to fit what a pass works in to";
+        error_in(&path, None, message)
+    })?;
+    let known = || runs.iter().filter(|run| run.method != "REDIS");
+    let mut cells: Vec<Cell> = known().map(|run| memory(run, &held)).collect();
+    for run in known().filter(|run| run.in_shards()) {
+        let other = beside(&runs, run, "VOCAB-2");
+        if let Some(other) = other.filter(|_| run.method != "VOCAB-2" && !run.is_v_half()) {
+            cells.push(difference(run, other));
         }
         if let Some(baseline) = beside(&runs, run, "BASELINE") {
             let fault =
                 |fault: pipeline::Fault| error_in(&path, None, &format!("{}: {fault}", run.row()));
-            cells.push(gain(run, baseline).map_err(fault)?);
+            cells.push(gain(run, baseline, machine).map_err(fault)?);
         }
     }
-    Ok(cells)
+    Ok((held, cells))
 }
 
 /// The run of `method` in the setting of `run`.
@@ -67,29 +74,28 @@ fn beside<'a>(runs: &'a [Run], run: &Run, method: &str) -> Option<&'a Run> {
     runs.iter().find(|other| other.method == method && setting(other) == setting(run))
 }
 
-/// The bytes that one device holds under 1F1B: parameters of its layers and its part of both vocabulary layers, and
-/// the activations of the peak.
-fn memory(run: &Run) -> Option<Cell> {
-    let (p, h) = (f64::from(run.gpus), f64::from(run.hidden));
-    let parameters = 12.0 * h * h * f64::from(run.layers) / p + 2.0 * run.vocabulary()? * h / p;
-    let held = run.microbatch_bytes() * run.peak()?;
-    let ours = (parameters * BYTES_PER_PARAMETER + held) / GB;
-    Some(MEMORY.cell(run.row(), run.memory_gb, ours, 2))
+/// The bytes of the device that holds most.
+fn memory(run: &Run, held: &Held) -> Cell {
+    let ours = held.bytes(&run.first()).max(held.bytes(&run.last())) / GB;
+    MEMORY.cell(run.row(), Fit::of(run.fits_memory()), run.memory_gb, ours, 2)
 }
 
 /// The memory by which `run` exceeds `other`, which differs in the peak alone.
-fn difference(run: &Run, other: &Run) -> Option<Cell> {
+fn difference(run: &Run, other: &Run) -> Cell {
     let published = run.memory_gb - other.memory_gb;
-    let ours = run.microbatch_bytes() * (run.peak()? - other.peak()?) / GB;
-    Some(DIFFERENCE.cell(run.row(), published, ours, 2))
+    let microbatches = run.peak() - other.peak();
+    let ours = BYTES_HELD * run.activation() * run.layers_of_device() * microbatches / GB;
+    DIFFERENCE.cell(run.row(), Fit::HeldOut, published, ours, 2)
 }
 
 /// MFU over that of the baseline: both do the same model FLOPs, so it is the time of the baseline
-/// over that of `run`.
-fn gain(run: &Run, baseline: &Run) -> Result<Cell, pipeline::Fault> {
+/// over that of `run`. The runs of the profile have the times that the machine is fitted to.
+fn gain(run: &Run, baseline: &Run, machine: &Machine) -> Result<Cell, pipeline::Fault> {
     let published = run.mfu_percent / baseline.mfu_percent;
-    let ours = baseline.time()? / run.time()?;
-    Ok(GAIN.cell(run.row(), published, ours, 3))
+    let ours = baseline.time(machine)? / run.time(machine)?;
+    let fit = Fit::of(run.schedule == "1F1B" && run.gpus == 8 && run.seq == 2048);
+    let column = if f64::from(run.gpus) > NODE { GAIN_OF_NODES } else { GAIN };
+    Ok(column.cell(run.row(), fit, published, ours, 3))
 }
 
 impl Run {
@@ -105,7 +111,7 @@ impl Run {
         if !positive(self.mfu_percent) || !positive(self.memory_gb) {
             return wrong("MFU and memory must be above zero");
         }
-        if self.vocabulary().is_none() {
+        if entries(&self.vocab).is_none() {
             return wrong("the vocabulary is no number of thousands, as in 32k");
         }
         let chunks = self.chunks() * u32::from(self.gpus);
@@ -135,58 +141,124 @@ impl Run {
         if self.is_v_half() { 2 } else { 1 }
     }
 
-    /// V, a multiple of 2p for all p here.
-    fn vocabulary(&self) -> Option<f64> {
-        let thousands = self.vocab.strip_suffix('k')?.parse::<u16>().ok()?;
-        Some(f64::from(thousands) * 1024.0)
+    fn in_shards(&self) -> bool {
+        self.family().is_some_and(|family| family.vocabulary() != Vocabulary::Whole)
     }
 
-    /// Microbatches at the peak, of 1F1B.
-    fn peak(&self) -> Option<f64> {
-        let family = self.family().filter(|_| !self.is_v_half())?;
-        u32::try_from(published_peak(family, self.gpus.into())).ok().map(f64::from)
+    /// Whether what a pass works in is fitted to its memory.
+    fn fits_memory(&self) -> bool {
+        let of = |methods: &[&str]| methods.contains(&self.method.as_str());
+        match (self.is_v_half(), self.gpus, self.seq) {
+            (false, 8, 2048) => of(&["BASELINE", "VOCAB-1", "VOCAB-2"]),
+            (true, 16, 2048) => true,
+            _ => false,
+        }
     }
 
-    /// Bytes one microbatch holds on a device.
-    fn microbatch_bytes(&self) -> f64 {
-        let layers = f64::from(self.layers) / f64::from(self.gpus);
-        BYTES_HELD * f64::from(self.seq) * f64::from(self.hidden) * layers
+    /// V, 0 if it cannot be read, which is checked.
+    fn vocabulary(&self) -> f64 {
+        entries(&self.vocab).unwrap_or(0.0)
     }
 
-    /// The iteration, where a nanosecond is as many FLOPs of a token as the hidden size.
-    fn time(&self) -> Result<f64, pipeline::Fault> {
-        let (h, s) = (u64::from(self.hidden), u64::from(self.seq));
+    /// Microbatches at the peak.
+    fn peak(&self) -> f64 {
+        let peak = self.family().map_or(0, |family| published_peak(family, self.gpus.into()));
+        u32::try_from(peak).map_or(f64::INFINITY, f64::from)
+    }
+
+    fn layers_of_device(&self) -> f64 {
+        f64::from(self.layers) / f64::from(self.gpus)
+    }
+
+    /// The numbers of an activation of a microbatch.
+    fn activation(&self) -> f64 {
+        f64::from(self.seq) * f64::from(self.hidden)
+    }
+
+    /// The first device: the input layer or its shard, with the output layer's; in a V the whole of both.
+    fn first(&self) -> Device {
+        let (p, h, v) = (f64::from(self.gpus), f64::from(self.hidden), self.vocabulary());
+        let (of_input, of_output) = match (self.in_shards(), self.is_v_half()) {
+            (true, _) => (1.0 / p, 1.0 / p),
+            (false, true) => (1.0, 1.0),
+            (false, false) => (1.0, 0.0),
+        };
+        Device {
+            parameters: 12.0 * h * h * self.layers_of_device() + (of_input + of_output) * v * h,
+            layers: self.layers_of_device() * self.peak(),
+            activation: self.activation(),
+            logits: of_output * v * f64::from(self.seq),
+            in_shards: self.in_shards(),
+            splits_backward: self.is_v_half(),
+        }
+    }
+
+    /// The last device: in 1F1B the whole output layer, and one microbatch.
+    fn last(&self) -> Device {
+        let first = self.first();
+        if self.in_shards() || self.is_v_half() {
+            return first;
+        }
+        let logits = self.vocabulary() * f64::from(self.seq);
+        Device { layers: self.layers_of_device(), logits, ..first }
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            hidden: f64::from(self.hidden),
+            seq: f64::from(self.seq),
+            vocabulary: self.vocabulary(),
+            stages: f64::from(self.gpus),
+        }
+    }
+
+    /// The iteration in nanoseconds.
+    fn time(&self, machine: &Machine) -> Result<f64, pipeline::Fault> {
         let stages = u64::from(self.gpus);
         let shape = Shape::new(stages, u64::from(self.chunks()), u64::from(self.microbatches))?;
-        let layers = u64::from(self.layers) / u64::from(shape.chunks());
         let family = self.family().unwrap_or(Family::OneFOneB);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let output = 2 * self.vocabulary().unwrap_or(0.0) as u64;
-        let layer = PassTimes {
-            forward: Nanos(layers * (24 * h + 4 * s)),
-            backward_input: Nanos(layers * (24 * h + 8 * s)),
-            backward_weight: Nanos(layers * 24 * h),
+        let (sizes, whole) = (self.sizes(), family.vocabulary() == Vocabulary::Whole);
+        let beside = match family {
+            _ if whole => 1.0,
+            Family::Interlaced1F1B => machine.interlaced,
+            _ => machine.beside,
         };
-        let mut chunks = vec![layer; usize::from(shape.chunks())];
-        let whole = family.vocabulary() == Vocabulary::Whole;
-        if let Some(last) = chunks.last_mut().filter(|_| whole) {
-            for time in [&mut last.forward, &mut last.backward_input, &mut last.backward_weight] {
-                *time += Nanos(output);
+        let layers = f64::from(self.layers) / f64::from(shape.chunks()) * beside;
+        let [forward, backward_input, backward_weight] =
+            machine.layer(sizes).map(|time| nanos(time * layers));
+        let times = PassTimes { forward, backward_input, backward_weight };
+        let mut chunks = vec![times; usize::from(shape.chunks())];
+        if whole {
+            chunks[0].backward_weight += nanos(machine.input(sizes));
+            let third = nanos(machine.output(sizes) / 3.0);
+            if let Some(last) = chunks.last_mut() {
+                last.forward += third;
+                last.backward_input += third;
+                last.backward_weight += third;
             }
         }
-        let mut costs = Costs::new(chunks, Nanos(0));
+        let mut costs = Costs::new(chunks, nanos(machine.hop));
         if !whole {
-            let third = Nanos(output / stages);
-            let shard = match family.vocabulary() {
-                Vocabulary::OneBarrier => ShardTimes { before: third * 2, after: third },
-                _ => ShardTimes { before: third, after: third * 2 },
+            let algorithm = usize::from(family.vocabulary() == Vocabulary::OneBarrier);
+            let third = machine.shard(sizes, algorithm) / 3.0;
+            let [before, after] = family.vocabulary().thirds().map(f64::from);
+            let input = machine.input_shard(sizes) / 2.0;
+            let shard = ShardTimes {
+                before: nanos(third * before + input),
+                after: nanos(third * after + input),
             };
             costs = costs.with_shards(vec![shard; shape.stages()], Collectives::default());
         }
         let problem = Problem::new(shape, costs)?;
-        let schedule = family.schedule(&problem)?;
+        let schedule = super::profile::timed(family).schedule(&problem)?;
         let makespan = Replay::new().metrics(&schedule, problem.costs())?.makespan();
         #[allow(clippy::cast_precision_loss)]
         Ok(makespan.0 as f64)
     }
+}
+
+/// Microseconds, at least 0, rounded to nanoseconds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nanos(micros: f64) -> Nanos {
+    Nanos((micros.max(0.0) * 1e3).round() as u64)
 }

@@ -31,7 +31,7 @@ makespan, and the bubble that ZB-2p avoids is back. Under post-validation stages
 staggered as they began, and a step takes the longest span (three steps in a row on the engine). What
 the all-reduce itself sends takes no time here, nor does checking the norm. `gain by the profile` is
 makespan over span of the order of table 5 alone, with its profiled times: equal stages, no optimizer.
-It is an upper bound that nobody measured: real steps have other parts, and the outer stages less to do.
+There the outer stages have as much to do as the others, which real ones have not.
 The mechanism is run, not only timed, by `debubble execute --boundary post-validation --max-norm ..`:
 where the full norm disagrees, stages take their step back (from copies to the bit, or by AdamW's
 inverse but for rounding) and begin the warm-up anew; `simulate --boundary post-validation:0.01

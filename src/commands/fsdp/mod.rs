@@ -1,5 +1,7 @@
 //! `debubble fsdp`: packing and communication in data-parallel post-training, side by side.
 
+mod execute;
+
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -10,7 +12,7 @@ use draw::text;
 use question::Context;
 use question::fsdp::Keys;
 
-use super::{OUTPUT, note, print_json};
+use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -26,8 +28,14 @@ Examples:
   Four nodes of eight over RoCE, HSDP: parameters divided within nodes, gradients summed over them:
     debubble fsdp --devices 32 --parameters 3GB --bandwidth 300GB/s --devices-per-node 8 \
       --node-bandwidth 800Gbit/s --sharding hybrid
+  A node of MI300X, where a pull gets one link of seven: on demand is slower on short samples:
+    debubble fsdp --lengths uniform:2000-2000 --cost quadratic:0.473,0.623 --minibatch-size 4 \
+      --parameters 3.08GB --bandwidth 448GB/s --pull-bandwidth 64GB/s --latency 10us
   A slow device and jitter on every layer:
     debubble fsdp --slowdown device:3=1.2 --jitter pass=lognormal:0.05 --seed 1 --json
+  Run for real on this machine, a process for each device, beside what is simulated:
+    debubble fsdp --execute --devices 2 --minibatch-size 4 --minibatches 4 --layers 2 \
+      --lengths longtail:32-512:1
   One minibatch in time:
     debubble fsdp --devices 4 --minibatch-size 4 --layers 1 --timeline minibatch.svg
 
@@ -44,7 +52,17 @@ the same samples. Without --parameters transfers take no time. Where on-demand c
 slower than collectives, the answer says so and why: pulls get less than rings of links of pairs
 (--pull-bandwidth), of few owners and of links between nodes. The lengths drawn by default are
 from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
-set.";
+set.
+
+Under --sharding hybrid nodes sum their gradients with an all-reduce: with collectives for every layer of
+every microbatch, on demand once a minibatch.
+
+With --execute a GPT is trained on samples of these lengths, by a process for each device that owns its
+part of the parameters, over TCP: with collectives all of them meet at every layer of every microbatch,
+on demand they pull and push from device to device and meet once a minibatch. Gradients travel as whole
+numbers of 2^-40, so that the order of summing them does not matter: the weights must have the bits of a
+serial run in the end, or the exit code is 1. Beside what was measured stands the step that is predicted
+from how long each sample took in the serial run, without transfers.";
 
 /// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
 #[derive(Args)]
@@ -67,11 +85,20 @@ pub struct Fsdp {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     timeline: Option<PathBuf>,
+    #[command(flatten)]
+    execution: execute::Flags,
 }
 
 impl Fsdp {
     /// Answers on `out`.
-    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        if self.execution.is_asked() {
+            let files = [("csv", &self.csv), ("svg", &self.svg), ("timeline", &self.timeline)];
+            if let Some((flag, _)) = files.into_iter().find(|(_, path)| path.is_some()) {
+                return Err(Error::question(format!("--{flag} is not for --execute")));
+            }
+            return execute::run(&self.keys, &self.execution, self.json, out);
+        }
         let host = Host::listening();
         let context = Context::new(&host);
         if let Some(path) = &self.timeline {
@@ -96,8 +123,9 @@ impl Fsdp {
             files::write(path, pictures::bubbles(&answer.results)?)?;
         }
         match self.json {
-            true => print_json(out, &answer),
-            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
+            true => print_json(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
         }
+        Ok(Verdict::Done)
     }
 }

@@ -1,0 +1,179 @@
+//! The parts of values that all stages have a share in, where the output layer is in shards: the last
+//! chunk's output goes to all stages, and what S and T make on every stage goes from each to each, or to
+//! the stage of the last chunk. A barrier is that all parts are there.
+
+use std::time::Duration;
+
+use pipeline::{Kind, Pass, Schedule, Slot, Value, Vocabulary};
+
+use super::clock::wait_until;
+use super::failure::Halt;
+use super::link::Link;
+use super::stage::Stage;
+use crate::worker::Trainer;
+
+/// The stages of a pipeline whose output layer is in shards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    stages: usize,
+    last: u16,
+    /// The stage of the last chunk.
+    home: usize,
+    vocabulary: Vocabulary,
+}
+
+impl Parts {
+    /// Those of `schedule`.
+    pub(super) fn of(schedule: &Schedule) -> Self {
+        let shape = schedule.shape();
+        let last = shape.chunks() - 1;
+        let home = schedule.placement().stage(shape, last, 0);
+        Self { stages: shape.stages(), last, home, vocabulary: shape.vocabulary() }
+    }
+
+    /// The parts that `pass` of `stage` hands on, and to which stages, in order. With one barrier, S
+    /// hands on its part of the hidden gradient too.
+    pub(super) fn given(self, stage: usize, pass: Pass) -> Vec<(Value, usize)> {
+        let Pass { kind, chunk, microbatch } = pass;
+        let to_all = |value| self.others(stage).map(move |to| (value, to));
+        let hidden = Some((Value::HiddenGradient { microbatch }, self.home));
+        let hidden = hidden.filter(|_| stage != self.home);
+        match (self.vocabulary, kind) {
+            (Vocabulary::Whole, _) => Vec::new(),
+            (_, Kind::F) if chunk == self.last => {
+                to_all(Value::Output { chunk, microbatch }).collect()
+            }
+            (Vocabulary::OneBarrier, Kind::S) => {
+                to_all(Value::Statistics { microbatch }).chain(hidden).collect()
+            }
+            (_, Kind::S) => to_all(Value::Statistics { microbatch }).collect(),
+            (Vocabulary::TwoBarriers, Kind::T) => hidden.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The parts that `pass` of `stage` needs, and from which stages.
+    pub(super) fn needed(self, stage: usize, pass: Pass) -> Vec<(Value, usize)> {
+        let Pass { kind, chunk, microbatch } = pass;
+        let of_all = |value| self.others(stage).map(move |from| (value, from));
+        let (statistics, hidden) =
+            (Value::Statistics { microbatch }, Value::HiddenGradient { microbatch });
+        let is_behind = matches!(kind, Kind::B | Kind::BW) && chunk == self.last;
+        match (self.vocabulary, kind) {
+            (Vocabulary::Whole, _) => Vec::new(),
+            (_, Kind::S) => {
+                let output = (Value::Output { chunk: self.last, microbatch }, self.home);
+                Some(output).filter(|_| stage != self.home).into_iter().collect()
+            }
+            (_, Kind::T) => of_all(statistics).collect(),
+            (Vocabulary::OneBarrier, _) if is_behind => {
+                of_all(statistics).chain(of_all(hidden)).collect()
+            }
+            (Vocabulary::TwoBarriers, _) if is_behind => of_all(hidden).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The value that `pass` needs and its own stage has a part in, if all stages make it.
+    pub(super) fn own(self, pass: Pass) -> Option<Value> {
+        let microbatch = pass.microbatch;
+        let is_behind = matches!(pass.kind, Kind::B | Kind::BW) && pass.chunk == self.last;
+        match (self.vocabulary, pass.kind) {
+            (Vocabulary::OneBarrier | Vocabulary::TwoBarriers, Kind::T) => {
+                Some(Value::Statistics { microbatch })
+            }
+            (Vocabulary::OneBarrier, _) if is_behind => Some(Value::Statistics { microbatch }),
+            (Vocabulary::TwoBarriers, _) if is_behind => Some(Value::HiddenGradient { microbatch }),
+            _ => None,
+        }
+    }
+
+    fn others(self, stage: usize) -> impl Iterator<Item = usize> {
+        (0..self.stages).filter(move |&other| other != stage)
+    }
+}
+
+impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
+    /// Waits until all parts are here that passes of `slot` need from other stages; false if the norm
+    /// of the step before came first.
+    pub(super) fn await_parts(&mut self, slot: Slot) -> Result<bool, Halt> {
+        for pass in slot.passes() {
+            for (value, from) in self.parts.needed(self.stage, pass) {
+                let is_new = !self.received.contains(&(value, from));
+                if is_new && !self.await_from(slot, value, from)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives the worker the parts that `pass` needs, all of which are here; when the last could be used.
+    pub(super) fn receive_parts(&mut self, slot: Slot, pass: Pass) -> Result<Option<u64>, Halt> {
+        let own = self.parts.own(pass).and_then(|value| Some((value, self.made.get(&value)?)));
+        let mut last = own.map(|(value, made)| made + self.plan.delay(value).0);
+        for (value, from) in self.parts.needed(self.stage, pass) {
+            let Some((parcel, at)) = self.inbox.take(self.name(value), from) else { continue };
+            self.received.insert((value, from));
+            let give = |worker: &mut W, link: &mut L| {
+                let part = link.open(worker, parcel)?;
+                worker.receive(value, from, part)
+            };
+            self.device(Some(slot), give)?;
+            last = last.max(Some(at));
+        }
+        if let Some(at) = last {
+            wait_until(self.epoch + Duration::from_nanos(at));
+        }
+        Ok(last)
+    }
+
+    /// Hands on the parts that `pass`, which ended at `made`, has made.
+    pub(super) fn hand_on_parts(&mut self, slot: Slot, pass: Pass, made: u64) -> Result<(), Halt> {
+        if pass.kind.is_of_vocabulary() {
+            self.made.extend(pass.makes().map(|value| (value, made)));
+        }
+        for (value, to) in self.parts.given(self.stage, pass) {
+            let name = self.name(value);
+            self.device(Some(slot), |worker, link| {
+                let part = worker.give(value, to)?;
+                link.send(worker, to, name, part, made)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use pipeline::{Collectives, Costs, Family, Nanos, PassTimes, Problem, Shape, ShardTimes};
+
+    #[test]
+    fn what_one_stage_needs_another_gives() {
+        let us = Nanos(1_000);
+        let shape = Shape::new(3, 1, 4).unwrap();
+        let times = PassTimes { forward: us, backward_input: us, backward_weight: us };
+        let shards = vec![ShardTimes { before: us, after: us }; 3];
+        let costs = Costs::uniform(shape, times, us).with_shards(shards, Collectives::default());
+        for family in [Family::Vocab1, Family::Vocab2, Family::Interlaced1F1B] {
+            let problem = Problem::new(shape, costs.clone()).unwrap();
+            let schedule = family.schedule(&problem).unwrap();
+            let parts = Parts::of(&schedule);
+            let (mut given, mut needed) = (BTreeSet::new(), BTreeSet::new());
+            for (stage, order) in schedule.orders().iter().enumerate() {
+                for pass in order.slots().flat_map(pipeline::Slot::passes) {
+                    let gives = parts.given(stage, pass).into_iter();
+                    given.extend(gives.map(|(value, to)| (value, stage, to)));
+                    let needs = parts.needed(stage, pass).into_iter();
+                    needed.extend(needs.map(|(value, from)| (value, from, stage)));
+                }
+            }
+            assert_eq!(given, needed, "{}", family.name());
+            // Per microbatch the output to 2, statistics from each to each, and 2 hidden gradients.
+            assert_eq!(given.len(), 4 * (2 + 6 + 2), "{}", family.name());
+        }
+    }
+}
