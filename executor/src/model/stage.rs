@@ -13,7 +13,7 @@ use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job, loss_scal
 use crate::model::device::{Activations, Device, Made};
 use crate::model::movable::{self, Offloaded};
 use crate::model::recompute::ChunkKept;
-use crate::model::segments::{self, Pasts};
+use crate::model::segments::{self, Past, Pasts};
 use crate::model::shard::Shard;
 use crate::model::versions::{History, Updates};
 use crate::model::{BuildError, Layout, Model, Recomputed, Training, Undo, replica};
@@ -264,15 +264,8 @@ impl<O: Ops> Gpt<O> {
         let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
                 let part = recomputed.get(usize::from(number)).copied().flatten();
-                let output = if let Some(part) = part {
-                    let (output, left) = chunk.forward_keeping(device, &job, input, part)?;
-                    kept.insert(cell, Kept::Discarded(left));
-                    output
-                } else {
-                    let (output, left) = chunk.forward(device, &job, input, &mut past)?;
-                    kept.insert(cell, Kept::UntilBackward(left));
-                    output
-                };
+                let (output, left) = forward(device, chunk, &job, input, (part, &mut past))?;
+                kept.insert(cell, left);
                 Ok(match shard {
                     Some(shard) => shard.keep(chunk, microbatch, output),
                     None => output,
@@ -283,21 +276,15 @@ impl<O: Ops> Gpt<O> {
                 kept.insert(cell, Kept::UntilBackward(left));
                 Ok(None)
             }
-            (Kind::B, Some(Kept::UntilBackward(left))) => {
+            (Kind::B | Kind::BW, Some(Kept::UntilBackward(left))) => {
                 let (gradient, left) =
-                    chunk.backward_input(device, &job, left, input, &mut past)?;
-                kept.insert(cell, Kept::UntilWeight(left));
+                    backward(device, chunk, &job, input, (kind, left, &mut past))?;
+                left.and_then(|left| kept.insert(cell, left));
                 Ok(gradient)
             }
             (Kind::W, Some(Kept::UntilWeight(left))) => {
                 chunk.backward_weight(device, left)?;
                 Ok(None)
-            }
-            (Kind::BW, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) =
-                    chunk.backward_input(device, &job, left, input, &mut past)?;
-                chunk.backward_weight(device, left)?;
-                Ok(gradient)
             }
             _ => Err(missing("what should be kept for")),
         };
@@ -315,6 +302,42 @@ impl<O: Ops> Gpt<O> {
     const fn value_len(&self) -> usize {
         self.model.tokens() * self.model.hidden()
     }
+}
+
+/// F of `chunk`, and what it keeps: all, or the rest where a part is recomputed.
+fn forward<O: Ops>(
+    device: &mut Device<O>,
+    chunk: &mut Chunk<O>,
+    job: &Job<'_>,
+    input: Made<O>,
+    (part, past): (Option<Recomputed>, &mut Vec<Past<O>>),
+) -> Result<(Made<O>, Kept<O>), DeviceError> {
+    Ok(match part {
+        Some(part) => {
+            let (output, left) = chunk.forward_keeping(device, job, input, part)?;
+            (output, Kept::Discarded(left))
+        }
+        None => {
+            let (output, left) = chunk.forward(device, job, input, past)?;
+            (output, Kept::UntilBackward(left))
+        }
+    })
+}
+
+/// B or BW of `chunk`, and what B leaves for W.
+fn backward<O: Ops>(
+    device: &mut Device<O>,
+    chunk: &mut Chunk<O>,
+    job: &Job<'_>,
+    gradient: Made<O>,
+    (kind, kept, past): (Kind, ChunkForwarded<O>, &mut Vec<Past<O>>),
+) -> Result<(Made<O>, Option<Kept<O>>), DeviceError> {
+    let (gradient, left) = chunk.backward_input(device, job, kept, gradient, past)?;
+    if kind == Kind::B {
+        return Ok((gradient, Some(Kept::UntilWeight(left))));
+    }
+    chunk.backward_weight(device, left)?;
+    Ok((gradient, None))
 }
 
 impl<O: Ops> Worker for Gpt<O> {

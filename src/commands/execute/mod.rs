@@ -21,6 +21,7 @@ use pipeline::Nanos;
 use serde::Serialize;
 use sim::{Details, Replay};
 
+use ::question::case::Case;
 use ::question::{Context, Warnings, format};
 
 use super::{Verdict, note, note_all, print_json};
@@ -185,13 +186,7 @@ impl Execute {
         if let Some(text) = report::allocated(measured.allocations) {
             notes.add(&text, &case.name);
         }
-        let excess = question::excess(&case, &measured.steps);
-        if !self.backend().trains() && excess > 0.02 {
-            let text = format!(
-                "passes took {} longer than asked: this machine is too busy, or has too few cores \
-                 for passes this short; use a longer --duration",
-                format::percent(excess)
-            );
+        if let Some(text) = self.held_up(&case, &measured) {
             notes.add(&text, &case.name);
         }
         let held = copies::Held::of(&measured, planned);
@@ -216,6 +211,18 @@ impl Execute {
             copied,
             update_losses: measured.losses,
             check,
+        })
+    }
+
+    /// What to say where passes whose times were asked for took longer.
+    fn held_up(&self, case: &Case, measured: &Measured) -> Option<String> {
+        let excess = question::excess(case, &measured.steps);
+        (!self.backend().trains() && excess > 0.02).then(|| {
+            format!(
+                "passes took {} longer than asked: this machine is too busy, or has too few cores \
+                 for passes this short; use a longer --duration",
+                format::percent(excess)
+            )
         })
     }
 
