@@ -1,7 +1,7 @@
 //! The order of passes as a mixed-integer linear program, as published with Zero Bubble: written out for
 //! any solver, and solved with a proof that can be replayed.
 //!
-//! A [`Model`] is the program of an [`Instance`] of crate `search`: binaries for the order of pairs of
+//! A [`Model`] is the program of an [`Instance`](search::Instance) of crate `search`: binaries for the order of pairs of
 //! passes on a stage, end times, and memory as sums along the order. [`Model::lp`] and [`Model::mps`]
 //! write it. [`solve`] finds its optimum by branch and bound over the same binaries, and keeps the
 //! branching log ([`Proof`]), which crate `certificate` checks with code of its own.
