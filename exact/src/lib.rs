@@ -23,7 +23,9 @@
 //!     None,
 //!     Objective::Makespan,
 //! )?;
-//! let answer = exact::solve(&instance, None, Duration::from_secs(60), &|| false)?;
+//! let begin = std::time::Instant::now();
+//! let minute = Duration::from_secs(60);
+//! let answer = exact::solve(&instance, None, minute, &|| begin.elapsed(), &|| false)?;
 //! assert!(answer.is_optimal());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -34,7 +36,7 @@
 mod model;
 mod scale;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
 use search::Instance;
@@ -95,8 +97,8 @@ pub enum Unsuitable {
 }
 
 /// Searches for the best order of `instance` for about `time`, and proves how good an order can be.
-/// `known` is an order to begin with, if there is one. `stop` is called often: once it returns
-/// true, the result is that known by then.
+/// `known` is an order to begin with, if there is one. `clock` says how much time has passed since some
+/// moment, and `stop` is called often: once it returns true, the result is that known by then.
 ///
 /// The question put to the solver is "is there an order of this cost or less?". The first is for
 /// the cost that [`best`] shows to be a bound: a yes settles it. Then the room between what is
@@ -109,6 +111,7 @@ pub fn solve(
     instance: &Instance,
     known: Option<Schedule>,
     time: Duration,
+    clock: &dyn Fn() -> Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<Answer, Unsuitable> {
     let passes = 3 * instance.shape.cells();
@@ -123,17 +126,17 @@ pub fn solve(
     }
     check_limits(instance)?;
     let scaled = Scaled::of(instance).ok_or(Unsuitable::Instant)?;
-    let deadline = Instant::now() + time;
+    let deadline = clock() + time;
     let mut answer = Answer { found: None, proved: best(instance).cost };
     if let Some(known) = known {
         keep(instance, &mut answer, known)?;
     }
     let mut asked = scaled.ticks_down(answer.proved);
     let mut hardest = scaled.longest();
-    let over = || stop() || Instant::now() >= deadline;
+    let over = || stop() || clock() >= deadline;
     while !answer.is_optimal() && asked <= hardest && !over() {
-        let until = deadline.min(Instant::now() + time / 4);
-        let late = || stop() || Instant::now() >= until;
+        let until = deadline.min(clock() + time / 4);
+        let late = || stop() || clock() >= until;
         match decide(instance, &scaled, asked, &late) {
             Decision::Order(order) => {
                 if !keep(instance, &mut answer, order)? {
@@ -184,6 +187,12 @@ mod tests {
     use search::bounds::all;
 
     use super::*;
+
+    #[allow(clippy::disallowed_methods)] // Whoever asks the solver has a clock.
+    fn clock() -> impl Fn() -> Duration {
+        let begin = std::time::Instant::now();
+        move || begin.elapsed()
+    }
 
     /// One chunk per stage, or two in a V where `vee`: times and sizes by chunk, over and over.
     fn instance(
@@ -270,7 +279,7 @@ mod tests {
             let times = times.map(|one| one.map(|time| time * unit));
             let asked =
                 instance((false, [2, m]), &times, &held, hop * unit, room, objective);
-            let answer = solve(&asked, None, Duration::from_secs(60), &|| false).unwrap();
+            let answer = solve(&asked, None, Duration::from_secs(60), &clock(), &|| false).unwrap();
             prop_assert!(answer.is_optimal(), "{answer:?}");
             prop_assert_eq!(answer.proved, exhaustive(&asked));
         }
@@ -289,7 +298,7 @@ mod tests {
             (hop, room, objective) in (0..4u64, 0..24u64, objective()),
         ) {
             let asked = instance(layout, &times, &held, hop, room, objective);
-            let answer = solve(&asked, None, Duration::from_secs(2), &|| false).unwrap();
+            let answer = solve(&asked, None, Duration::from_secs(2), &clock(), &|| false).unwrap();
             // What is found is an order, so its cost is no less than any bound, optimal or not.
             if let Some((_, cost)) = &answer.found {
                 for bound in all(&asked) {
@@ -305,7 +314,7 @@ mod tests {
         // Times without a common divisor, too long to be counted one by one.
         let times = [[1_000_000_007, 1_500_000_001, 700_000_001]];
         let asked = instance((false, [2, 3]), &times, &[[3, 1]], 100_000_007, 3, Objective::Span);
-        let answer = solve(&asked, None, Duration::from_secs(20), &|| false).unwrap();
+        let answer = solve(&asked, None, Duration::from_secs(20), &clock(), &|| false).unwrap();
         let optimum = exhaustive(&asked);
         let (_, cost) = answer.found.unwrap();
         assert!(answer.proved <= optimum && optimum <= cost);
@@ -316,9 +325,9 @@ mod tests {
     fn a_solver_that_is_stopped_knows_what_it_was_told() {
         let asked = instance((false, [3, 6]), &[[3, 2, 2]], &[[3, 1]], 1, 6, Objective::Span);
         let hour = Duration::from_secs(3600);
-        let known = solve(&asked, None, Duration::from_secs(2), &|| false).unwrap().found;
+        let known = solve(&asked, None, Duration::from_secs(2), &clock(), &|| false).unwrap().found;
         let (order, cost) = known.unwrap();
-        let answer = solve(&asked, Some(order.clone()), hour, &|| true).unwrap();
+        let answer = solve(&asked, Some(order.clone()), hour, &clock(), &|| true).unwrap();
         assert_eq!(answer.found, Some((order, cost)));
         assert_eq!(answer.proved, best(&asked).cost);
     }
@@ -327,15 +336,15 @@ mod tests {
     fn what_cannot_be_modelled_is_said() {
         let second = Duration::from_secs(1);
         let zero = instance((false, [2, 2]), &[[0, 1, 1]], &[[1, 1]], 0, 9, Objective::Span);
-        assert_eq!(solve(&zero, None, second, &|| false), Err(Unsuitable::Instant));
+        assert_eq!(solve(&zero, None, second, &clock(), &|| false), Err(Unsuitable::Instant));
         let large = instance((false, [8, 200]), &[[1, 1, 1]], &[[1, 1]], 0, 9, Objective::Span);
         assert_eq!(
-            solve(&large, None, second, &|| false),
+            solve(&large, None, second, &clock(), &|| false),
             Err(Unsuitable::TooLarge { passes: 4_800 })
         );
         let one = instance((false, [2, 2]), &[[1, 1, 1]], &[[2, 1]], 0, 0, Objective::Span);
         let limits = Some(Limits::new(one.shape, &[Bytes(1)]).unwrap());
-        let refused = solve(&Instance { limits, ..one }, None, second, &|| false);
+        let refused = solve(&Instance { limits, ..one }, None, second, &clock(), &|| false);
         assert!(matches!(refused, Err(Unsuitable::Infeasible(_))), "{refused:?}");
     }
 }

@@ -27,11 +27,12 @@ pub(super) fn prove(
         return Ok(None);
     }
     let known = Some(found.schedule.clone());
-    let answer = exact::solve(&searched.instance, known, time, &|| context.stopped()).map_err(
-        |unsuitable| {
+    // Without a clock only whoever asks ends it.
+    let clock = || context.host().clock().unwrap_or_default();
+    let answer = exact::solve(&searched.instance, known, time, &clock, &|| context.stopped())
+        .map_err(|unsuitable| {
             Diagnostic::new(format!("--exact: {unsuitable}")).with_help("leave out --exact")
-        },
-    )?;
+        })?;
     if let Some((schedule, cost)) = answer.found.filter(|(_, cost)| *cost < found.cost) {
         let was = found.cost;
         context.warn(format!("the solver found an order of {cost}, the search one of {was}"));
