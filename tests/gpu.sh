@@ -50,8 +50,8 @@ small=${SMALL:---hidden 128 --heads 4 --seq 64 --microbatch-size 2 --vocabulary 
 parts=${PARTS:-8}
 layers=$((2 * parts))
 schedules=${SCHEDULES:-1f1b,zb-h1,zb-h2,zb-2p,zb-v}
-# All that the executor runs, but for those that take copies or shards.
-families=${FAMILIES:-gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-heuristic zb-1p zb-2p zb-v v-min v-half v-min-timed v-half-timed v-adaptive 1f1b-v gis gis-h hanayo v-zb}
+# All that the executor runs on a GPU: not copies to the host, segments, or the output layer in shards.
+families=${FAMILIES:-gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-heuristic zb-1p zb-2p zb-v v-min v-half v-min-timed v-half-timed v-adaptive 1f1b-v gis gis-h hanayo v-zb dualpipe dualpipe-v chimera pipedream pipedream-2bw}
 pipeline="--device cuda --gpus 0 --stages $parts --layers $layers $shape --warm-up ${WARM_UP:-10} --steps ${STEPS:-20}"
 profile=$OUT/gpu-part-of-$parts.toml
 
@@ -81,7 +81,7 @@ sanitizer() {
 
 family() {
   "$DEBUBBLE" execute --device cuda --gpus 0 --stages 4 --microbatches 8 --layers 8 $small \
-    --schedule "$1" --element "$2" --steps 2 --check
+    --schedule "$1" --element "$2" --steps 2 --check "${@:3}"
 }
 
 calibrated() {
@@ -205,6 +205,9 @@ stage_correct() {
   for element in bf16 f32; do
     for name in $families; do
       step "$name-$element" 60 family "$name" "$element"
+    done
+    for part in full selective 1; do
+      step "recompute-$part-$element" 60 family gpipe "$element" --recompute "$part"
     done
   done
   step memcheck 150 sanitizer memcheck

@@ -1,12 +1,11 @@
 //! Connections to all other devices: for each, a thread that reads and one that writes. The readers serve
 //! pulls and add up pushes, whatever the device is computing.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::failure::Failure;
 use super::owner::Owner;
@@ -14,9 +13,7 @@ use super::plan::Communication;
 use super::units::Units;
 use super::wire::{HEADER, Head, Kind, MOST_WORDS, gradients, pack_weights};
 use crate::error::DeviceError;
-
-/// How long the others may take to hear why this device stops.
-const FAREWELL: Duration = Duration::from_millis(500);
+use crate::run::{Connections, write_all};
 
 /// A message, or the end of a connection.
 pub(super) enum Event {
@@ -54,8 +51,7 @@ pub(super) struct Desk {
 pub(super) struct Mesh {
     pub(super) desk: Arc<Desk>,
     pub(super) inbox: Receiver<Event>,
-    streams: Vec<TcpStream>,
-    threads: Vec<JoinHandle<()>>,
+    connections: Connections,
 }
 
 impl Desk {
@@ -164,8 +160,7 @@ impl Mesh {
         let units = units.clone();
         let desk = Desk { rank, communication, units, counter, outboxes, reports };
         let (events, inbox) = channel();
-        let (desk, streams, threads) = (Arc::new(desk), Vec::new(), Vec::new());
-        let mut mesh = Self { desk, inbox, streams, threads };
+        let mut mesh = Self { desk: Arc::new(desk), inbox, connections: Connections::default() };
         for (peer, stream, frames) in frames {
             if let Err(error) = mesh.add((peer, stream), frames, &events, patience) {
                 mesh.close();
@@ -182,15 +177,16 @@ impl Mesh {
         events: &Sender<Event>,
         patience: Duration,
     ) -> std::io::Result<()> {
-        let (incoming, outgoing) = (stream.try_clone()?, stream.try_clone()?);
-        self.streams.push(stream);
+        let [incoming, outgoing] = self.connections.keep(stream)?;
         let (desk, told) = (Arc::clone(&self.desk), events.clone());
         let read = move || read_all(&desk, peer, &incoming, &told);
-        self.threads.push(spawn(format!("from {peer}"), read)?);
+        self.connections.spawn(format!("from {peer}"), read)?;
         let told = events.clone();
-        let write = move || write_all(peer, &outgoing, &frames, patience, &told);
-        self.threads.push(spawn(format!("to {peer}"), write)?);
-        Ok(())
+        let lost = move |what| {
+            let _ = told.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
+        };
+        let write = move || write_all(&outgoing, &frames, patience, lost);
+        self.connections.spawn(format!("to {peer}"), write)
     }
 
     /// Tells all others why this device stops.
@@ -203,49 +199,8 @@ impl Mesh {
 
     /// Sends what is left to send, hears the others out, and ends all threads.
     pub(super) fn close(self) {
-        for outbox in self.desk.outboxes.iter().flatten() {
-            // Nothing behind this is sent: an empty frame ends the writer.
-            let _ = outbox.send(Vec::new());
-        }
-        let deadline = Instant::now() + FAREWELL;
-        // Closing with something unread would take back what was just sent: the readers go on until
-        // the others have closed too.
-        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        for stream in &self.streams {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        self.connections.close(&self.desk.outboxes);
     }
-}
-
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name).stack_size(256 << 10).spawn(work)
-}
-
-/// Writes frames until an empty one comes.
-fn write_all(
-    peer: usize,
-    mut stream: &TcpStream,
-    frames: &Receiver<Vec<u8>>,
-    patience: Duration,
-    events: &Sender<Event>,
-) {
-    let _ = stream.set_write_timeout(Some(patience));
-    for frame in frames.iter().take_while(|frame| !frame.is_empty()) {
-        if let Err(error) = stream.write_all(&frame) {
-            // A device that has closed is told of by the reader, which may know why.
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-                let what = format!("it takes nothing more ({error})");
-                let _ = events.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
-            }
-            return;
-        }
-    }
-    let _ = stream.shutdown(Shutdown::Write);
 }
 
 /// Reads until the peer closes, or is no longer worth listening to.

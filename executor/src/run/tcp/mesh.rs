@@ -1,14 +1,14 @@
 //! Connections to all other processes: for each, a thread that reads and one that writes, so that no
 //! stage waits for a wire and a process answers whatever its stage is doing.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::connections::{Connections, write_all};
 use super::frame::{
     HEADER, Head, Lengths, MOST_WORDS, ReportSize, ValueBytes, pack_sighting, unpack_norm,
     unpack_report, unpack_sighting,
@@ -22,9 +22,6 @@ use crate::run::plan::Plan;
 use crate::run::raw::RawStage;
 use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
-
-/// How long the others may take to hear why this process stops.
-const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A message besides values and norms.
 #[derive(Debug)]
@@ -62,8 +59,7 @@ pub(super) struct Mesh {
     pub(super) words: Receiver<(usize, Word)>,
     /// By rank; none for this process.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
-    streams: Vec<TcpStream>,
-    threads: Vec<JoinHandle<()>>,
+    connections: Connections,
 }
 
 /// Where it is told that the run is over before its time.
@@ -95,9 +91,8 @@ impl Mesh {
     ) -> Result<Self, Failure> {
         let transfers = Transfers::of(office.plan.schedule());
         let (words, heard) = channel();
-        let none = || (Vec::new(), Vec::new(), Vec::new());
-        let (outboxes, streams, threads) = none();
-        let mut mesh = Self { words: heard, outboxes, streams, threads };
+        let connections = Connections::default();
+        let mut mesh = Self { words: heard, outboxes: Vec::new(), connections };
         for (peer, stream) in met.streams.into_iter().enumerate() {
             let Some(stream) = stream else {
                 mesh.outboxes.push(None);
@@ -120,8 +115,7 @@ impl Mesh {
         sequence: Sequence,
         alarm: Alarm,
     ) -> std::io::Result<()> {
-        let (incoming, outgoing) = (stream.try_clone()?, stream.try_clone()?);
-        self.streams.push(stream);
+        let [incoming, outgoing] = self.connections.keep(stream)?;
         let (outbox, frames) = channel();
         let (peer, patience) = (alarm.peer, office.plan.patience());
         let report = report_size(&office.plan, peer);
@@ -135,10 +129,10 @@ impl Mesh {
             has_reported: false,
         };
         self.outboxes.push(Some(outbox));
-        self.threads.push(spawn(format!("from {peer}"), move || desk.read_all(&incoming))?);
-        let write = move || write_all(&outgoing, &frames, patience, &alarm);
-        self.threads.push(spawn(format!("to {peer}"), write)?);
-        Ok(())
+        self.connections.spawn(format!("from {peer}"), move || desk.read_all(&incoming))?;
+        let lost = move |what| alarm.stop(Failure::Lost { stage: peer, what });
+        let write = move || write_all(&outgoing, &frames, patience, lost);
+        self.connections.spawn(format!("to {peer}"), write)
     }
 
     /// Sends a frame to `to`; nothing if that is this process. A writer that is gone has said why.
@@ -158,22 +152,7 @@ impl Mesh {
 
     /// Sends what is left to send, hears the others out, and ends all threads.
     pub(super) fn close(self) {
-        for outbox in self.outboxes.iter().flatten() {
-            // Nothing behind this is sent: an empty frame ends the writer.
-            let _ = outbox.send(Vec::new());
-        }
-        let deadline = Instant::now() + FAREWELL;
-        // Closing with something unread would take back what was just sent: the readers go on until
-        // the others have closed too.
-        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        for stream in &self.streams {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        self.connections.close(&self.outboxes);
     }
 }
 
@@ -185,33 +164,6 @@ pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
         copies: plan.copies(stage).count(),
         losses: plan.updates_of_step(),
     }
-}
-
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name).stack_size(256 << 10).spawn(work)
-}
-
-/// Writes frames until an empty one comes.
-fn write_all(
-    mut stream: &TcpStream,
-    frames: &Receiver<Vec<u8>>,
-    patience: Duration,
-    alarm: &Alarm,
-) {
-    let _ = stream.set_write_timeout(Some(patience));
-    for frame in frames.iter().take_while(|frame| !frame.is_empty()) {
-        if let Err(error) = stream.write_all(&frame) {
-            // A peer that has closed is reported by the reader, which may know why.
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-                alarm.stop(Failure::Lost {
-                    stage: alarm.peer,
-                    what: format!("it takes nothing more ({error})"),
-                });
-            }
-            return;
-        }
-    }
-    let _ = stream.shutdown(Shutdown::Write);
 }
 
 impl Alarm {

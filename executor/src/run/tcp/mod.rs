@@ -3,6 +3,7 @@
 //! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
 //! through their [`mesh`] of connections.
 
+mod connections;
 mod direct;
 mod frame;
 mod hello;
@@ -20,6 +21,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+pub(crate) use connections::{Connections, write_all};
 pub(crate) use hello::{Party, take};
 pub use meeting::{Meeting, MeetingError};
 pub(crate) use meeting::{Met, meet};
