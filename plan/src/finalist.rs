@@ -3,7 +3,8 @@
 //!
 //! A stage does nothing else until what it has made has arrived, as replay has it. The two differ
 //! where values meet on a wire, and where copies to the host do: a run is never shorter than replay
-//! says.
+//! says. But copies begin here while their stage still sends, so that a backward which waits for one may
+//! run up to a transfer sooner.
 
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ impl Inputs<'_> {
 
     /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,
     /// the run that is worth its memory. Only those run that can be it, for a run is never shorter
-    /// than replay says.
+    /// than replay says (copies to the host apart, whose runs may be by a trifle).
     ///
     /// # Errors
     /// Where none has a run.

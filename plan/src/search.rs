@@ -80,7 +80,7 @@ pub fn search_with(inputs: &Inputs<'_>, setups: &[Setup], count: usize, watch: W
 }
 
 /// The same by the event engine, on shared wires, with the runs of the fastest; none of those is
-/// missed that replay puts behind slower ones, for a run is never shorter than replay says. Of a
+/// missed that replay puts behind slower ones, for a run is never shorter than replay says, or by a trifle where it copies to the host. Of a
 /// search that was ended, at least one run is made.
 #[must_use]
 pub fn run_with(
