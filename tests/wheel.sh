@@ -86,17 +86,9 @@ tests() {
   check "$wheels"/debubble-*.whl
   all=$(pythons)
   head -n 1 <<<"$all" | grep -q '^3\.9 ' || echo "skipped: there is no Python 3.9 here"
-  # Side by side: each is busy on one core.
-  local said=$target/python/clean begun=() failed=0
   for number in $(sed -n '1p;$p' <<<"$all" | cut -d ' ' -f 1 | uniq); do
-    clean "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")" >"$said-$number.txt" 2>&1 &
-    begun+=("$number $!")
+    clean "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")"
   done
-  for one in "${begun[@]}"; do
-    wait "${one#* }" || failed=1
-    cat "$said-${one% *}.txt"
-  done
-  return "$failed"
 }
 
 case ${1:-} in
