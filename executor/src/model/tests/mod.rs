@@ -42,6 +42,37 @@ fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> 
     family.schedule(&problem).ok()
 }
 
+/// Runs all passes of a step on one thread, in the order of the walk. `after` each it is called with its
+/// stage, the number of that, the pass, and what it has made.
+fn walk<T: Real>(
+    schedule: &Schedule,
+    stages: &mut [Gpt<Cpu<T>>],
+    step: u32,
+    mut after: impl FnMut(&mut Gpt<Cpu<T>>, usize, Pass, Option<&[T]>),
+) {
+    for stage in &mut *stages {
+        stage.begin_step(step).unwrap();
+        stage.clear().unwrap();
+    }
+    let shape = schedule.shape();
+    let mut values: HashMap<Value, Vec<T>> = HashMap::new();
+    let mut at = vec![0; stages.len()];
+    for run in schedule.walk() {
+        let stage = run.stage as usize;
+        for _ in 0..run.passes {
+            let pass = schedule.orders()[stage].passes()[at[stage]];
+            at[stage] += 1;
+            let input = pass.input(shape).map(|need| values.remove(&need).unwrap());
+            let made = stages[stage].run(pass, input).unwrap();
+            after(&mut stages[stage], stage, pass, made.as_deref());
+            if let Some(made) = made {
+                values.insert(pass.makes().unwrap(), made);
+            }
+        }
+    }
+    assert!(values.is_empty());
+}
+
 /// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
 /// the byte what its footprints say.
 struct Stages<T: Real> {
@@ -82,32 +113,11 @@ impl<T: Real> Stages<T> {
     }
 
     fn step(&mut self, step: u32) -> f64 {
-        for stage in &mut self.stages {
-            stage.begin_step(step).unwrap();
-            stage.clear().unwrap();
-        }
-        let shape = self.schedule.shape();
-        let mut values: HashMap<Value, Vec<T>> = HashMap::new();
-        let mut at = vec![0; self.stages.len()];
-        for run in self.schedule.walk() {
-            let stage = run.stage as usize;
-            for _ in 0..run.passes {
-                let pass = self.schedule.orders()[stage].passes()[at[stage]];
-                at[stage] += 1;
-                let input = pass.input(shape).map(|need| values.remove(&need).unwrap());
-                let made = self.stages[stage].run(pass, input).unwrap();
-                self.ledgers[stage].run(pass, &self.footprints);
-                assert_eq!(
-                    self.stages[stage].activations().held,
-                    self.ledgers[stage].held,
-                    "{pass}"
-                );
-                if let Some(made) = made {
-                    values.insert(pass.makes().unwrap(), made);
-                }
-            }
-        }
-        assert!(values.is_empty());
+        let Self { schedule, stages, footprints, ledgers } = self;
+        walk(schedule, stages, step, |gpt, stage, pass, _| {
+            ledgers[stage].run(pass, footprints);
+            assert_eq!(gpt.activations().held, ledgers[stage].held, "{pass}");
+        });
         self.add_up_copies();
         let peaks = Memory::of(&self.schedule, &self.footprints).unwrap().peak;
         for (stage, peak) in self.stages.iter().zip(peaks) {

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use pipeline::{
     Bytes, Costs, Family, Kind, Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape,
-    Value,
 };
 
 use super::equality::{distance, reference_of};
-use super::{batches, bits};
+use super::{batches, bits, walk};
 use crate::model::{BuildError, Gpt, Layout, Model, Training, footprints};
 use crate::{Cpu, DeviceError, Real, Reference, Trainer, Worker};
 
@@ -88,26 +87,13 @@ fn run<T: Real>(schedule: &Schedule, model: Model, segments: u32) -> (f64, Vec<f
     let mut stages: Vec<Gpt<Cpu<T>>> = (0..shape.stages()).map(build).collect();
     let mut held: Vec<Held> =
         (0..shape.chunks()).map(|c| Held::new(model, shape, c, segments, T::BYTES)).collect();
-    for stage in &mut stages {
-        stage.begin_step(2).unwrap();
-        stage.clear().unwrap();
-    }
-    let mut values: HashMap<Value, Vec<T>> = HashMap::new();
-    let mut at = vec![0; stages.len()];
-    for of_stage in schedule.walk() {
-        let stage = of_stage.stage as usize;
-        for _ in 0..of_stage.passes {
-            let pass = schedule.orders()[stage].passes()[at[stage]];
-            at[stage] += 1;
-            let input = pass.input(shape).map(|need| values.remove(&need).unwrap());
-            if let Some(made) = stages[stage].run(pass, input).unwrap() {
-                assert_eq!(made.len(), model.tokens() / segments as usize * model.hidden());
-                values.insert(pass.makes().unwrap(), made);
-            }
-            held[stage].run(pass);
-            assert_eq!(stages[stage].activations().held, held[stage].bytes(), "{pass}");
+    walk(schedule, &mut stages, 2, |gpt, stage, pass, made| {
+        if let Some(made) = made {
+            assert_eq!(made.len(), model.tokens() / segments as usize * model.hidden());
         }
-    }
+        held[stage].run(pass);
+        assert_eq!(gpt.activations().held, held[stage].bytes(), "{pass}");
+    });
     let loss = stages.last_mut().unwrap().loss().unwrap().unwrap();
     let mut all = vec![f64::NAN; model.parameters()];
     for part in stages.iter_mut().flat_map(|stage| stage.gradients().unwrap()) {

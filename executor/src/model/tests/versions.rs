@@ -1,11 +1,9 @@
 //! Weights that change while the pipeline runs: which version each microbatch meets, and how many are
 //! held.
 
-use std::collections::HashMap;
+use pipeline::{Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape};
 
-use pipeline::{Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Value};
-
-use super::{batches, bits, model};
+use super::{batches, bits, model, walk};
 use crate::model::{Gpt, Training, Updates, Versions};
 use crate::{Cpu, DeviceError, Plan, PlanError, Stale, Trainer, Worker};
 
@@ -40,31 +38,15 @@ fn run(schedule: &Schedule, updates: Updates, steps: u32) -> (Vec<f64>, Vec<u64>
     let mut stages: Vec<Gpt<Cpu<f32>>> = (0..shape.stages()).map(build).collect();
     let mut losses = Vec::new();
     for step in 0..steps {
-        for stage in &mut stages {
-            stage.begin_step(step).unwrap();
-            stage.clear().unwrap();
-        }
-        let mut values: HashMap<Value, Vec<f32>> = HashMap::new();
-        let mut at = vec![0; stages.len()];
-        for of_stage in schedule.walk() {
-            let stage = of_stage.stage as usize;
-            for _ in 0..of_stage.passes {
-                let pass = schedule.orders()[stage].passes()[at[stage]];
-                at[stage] += 1;
-                let input = pass.input(shape).map(|need| values.remove(&need).unwrap());
-                if let Some(made) = stages[stage].run(pass, input).unwrap() {
-                    values.insert(pass.makes().unwrap(), made);
-                }
-                let is_back = pass.kind != pipeline::Kind::F;
-                if is_back && (pass.microbatch + 1).is_multiple_of(updates.microbatches) {
-                    let gpt = &mut stages[stage];
-                    losses.extend(gpt.loss().unwrap());
-                    gpt.update(1.0).unwrap();
-                    gpt.begin_step(step).unwrap();
-                    gpt.clear().unwrap();
-                }
+        walk(schedule, &mut stages, step, |gpt, _, pass, _| {
+            let is_back = pass.kind != pipeline::Kind::F;
+            if is_back && (pass.microbatch + 1).is_multiple_of(updates.microbatches) {
+                losses.extend(gpt.loss().unwrap());
+                gpt.update(1.0).unwrap();
+                gpt.begin_step(step).unwrap();
+                gpt.clear().unwrap();
             }
-        }
+        });
     }
     let most = stages.iter().map(Gpt::most_versions).collect();
     let weights = stages.iter_mut().flat_map(|stage| bits(&stage.weights().unwrap())).collect();

@@ -2,13 +2,13 @@
 
 use pipeline::{Bytes, CopyTimes, Family, Footprint, Footprints, Nanos};
 use plan::{
-    Attention, Biases, Cluster, Costed, Inputs, Loss, Machine, Norm, Recipe, Recompute, Setup,
-    Sizes, Transformer, number,
+    Attention, Cluster, Costed, Inputs, Loss, Machine, Recipe, Recompute, Setup, Sizes,
+    Transformer, number,
 };
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::rows::{MOST, recipe, set_up};
+use super::super::rows::{MOST, gpt, recipe, set_up};
 
 /// The vocabulary that the numbers of parameters leave room for, with one table for both ends.
 const VOCABULARY: u64 = 32_000;
@@ -62,24 +62,9 @@ impl OffloadModel {
 
     fn transformer(&self, sequence: u64) -> Result<Transformer, String> {
         let Self { layers, hidden, heads, query_groups, .. } = *self;
-        let sizes = Sizes {
-            layers,
-            hidden,
-            heads,
-            kv_heads: query_groups,
-            head_size: hidden / heads.max(1),
-            ffn: hidden.saturating_mul(4),
-            gated: false,
-            vocabulary: VOCABULARY,
-            sequence,
-            positions: 0,
-            experts: None,
-            tied: true,
-            biases: Biases { qkv: true, output: true, mlp: true },
-            norm: Norm::Layer,
-            qk_norm: false,
-            attention: Attention::Flash,
-        };
+        let gpt = gpt(Attention::Flash, hidden, heads, layers, VOCABULARY, sequence)?;
+        // Groups of queries share keys and values; positions have no table.
+        let sizes = Sizes { kv_heads: query_groups, positions: 0, ..(*gpt).clone() };
         Transformer::new(sizes).map_err(|error| error.to_string())
     }
 
