@@ -11,6 +11,7 @@ mod answers;
 mod ask;
 mod columns;
 mod document;
+mod ending;
 mod error;
 mod keywords;
 mod plan;
@@ -47,6 +48,7 @@ mod _debubble {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::ending::announce(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
