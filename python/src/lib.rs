@@ -12,7 +12,6 @@ mod ask;
 mod columns;
 mod document;
 mod error;
-mod keywords;
 mod plan;
 mod profile;
 mod question;
