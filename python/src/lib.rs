@@ -13,7 +13,6 @@ mod columns;
 mod document;
 mod ending;
 mod error;
-mod keywords;
 mod plan;
 mod profile;
 mod question;
