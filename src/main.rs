@@ -61,7 +61,7 @@ printed. With --json everything on stderr is JSON, too, a line each: error, note
 Times carry units (500us, 500µs, 1e-3s), and so do sizes (38GiB, 40gb), small or capital.";
 
 #[derive(Parser)]
-#[command(name = "debubble", version, about = ABOUT, after_help = help::flow(EXAMPLES))]
+#[command(name = "debubble", version = env!("DEBUBBLE_VERSION"), about = ABOUT, after_help = help::flow(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
