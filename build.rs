@@ -26,12 +26,15 @@ fn main() {
 /// The commit of the repository whose root is `root`, the day it was made, and whether the sources have
 /// been modified since. Nothing where there is no such repository, as in sources that were unpacked from
 /// an archive, even inside the repository of somebody else.
-fn commit(root: &Path) -> Option<String> {
+pub(crate) fn commit(root: &Path) -> Option<String> {
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if fs::canonicalize(top).ok()? != fs::canonicalize(root).ok()? {
         return None;
     }
-    let commit = git(root, &["show", "--no-patch", "--format=%h %cs", "--abbrev=12", "HEAD"])?;
+    let commit = git(
+        root,
+        &["show", "--no-patch", "--no-show-signature", "--format=%h %cs", "--abbrev=12", "HEAD"],
+    )?;
     let sources = sources(root);
     let mut arguments = vec!["status", "--porcelain", "--"];
     arguments.extend(sources.iter().filter_map(|path| path.to_str()));
@@ -40,7 +43,7 @@ fn commit(root: &Path) -> Option<String> {
 }
 
 /// The files and folders that change when the answer of [`commit`] does.
-fn watched(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn watched(root: &Path) -> Vec<PathBuf> {
     let of_git = |name| git(root, &["rev-parse", "--git-path", name]).map(|path| root.join(path));
     let head = ["HEAD", "logs/HEAD"].into_iter().filter_map(of_git);
     // A path that is not there would count as changed for ever.
