@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_mangen::Man as Page;
 use question::echo;
+use roff::{Roff, roman};
 
 use crate::error::Error;
 use crate::{files, help};
@@ -39,11 +40,14 @@ impl Man {
             Some(folder) => {
                 for command in all(&root) {
                     let page = page(command);
-                    files::write(&folder.join(page.get_filename()), bytes(&page)?)?;
+                    files::write(&folder.join(page.get_filename()), bytes(&page, command)?)?;
                 }
                 Ok(())
             }
-            None => Ok(out.write_all(&bytes(&page(named(&root, &self.command)?))?)?),
+            None => {
+                let command = named(&root, &self.command)?;
+                Ok(out.write_all(&bytes(&page(command), command)?)?)
+            }
         }
     }
 }
@@ -76,8 +80,56 @@ fn page(command: &Command) -> Page {
         .manual("debubble")
 }
 
-fn bytes(page: &Page) -> Result<Vec<u8>, Error> {
+/// The page `page` of `command`. Its usage is that of the help, which does not name every option, and what
+/// follows the options stays in lines, for there are examples in it.
+fn bytes(page: &Page, command: &Command) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    page.render(&mut bytes)?;
+    page.render_title(&mut bytes)?;
+    page.render_name_section(&mut bytes)?;
+    usage(command).to_writer(&mut bytes)?;
+    page.render_description_section(&mut bytes)?;
+    page.render_options_section(&mut bytes)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut bytes)?;
+    }
+    if let Some(text) = command.get_after_long_help().or_else(|| command.get_after_help()) {
+        details(&text.to_string()).to_writer(&mut bytes)?;
+    }
     Ok(bytes)
+}
+
+/// The section of the usage.
+fn usage(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text(vec![roman(usage)]);
+    roff
+}
+
+/// The section of `text`, in whose lines words are broken nowhere and moved nowhere.
+fn details(text: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["DETAILS"]);
+    roff.control("ad", ["l"]);
+    roff.control("nh", []);
+    for line in text.lines() {
+        let words = line.trim_start();
+        match line.len() - words.len() {
+            _ if words.is_empty() => {
+                roff.control("PP", []);
+            }
+            0 => {
+                roff.control("br", []);
+                roff.text(vec![roman(words)]);
+            }
+            indent => {
+                roff.control("RS", [format!("{indent}n").as_str()]);
+                roff.text(vec![roman(words)]);
+                roff.control("RE", []);
+            }
+        }
+    }
+    roff
 }

@@ -57,7 +57,8 @@ fn pages_are_set_without_a_warning() {
     for name in written(folder.path()) {
         let path = folder.path().join(&name);
         let mut groff = Command::new("groff");
-        let groff = groff.args(["-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=100n"]).arg(&path);
+        let groff =
+            groff.args(["-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=100n", "-P-cbou"]).arg(&path);
         let Ok(output) = groff.output() else {
             println!("skipped: there is no groff to set manual pages with");
             return;
@@ -66,6 +67,11 @@ fn pages_are_set_without_a_warning() {
         assert!(output.status.success() && faults.is_empty(), "{name}: {faults}");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("SYNOPSIS"), "{name}: {text}");
+        // Examples stay in their lines, each in its place.
+        if name == "debubble-simulate.1" {
+            let example = "           debubble simulate scenarios/paper/table5.toml --json\n";
+            assert!(text.contains(example), "{text}");
+        }
     }
 }
 
