@@ -82,7 +82,7 @@ def visit_html(translator: Any, node: play) -> None:
         link = builder.get_relative_uri(builder.current_docname, "how-to/web-page")
         translator.body.append(
             '<p class="play">Here the page to play with answers this question where it has been built'
-            ' with the book: <code>make web book</code>.'
+            " with the book: <code>make web book</code>."
             f' <a href="{html.escape(link)}">The web page</a> says more.</p>\n'
         )
         raise nodes.SkipNode
