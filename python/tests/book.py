@@ -6,7 +6,7 @@ pages speak of. Its blocks, by what stands behind their fence:
 - ``console``: behind ``$ `` a command for bash, which goes on while lines end with a backslash, and under it
   what it prints. Variables are kept for later blocks. ``...`` stands for any number of lines, ``[..]`` for
   anything within one. A command must succeed.
-- ``{code-block} toml`` with ``:caption: name.toml``: a file, which is written.
+- ``{code-block}`` with ``:caption: name.toml``: a file, which is written.
 - ``python``: is run, and shares its names with later blocks; ``text`` right behind it is what it prints.
 - ``sh``: commands for other machines, which are not run. That debubble has the flags, and make the targets,
   is checked.
@@ -109,7 +109,7 @@ class Reader:
         for block, behind in zip(found, [*found[1:], None]):
             if block.kind == "console":
                 self.console(block)
-            elif block.kind == "{code-block}" and block.argument == "toml" and "caption" in block.options:
+            elif block.kind == "{code-block}" and "caption" in block.options:
                 (self.folder / block.options["caption"]).write_text(block.body, encoding="utf-8")
             elif block.kind == "python":
                 self.python(block, behind)
@@ -168,6 +168,9 @@ class Reader:
             with contextlib.redirect_stdout(printed), warnings.catch_warnings():
                 warnings.simplefilter("error")
                 exec(compile(block.body, str(self.page), "exec"), self.names)
+        except Exception as error:
+            self.failures.append(f"{block.body}\nraises {error!r}")
+            return
         finally:
             os.chdir(here)
         if not matches(printed.getvalue(), shown.body if shown else ""):
