@@ -58,3 +58,8 @@ def test_what_is_left_out_may_be_anything() -> None:
     assert not book.matches("took 5 ms\n", "took [..] s\n")
     assert not book.matches("a\nb\n", "a\n")
     assert not book.matches("", "a\n")
+
+
+def test_measured_numbers_may_be_others() -> None:
+    assert book.matches("step   509.0 ms  -1.57 %\n", "step  17.135 s  +0.1 %\n", measured=True)
+    assert not book.matches("step   509.0 ms  -1.57 %\n", "span  509.0 ms  -1.57 %\n", measured=True)
