@@ -5,6 +5,7 @@ use papers::schemas;
 use serde_json::Value;
 
 use super::markdown::{code, prose, sentence, table};
+use crate::help;
 
 /// Flags that are keys of a scenario are told once, on the page of keys.
 const KEYS: &str = "../scenario.md";
@@ -105,7 +106,8 @@ fn spelling(argument: &Arg) -> String {
 }
 
 fn flag(argument: &Arg) -> String {
-    let mut text = format!("### {}\n\n{}\n\n", code(&spelling(argument)), sentence(&help_of(argument)));
+    let mut text =
+        format!("### {}\n\n{}\n\n", code(&spelling(argument)), sentence(&help_of(argument)));
     let takes = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     let values = argument.get_possible_values();
     if takes && !values.is_empty() {
@@ -123,22 +125,32 @@ fn flag(argument: &Arg) -> String {
     text
 }
 
-/// The remarks behind the flags: lines that are indented stay as they are.
+/// The remarks behind the flags: what is typed stays as it is, and a title with one line behind it is an
+/// entry of a list.
 fn remarks(text: &str) -> String {
     let mut remarks = "## Examples and remarks\n\n".to_owned();
-    let mut is_literal = false;
+    let mut last: Option<&str> = None;
+    let mut is_code = false;
     for line in text.lines().filter(|line| *line != "Examples:") {
-        let is_title = line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
-        let literal = line.starts_with(' ') && !is_title;
-        match (is_literal, literal) {
+        let literal = help::is_literal(line, last) && line.starts_with(' ');
+        match (is_code, literal) {
             (false, true) => remarks += "\n```text\n",
             (true, false) => remarks += "```\n\n",
             _ => {}
         }
-        is_literal = literal;
-        let line = line.trim_end();
-        remarks += &if literal { line.trim_start_matches("  ").to_owned() } else { prose(line.trim_start()) };
+        is_code = literal;
+        let is_title = line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
+        let behind_title = line.starts_with("   ") && last.is_some_and(|last| last.ends_with(':'));
+        remarks += &match (literal, line.trim_end()) {
+            (true, line) => line.strip_prefix("    ").unwrap_or(line.trim_start()).to_owned(),
+            (false, line) if behind_title => format!("  {}", prose(line.trim_start())),
+            (false, line) if is_title && !text.contains(&format!("{line}\n    debubble")) => {
+                format!("\n- **{}**", prose(line.trim_start()))
+            }
+            (false, line) => prose(line.trim_start()),
+        };
         remarks += "\n";
+        last = Some(line);
     }
-    if is_literal { remarks + "```\n" } else { remarks }
+    if is_code { remarks + "```\n" } else { remarks }
 }

@@ -8,9 +8,9 @@ use super::root;
 
 /// The laws of random durations.
 pub fn laws() -> String {
-    let rows = LAWS.iter().map(|law| {
-        vec![code(&format!("{}:{}", law.name, law.parameter)), sentence(law.meaning)]
-    });
+    let rows = LAWS
+        .iter()
+        .map(|law| vec![code(&format!("{}:{}", law.name, law.parameter)), sentence(law.meaning)]);
     table(&["law", "parameter"], rows)
 }
 
@@ -25,8 +25,18 @@ const LIMITS: [(&str, &str, &str, &str); 22] = [
     ("Passes of a schedule", "", "pipeline/src/shape.rs", "MAX_PASSES"),
     ("Times that are read", "ns", "pipeline/src/units.rs", "MAX_NANOS"),
     ("Sizes that are read", "B", "pipeline/src/units.rs", "MAX_BYTES"),
-    ("Stages of schedules from a building block", "", "pipeline/src/family/controllable/mod.rs", "MAX_STAGES"),
-    ("Stages of the adaptive V", "", "pipeline/src/family/controllable/adaptive/mod.rs", "MAX_STAGES"),
+    (
+        "Stages of schedules from a building block",
+        "",
+        "pipeline/src/family/controllable/mod.rs",
+        "MAX_STAGES",
+    ),
+    (
+        "Stages of the adaptive V",
+        "",
+        "pipeline/src/family/controllable/adaptive/mod.rs",
+        "MAX_STAGES",
+    ),
     ("Passes of all steps on a cluster", "", "sim/src/engine/limits.rs", "MAX_RUN"),
     ("Replicas of a question", "", "sim/src/monte_carlo.rs", "MAX_REPLICAS"),
     ("Passes of a search", "", "search/src/run.rs", "MAX_PASSES"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use papers::schemas::SCHEMAS;
 use serde_json::Value;
 
-use super::markdown::{anchor, code, sentence, table};
+use super::markdown::{anchor, code, sentence};
 
 /// The page of the forms, as pages beside it name it.
 const PAGE: &str = "forms.md";
@@ -15,9 +15,21 @@ pub fn name_of(reference: &str) -> &str {
     reference.rsplit('/').next().unwrap_or(reference)
 }
 
-/// Whether a definition is a form, which stands on the page of the forms, and no key or table.
+/// Whether a definition is the form of a value, and no key or table.
 pub fn is_form(name: &str, definition: &Value) -> bool {
     !name.starts_with("key.") && definition["properties"].is_null() && !has_table(definition)
+}
+
+/// The names that a value can have, each with its meaning, if they are all that it can be.
+pub fn names(definition: &Value) -> Option<Vec<(String, String)>> {
+    if let Some(values) = definition["enum"].as_array() {
+        return Some(values.iter().map(|value| (json(value), String::new())).collect());
+    }
+    let value = |one: &Value| {
+        let meaning = one["description"].as_str().unwrap_or_default();
+        Some((json(one.get("const")?), sentence(meaning)))
+    };
+    definition["oneOf"].as_array()?.iter().map(value).collect()
 }
 
 /// Whether a definition can be a table.
@@ -27,26 +39,25 @@ fn has_table(definition: &Value) -> bool {
 }
 
 /// The form of the values of a key, in words.
-pub fn of(schema: &Value) -> String {
+pub fn of(schema: &Value, definitions: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = name_of(reference);
-        return match name {
-            "range" => "a range".to_owned(),
-            _ => format!("[{name}]({PAGE}#{})", anchor(name)),
+        return match names(&definitions[name]) {
+            Some(names) => one_of(&names),
+            None => format!("[{name}]({PAGE}#{})", anchor(name)),
         };
     }
     if let Some(only) = schema["allOf"].as_array().and_then(|all| all.first()) {
-        return of(only);
+        return of(only, definitions);
     }
-    if let Some(values) = schema["enum"].as_array() {
-        let values: Vec<String> = values.iter().map(json).collect();
-        return values.join(", ");
+    if let Some(names) = names(schema) {
+        return one_of(&names);
     }
     if let Some(ways) = schema["anyOf"].as_array() {
-        return either(ways);
+        return either(ways, definitions);
     }
     match schema["type"].as_str() {
-        Some("array") => format!("a list of {}", plural(&of(&schema["items"]))),
+        Some("array") => format!("a list of {}", plural(&of(&schema["items"], definitions))),
         Some("integer") => "a whole number".to_owned(),
         Some("number") => "a number".to_owned(),
         Some("boolean") => "`true` or `false`".to_owned(),
@@ -55,15 +66,20 @@ pub fn of(schema: &Value) -> String {
     }
 }
 
+fn one_of(names: &[(String, String)]) -> String {
+    names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" or ")
+}
+
 /// One value or a list of such, or several ways.
-fn either(ways: &[Value]) -> String {
+fn either(ways: &[Value], definitions: &Value) -> String {
     if let [one, list] = ways
         && list["type"] == "array"
         && list["items"] == *one
     {
-        return format!("{}, or a list of {}", of(one), plural(&of(one)));
+        let one = of(one, definitions);
+        return format!("{one}, or a list of {}", plural(&one));
     }
-    ways.iter().map(of).collect::<Vec<_>>().join(", or ")
+    ways.iter().map(|way| of(way, definitions)).collect::<Vec<_>>().join(", or ")
 }
 
 fn plural(form: &str) -> String {
@@ -72,6 +88,7 @@ fn plural(form: &str) -> String {
         "a number" => "numbers".to_owned(),
         "a table" => "tables".to_owned(),
         "text" => "texts".to_owned(),
+        _ if form.starts_with('`') => "these".to_owned(),
         _ => form.to_owned(),
     }
 }
@@ -87,7 +104,7 @@ pub fn all() -> String {
     for schema in SCHEMAS {
         let schema = (schema.schema)();
         for (name, form) in schema["definitions"].as_object().into_iter().flatten() {
-            if is_form(name, form) && name != "range" {
+            if is_form(name, form) && name != "range" && names(form).is_none() {
                 let before = forms.insert(name.clone(), form.clone());
                 assert!(before.is_none_or(|before| before == *form), "{name} has two meanings");
             }
@@ -100,16 +117,7 @@ fn section(name: &str, form: &Value) -> String {
     let mut text = format!("## {name}\n\n");
     text += &sentence(form["description"].as_str().unwrap_or_default());
     text += "\n\n";
-    if let Some(values) = form["oneOf"].as_array() {
-        let row = |one: &Value| {
-            vec![json(&one["const"]), sentence(one["description"].as_str().unwrap_or_default())]
-        };
-        text += &table(&["value", "meaning"], values.iter().map(row));
-        text += "\n";
-    } else if let Some(values) = form["enum"].as_array() {
-        let values: Vec<String> = values.iter().map(json).collect();
-        text += &format!("One of {}.\n\n", values.join(", "));
-    } else if let Some(examples) = form["examples"].as_array() {
+    if let Some(examples) = form["examples"].as_array() {
         let examples: Vec<String> = examples.iter().map(json).collect();
         text += &format!("For example {}.\n\n", examples.join(", "));
     }

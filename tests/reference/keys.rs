@@ -5,7 +5,7 @@ use papers::schemas;
 use serde_json::{Map, Value};
 
 use super::forms;
-use super::markdown::{anchor, code, prose, sentence};
+use super::markdown::{anchor, code, prose, sentence, table};
 
 /// The command whose help groups the keys of a question.
 fn command_of(question: &str) -> &str {
@@ -68,9 +68,8 @@ impl Page<'_> {
 
     fn definition(&self, schema: &Value) -> Option<(&str, &Value)> {
         let reference = schema["$ref"].as_str()?;
-        let (name, _) = self.schema["definitions"]
-            .as_object()?
-            .get_key_value(forms::name_of(reference))?;
+        let (name, _) =
+            self.schema["definitions"].as_object()?.get_key_value(forms::name_of(reference))?;
         Some((name, &self.schema["definitions"][name.as_str()]))
     }
 
@@ -79,6 +78,26 @@ impl Page<'_> {
         match self.definition(schema) {
             Some((name, definition)) if name.starts_with("key.") => definition,
             _ => schema,
+        }
+    }
+
+    /// The form of a key's values, in words.
+    fn form(&self, schema: &Value) -> String {
+        forms::of(schema, &self.schema["definitions"])
+    }
+
+    /// A row for each name that the values of a key can have, where names have meanings.
+    fn names(&self, schema: &Value) -> String {
+        let inner = schema["allOf"].as_array().and_then(|all| all.first());
+        let inner = inner.or_else(|| schema["anyOf"].as_array().and_then(|all| all.first()));
+        let inner = inner.or_else(|| schema.get("additionalProperties")).unwrap_or(schema);
+        let names = self.definition(inner).and_then(|(_, one)| forms::names(one));
+        let names =
+            names.unwrap_or_default().into_iter().filter(|(_, meaning)| !meaning.is_empty());
+        let rows: Vec<Vec<String>> = names.map(|(name, meaning)| vec![name, meaning]).collect();
+        match rows.is_empty() {
+            true => String::new(),
+            false => table(&["value", "meaning"], rows) + "\n",
         }
     }
 
@@ -108,7 +127,7 @@ impl Page<'_> {
         let others = ways.and_then(Value::as_array).into_iter().flatten();
         let others = others.filter(|way| self.table_of(way).is_none()).map(|way| {
             let meaning = prose(way["description"].as_str().unwrap_or_default());
-            format!("{} ({}), or ", forms::of(way), meaning.trim_end_matches('.'))
+            format!("{} ({}), or ", self.form(way), meaning.trim_end_matches('.'))
         });
         let others: String = others.collect();
         format!("{others}{link}")
@@ -124,18 +143,18 @@ impl Page<'_> {
             None if key == "sweep" => {
                 "a table of keys, each with a list of its values or a range".to_owned()
             }
-            None => forms::of(schema),
+            None => self.form(schema),
         };
         let mut facts = vec![form];
-        let default = default.or_else(|| {
-            schema.get("default").filter(|value| !value.is_object()).map(forms::json)
-        });
+        let default = default
+            .or_else(|| schema.get("default").filter(|value| !value.is_object()).map(forms::json));
         if owner["required"].as_array().is_some_and(|all| all.iter().any(|one| one == key)) {
             facts.push("must be given".to_owned());
         }
         facts.extend(default.map(|default| format!("default: {default}")));
         facts.extend(self.examples(schema).map(|example| format!("example: {example}")));
         text += &format!("*Form:* {}.\n\n", facts.join("; "));
+        text += &self.names(schema);
         if key == "sweep" {
             text += &self.range();
         }
@@ -146,8 +165,10 @@ impl Page<'_> {
         let inner = schema["allOf"].as_array().and_then(|all| all.first());
         let inner = inner.or_else(|| schema["anyOf"].as_array().and_then(|all| all.first()));
         let (_, definition) = self.definition(inner.unwrap_or(schema))?;
-        let all: Vec<String> =
-            definition["examples"].as_array()?.iter().map(forms::json).collect();
+        if forms::names(definition).is_some() {
+            return None;
+        }
+        let all: Vec<String> = definition["examples"].as_array()?.iter().map(forms::json).collect();
         Some(all.join(", "))
     }
 

@@ -7,9 +7,15 @@ use super::markdown::{code, table};
 
 /// The keys of a machine's file. A key that is not here has no meaning in the book, which is an error.
 const OF_MACHINES: &[(&str, &str)] = &[
-    ("device.type", "The type of the device, as published measurements name it: errors of predictions are of it."),
+    (
+        "device.type",
+        "The type of the device, as published measurements name it: errors of predictions are of it.",
+    ),
     ("device.memory", "Memory of a device, as frameworks see it."),
-    ("device.reserve", "The part of the memory that no framework gets: CUDA context, buffers of NCCL, gaps between blocks."),
+    (
+        "device.reserve",
+        "The part of the memory that no framework gets: CUDA context, buffers of NCCL, gaps between blocks.",
+    ),
     ("device.peak-tflops", "Peak rate of 16-bit matrix products without sparsity, TFLOP/s."),
     ("device.peak-fp8-tflops", "Peak rate of 8-bit matrix products, TFLOP/s."),
     ("device.bandwidth", "Bandwidth of the device's memory."),
@@ -19,24 +25,48 @@ const OF_MACHINES: &[(&str, &str)] = &[
     ("device.host-link", "Bandwidth of a link to the host's memory, in each direction."),
     ("device.devices-per-host-link", "Devices that share a link to the host."),
     ("efficiency.matmul", "Share of the peak rate that large matrix products reach."),
-    ("efficiency.fill", "Elements of a product's result that fill the device once more: a product of M N results takes as long as one of M N + fill."),
-    ("efficiency.depth", "Inner size that a product loses to its beginning and end: K takes as long as K + depth."),
+    (
+        "efficiency.fill",
+        "Elements of a product's result that fill the device once more: a product of M N results takes as long as one of M N + fill.",
+    ),
+    (
+        "efficiency.depth",
+        "Inner size that a product loses to its beginning and end: K takes as long as K + depth.",
+    ),
     ("efficiency.flash", "Share of the peak rate that fused attention reaches."),
     ("efficiency.memory", "Share of the memory bandwidth that streaming kernels reach."),
-    ("efficiency.link", "Share of the link bandwidth that rings of collectives within a node reach."),
-    ("efficiency.ring", "Share of the network bandwidth that rings over nodes reach while gradients are reduced."),
-    ("efficiency.shared-ring", "Of that, what is left where several rings meet on the NICs of a node."),
-    ("efficiency.tensor-network", "Share of a node's network bandwidth that a collective of a tensor group over nodes reaches."),
+    (
+        "efficiency.link",
+        "Share of the link bandwidth that rings of collectives within a node reach.",
+    ),
+    (
+        "efficiency.ring",
+        "Share of the network bandwidth that rings over nodes reach while gradients are reduced.",
+    ),
+    (
+        "efficiency.shared-ring",
+        "Of that, what is left where several rings meet on the NICs of a node.",
+    ),
+    (
+        "efficiency.tensor-network",
+        "Share of a node's network bandwidth that a collective of a tensor group over nodes reaches.",
+    ),
     ("efficiency.hop", "Share of the network bandwidth that one transfer between stages reaches."),
     ("efficiency.collective-latency", "Time of a collective besides its bytes."),
     ("efficiency.hop-latency", "Time of a transfer between stages besides its bytes."),
-    ("efficiency.launch", "Time of the host to launch all kernels of a layer's forward, recomputation and backward: a layer takes no less."),
+    (
+        "efficiency.launch",
+        "Time of the host to launch all kernels of a layer's forward, recomputation and backward: a layer takes no less.",
+    ),
     ("efficiency.launch-tensor", "How many times as long that takes with collectives in between."),
     ("price.on-demand", "Dollars for an hour of a device on demand."),
     ("price.reserved", "The same, reserved for long."),
     ("price.spot", "The same on the spot market."),
     ("price.preemptions-per-hour", "How often an hour a spot device is taken away."),
-    ("failures.hours-between-failures", "Mean time between failures of one device with its share of node and network, hours."),
+    (
+        "failures.hours-between-failures",
+        "Mean time between failures of one device with its share of node and network, hours.",
+    ),
     ("failures.restart", "Time from a failure until the job computes again."),
     ("failures.checkpoint", "Rate at which one device writes a checkpoint."),
 ];
@@ -51,7 +81,10 @@ const OF_CLUSTERS: &[(&str, &str)] = &[
     ("inter.nics", "NICs of a node, which neighbouring devices share."),
     ("inter.bandwidth", "Bandwidth of a NIC, in each direction."),
     ("inter.latency", "Latency of a transfer between nodes."),
-    ("inter.oversubscription", "How many times the NICs together exceed what the network carries: 1, unless given."),
+    (
+        "inter.oversubscription",
+        "How many times the NICs together exceed what the network carries: 1, unless given.",
+    ),
     ("host.bandwidth", "Bandwidth of a link to the host's memory, in each direction."),
     ("host.devices-per-link", "Devices that share a link to the host: 1, unless given."),
 ];

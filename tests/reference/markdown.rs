@@ -27,7 +27,7 @@ pub fn prose(text: &str) -> String {
             continue;
         }
         for sign in part.chars() {
-            if matches!(sign, '*' | '_' | '<' | '>' | '[' | ']' | '#' | '|' | '~') {
+            if matches!(sign, '*' | '<' | '[' | ']' | '~') {
                 prose.push('\\');
             }
             prose.push(sign);

@@ -158,8 +158,7 @@ fn pictures_show_what_the_program_draws() {
 /// Whatever is added to the program has its place in the book, once.
 #[test]
 fn nothing_is_left_out() {
-    let texts: Vec<String> =
-        pages().iter().map(|page| fs::read_to_string(page).unwrap()).collect();
+    let texts: Vec<String> = pages().iter().map(|page| fs::read_to_string(page).unwrap()).collect();
     let found: Vec<&str> = texts.iter().flat_map(|text| parts(text)).collect();
     let mut needed: Vec<String> = ["forms", "commands", "schedules", "not-offered", "machines"]
         .map(str::to_owned)

@@ -2,15 +2,15 @@
 
 use answer::schedules::{Entry, schedules};
 use clap::Parser;
+use pipeline::{Choice, Chunks, Family, Vocabulary};
 use serde_json::Value;
 
 use super::markdown::{anchor, code, prose, sentence, table};
 use super::{pages, parts, pictures};
 
-/// The setting of all pictures: equal passes, and times of S, T and copies to the host for the schedules
-/// that need them.
+/// The setting of all pictures: equal passes, and a size of activations in which peaks are told.
 const SETTING: &str = "--stages 4 --microbatches 8 --forward 10ms --backward-input 10ms \
-    --backward-weight 10ms --vocab-s 2ms --vocab-t 2ms --offload-ratio 0.5";
+    --backward-weight 10ms --activation 1GiB";
 
 /// The names of the schedules that are drawn.
 pub fn drawn() -> impl Iterator<Item = &'static str> {
@@ -26,9 +26,21 @@ pub fn ask(line: &str) -> Vec<u8> {
     out
 }
 
-/// The line that simulates `name` in the setting of the pictures.
-pub fn question(name: &str) -> String {
-    format!("simulate --schedule {name} {SETTING}")
+/// The line that simulates `name` in the setting of the pictures, with what it needs besides.
+fn question(name: &str) -> String {
+    let about = Family::named(name).map(Family::about);
+    let vocabulary = about.map_or(Vocabulary::Whole, |about| about.vocabulary);
+    let mut line = format!("simulate --schedule {name} {SETTING}");
+    if vocabulary != Vocabulary::Whole {
+        line += " --vocab-s 2ms --vocab-t 2ms";
+    }
+    if about.is_some_and(|about| about.choice == Choice::Offload) {
+        line += " --offload-ratio 0.5";
+    }
+    if let Some(Chunks::Any { default }) = about.map(|about| about.chunks) {
+        line += &format!(" --chunks {default}");
+    }
+    line
 }
 
 /// The page and heading of each schedule.
@@ -87,9 +99,8 @@ fn in_the_picture(name: &str) -> String {
     let answer: Value = serde_json::from_slice(&ask(&(question(name) + " --json"))).unwrap();
     let one = &answer["results"][0];
     let percent = |key: &str| format!("{:.1} %", one[key].as_f64().unwrap() * 100.0);
-    let peaks = one["peak_in_flight"].as_array().unwrap().iter().filter_map(Value::as_f64);
-    let parts = one["chunks"].as_f64().unwrap() * one["segments"].as_f64().unwrap_or(1.0);
-    let peak = peaks.fold(0.0, f64::max) / parts;
+    let peaks = one["peak_activation_bytes"].as_array().unwrap().iter().filter_map(Value::as_f64);
+    let peak = peaks.fold(0.0, f64::max) / f64::from(1 << 30);
     let (span, makespan) = (percent("bubble_rate"), percent("bubble_rate_makespan"));
     let bubble = match span == makespan {
         true => format!("{span} of the step is bubble"),
