@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import html
 import shutil
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
+import tomllib
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
@@ -81,8 +81,9 @@ def visit_html(translator: Any, node: play) -> None:
     if not builder.config.play_built:
         link = builder.get_relative_uri(builder.current_docname, "how-to/web-page")
         translator.body.append(
-            '<p class="play">Here the page to play with answers this question where it has been built with the book:'
-            f' <code>make web book</code>. <a href="{html.escape(link)}">The web page</a> says more.</p>\n'
+            '<p class="play">Here the page to play with answers this question where it has been built'
+            " with the book: <code>make web book</code>."
+            f' <a href="{html.escape(link)}">The web page</a> says more.</p>\n'
         )
         raise nodes.SkipNode
     address = f"{top}play/index.html#embed=1&view={node['view']}&scenario={quote(node['scenario'], safe='')}"
