@@ -1,5 +1,7 @@
 //! Laws of noise, limits and published tables.
 
+use std::collections::BTreeSet;
+
 use papers::reproduce::TABLES;
 use question::noise::syntax::LAWS;
 
@@ -100,4 +102,32 @@ fn limits_read_well() {
     assert_eq!(with_unit(100_000_000, ""), "100,000,000");
     assert_eq!(with_unit(16 << 20, "B"), "16 MiB");
     assert_eq!(with_unit(1_000_000_000_000_000, "ns"), "1,000,000 s");
+}
+
+/// Variables of the environment that only parts of the program and of its tests tell each other.
+const BETWEEN_PARTS: [&str; 3] = ["DEBUBBLE_LIFELINE", "DEBUBBLE_TEST_DIED", "DEBUBBLE_"];
+
+/// Every variable of its own that the program or its tests read has its line in the book.
+#[test]
+fn variables_are_told() {
+    let page = std::fs::read_to_string(root().join("docs/reference/exit-codes.md")).unwrap();
+    let name = regex_lite::Regex::new("DEBUBBLE_[A-Z_]*").unwrap();
+    let mut folders = vec![root().join("src"), root().join("executor/src"), root().join("tests")];
+    let mut texts = vec![std::fs::read_to_string(root().join("Makefile")).unwrap()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs" || ext == "sh") {
+                texts.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let found: BTreeSet<&str> =
+        texts.iter().flat_map(|text| name.find_iter(text)).map(|one| one.as_str()).collect();
+    assert!(found.contains("DEBUBBLE_TOKEN"), "{found:?}");
+    for name in found.difference(&BTreeSet::from(BETWEEN_PARTS)) {
+        assert!(page.contains(&format!("`{name}`")), "{name} has no line in exit-codes.md");
+    }
 }
