@@ -21,6 +21,11 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * What goes with a request.
+ * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
+ */
+
 /** One worker with the library. It answers one request after the other. */
 export class Engine {
   constructor() {
@@ -32,6 +37,8 @@ export class Engine {
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
+   * @param {{ ask: string }} request
+   * @param {Options} options
    */
   ask(request, options = {}) {
     const answer = this.turn.then(() => this.answered(request, options));
@@ -39,6 +46,7 @@ export class Engine {
     return answer;
   }
 
+  /** @param {{ ask: string }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = URL.createObjectURL(new Blob(["go on"]));
@@ -67,9 +75,9 @@ export class Engine {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
     const module = await library;
-    await new Promise((resolve, reject) => {
+    this.version = await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => { this.version = data.ready; resolve(); };
+      worker.onmessage = ({ data }) => resolve(data.ready);
       worker.postMessage({ module });
     });
     this.worker = worker;
