@@ -4,11 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-import { onPage } from "./browser.js";
+import { TABS, onPage } from "./browser.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-export const TABS = ["Play", "Search", "Plan", "Open a file"];
 
 /** @type {import("./browser.js").How[]} */
 const LOOKS = [{ scheme: "light" }, { scheme: "dark" }, { width: 360, height: 740 }, { width: 3840, height: 2160, scheme: "dark" }];

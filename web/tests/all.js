@@ -5,3 +5,4 @@ import "./examples.test.js";
 import "./links.test.js";
 import "./hostile-links.test.js";
 import "./accessibility.test.js";
+import "./keyboard.test.js";

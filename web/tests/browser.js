@@ -12,6 +12,9 @@ import { server } from "./server.js";
 /** The page as it was built: the file that DEBUBBLE_PAGE names, else that of `make web`. */
 export const BUILT = process.env.DEBUBBLE_PAGE ?? fileURLToPath(new URL("../dist/index.html", import.meta.url));
 
+/** The names of the tabs, as they stand. */
+export const TABS = ["Play", "Search", "Plan", "Open a file"];
+
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];
 
@@ -113,7 +116,7 @@ export class Opened {
     await this.rest();
   }
 
-  /** Waits until nothing is being worked out, and the page has asked nothing more for 20 frames. */
+  /** Waits until nothing is being worked out, and the page has asked nothing more for 30 frames. */
   async rest() {
     await this.page.evaluate(() => /** @type {any} */ (window).watched.rest());
   }
