@@ -4,5 +4,6 @@ import "./load.test.js";
 import "./examples.test.js";
 import "./links.test.js";
 import "./hostile-links.test.js";
+import "./markup.test.js";
 import "./accessibility.test.js";
 import "./keyboard.test.js";
