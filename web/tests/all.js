@@ -2,6 +2,7 @@
 
 import "./load.test.js";
 import "./examples.test.js";
+import "./drag.test.js";
 import "./links.test.js";
 import "./hostile-links.test.js";
 import "./markup.test.js";

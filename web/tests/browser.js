@@ -131,6 +131,15 @@ export class Opened {
     return kind ? all.filter((/** @type {any} */ one) => one.request.ask === kind) : all;
   }
 
+  /**
+   * Waits until the last request of the name `kind` is as `is` says.
+   * @param {string} kind @param {(one: import("./watch.js").Asked) => boolean} is
+   */
+  async until(kind, is) {
+    const last = `watched.asked.findLast((one) => one.request.ask === ${JSON.stringify(kind)})`;
+    await this.page.waitForFunction(`(() => { const last = ${last}; return last && (${is})(last); })()`);
+  }
+
   /** The last answer to a request of the name `kind`. @param {string} kind */
   async answer(kind) {
     const answered = (await this.questions(kind)).filter((one) => one.answer);
@@ -154,6 +163,24 @@ export class Opened {
   /** The name of the tab that is chosen. */
   chosen() {
     return this.page.$eval("[role=tab][aria-selected=true]", (tab) => tab.textContent);
+  }
+
+  /** Presses the first button of this name that can be pressed. @param {string} name */
+  async press(name) {
+    const buttons = await this.page.$$(`::-p-aria(${name}[role="button"])`);
+    for (const button of buttons) {
+      if (await button.evaluate((one) => /** @type {HTMLButtonElement} */ (one).disabled)) continue;
+      await button.click();
+      return;
+    }
+    assert.fail(`there is no button "${name}" that can be pressed`);
+  }
+
+  /** Chooses files of these paths in the tab that is shown. @param {...string} paths */
+  async give(...paths) {
+    const field = await this.page.waitForSelector("[role=tabpanel]:not([hidden]) input[type=file]");
+    await field?.uploadFile(...paths);
+    await this.rest();
   }
 
   /** The text that the page shows. */

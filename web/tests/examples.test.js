@@ -3,17 +3,7 @@
 import assert from "node:assert/strict";
 
 import { onPage } from "./browser.js";
-import { file, json } from "./program.js";
-
-/**
- * All that the command line answers is in the page's answer, which says more.
- * @param {any} answer @param {any} expected @param {string} what
- */
-export function agrees(answer, expected, what) {
-  for (const [name, value] of Object.entries(expected)) {
-    assert.deepEqual(answer[name], value, `${name} of ${what}`);
-  }
-}
+import { agrees, file, json } from "./program.js";
 
 onPage("each example gives the numbers of the command line", {}, async (opened) => {
   const { examples } = await opened.answer("examples");
