@@ -35,6 +35,9 @@ pub const MACHINES: Folder = folder!("machines", ".toml", ["a100-80g", "h100", "
 /// Questions to begin with.
 pub const EXAMPLES: Folder = folder!(".", ".toml", ["first", "gantt"]);
 
+/// Questions for the planner to begin with.
+pub const PLANS: Folder = folder!("plan", ".toml", ["gpt3"]);
+
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
     "paper",
@@ -127,6 +130,7 @@ mod tests {
         let folders = [
             ("clusters", CLUSTERS, ".toml"),
             ("machines", MACHINES, ".toml"),
+            ("plan", PLANS, ".toml"),
             ("paper", PAPER, ""),
         ];
         for (name, folder, extension) in folders {

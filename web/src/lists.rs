@@ -37,3 +37,24 @@ pub(crate) fn examples() -> Examples {
     let example = |(name, text)| Example { name, text };
     Examples { examples: scenarios::EXAMPLES.files().map(example).collect() }
 }
+
+/// The names of what is built in.
+#[derive(Serialize)]
+pub(crate) struct BuiltIn {
+    machines: Vec<&'static str>,
+    clusters: Vec<&'static str>,
+}
+
+/// Machines and clusters.
+pub(crate) fn built_in() -> BuiltIn {
+    BuiltIn {
+        machines: scenarios::MACHINES.names().collect(),
+        clusters: scenarios::CLUSTERS.names().collect(),
+    }
+}
+
+/// All examples of questions for the planner.
+pub(crate) fn plans() -> Examples {
+    let example = |(name, text)| Example { name, text };
+    Examples { examples: scenarios::PLANS.files().map(example).collect() }
+}
