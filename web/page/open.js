@@ -1,11 +1,10 @@
 // The tab "Open a file": what was dropped or chosen is told apart by its content, and answered.
 
-import { button, make, picture } from "page/dom.js";
+import { button, make, picture, sheet } from "page/dom.js";
 import { Engine } from "page/engine.js";
 import { droppable, read, saver } from "page/files.js";
 import * as plan from "page/plan.js";
 import { changed, lend, put } from "page/question.js";
-import { html } from "page/search.js";
 import * as state from "page/state.js";
 
 /** The most files that are opened at once: a trace has one for each rank. */
@@ -80,7 +79,7 @@ class Opener {
   async replayed(traces) {
     const files = new Map(traces.flatMap((one) => [...one.content]));
     const answer = await this.engine.ask({ ask: "replay", files: traces.map((one) => one.name) }, { files });
-    return [...notes(answer), html(answer.table), json(answer, "replay.json")];
+    return [...notes(answer), ...sheet(answer.sheet), json(answer, "replay.json")];
   }
 }
 
@@ -127,7 +126,7 @@ const ACTS = {
       lend(name, content.get(name));
       state.change({ scenario: await changed(state.now.scenario, { ...times, ...sizes, profile: name }), view: "play" });
     };
-    return [...notes(profile), ...(profile.table ? [html(profile.table)] : []),
+    return [...notes(profile), ...(profile.sheet ? sheet(profile.sheet) : []),
       make("p", {}, profile.trainer ? "Its times take the place of those of the question." : "Its times take the place of those of the question, which then needs the key layers."),
       act("Use it in Play", use)];
   },
@@ -149,7 +148,7 @@ const ACTS = {
   })],
   certificate: async ({ name, content }, opener) => {
     const verdict = await opener.ask({ ask: "verify", file: name }, content);
-    return [make("p", { class: verdict.holds ? "holds" : "fault" }, verdict.holds ? "All of it holds." : "It does not hold."), html(verdict.table)];
+    return [make("p", { class: verdict.holds ? "holds" : "fault" }, verdict.holds ? "All of it holds." : "It does not hold."), ...sheet(verdict.sheet)];
   },
   timeline: async ({ name, content }, opener) => {
     const line = await opener.ask({ ask: "timeline", file: name }, content);
@@ -158,7 +157,7 @@ const ACTS = {
     const facts = `${line.name}, ${line.source} on ${line.device}: ${line.stages} stages, ${line.microbatches} microbatches, ${line.steps} steps.`;
     const drawn = line.svg ? picture(line.svg, `Timeline of ${line.name}`) : make("p", { class: "note" }, "It has too many passes to be drawn here.");
     const parts = [make("p", {}, facts), drawn];
-    if (line.profile) parts.push(make("h4", {}, "The profile of the trainer"), html(line.table), make("div", { class: "buttons" }, saver("Profile", "profile.toml", () => line.profile)));
+    if (line.profile) parts.push(make("h4", {}, "The profile of the trainer"), ...sheet(line.sheet), make("div", { class: "buttons" }, saver("Profile", "profile.toml", () => line.profile)));
     if (before && before.name !== name) parts.push(...await compared(opener, before, { name, content, source: line.source }));
     else parts.push(make("p", { class: "note" }, "Open another timeline to compare it with this one."));
     return parts;
@@ -170,7 +169,7 @@ async function compared(opener, one, other) {
   const [predicted, measured] = one.source === "measured" && other.source !== "measured" ? [other, one] : [one, other];
   const files = new Map([...one.content, ...other.content]);
   const answer = await opener.engine.ask({ ask: "compare", predicted: predicted.name, measured: measured.name }, { files });
-  return [make("h4", {}, `${predicted.name} against ${measured.name}`), html(answer.table), picture(answer.svg, "Both timelines on one time axis"), json(answer.comparison, "comparison.json")];
+  return [make("h4", {}, `${predicted.name} against ${measured.name}`), ...sheet(answer.sheet), picture(answer.svg, "Both timelines on one time axis"), json(answer.comparison, "comparison.json")];
 }
 
 /** Files of the question of “Play”. */

@@ -1,6 +1,6 @@
 // The tab "Search": the best order of passes for the question, and bubble against memory.
 
-import { button, make, picture } from "page/dom.js";
+import { button, make, picture, sheet } from "page/dom.js";
 import { Fields, described } from "page/fields.js";
 import { bytes, saver } from "page/files.js";
 import * as figure from "page/figure9.js";
@@ -70,7 +70,7 @@ function parts(answer, verdicts, text) {
   const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
   const front = answer.front ? [picture(answer.front, "Bubble rate against peak memory of the orders found and the best published ones")] : [];
   return [
-    ...notes, html(answer.table),
+    ...notes, ...sheet(answer.sheet),
     make("div", { class: "buttons" }, saver("Table as CSV", "search.csv", () => answer.csv)),
     ...front, ...answer.found.map((one, at) => order(one, verdicts[at], text)),
   ];
@@ -82,7 +82,6 @@ function order(found, verdict, text) {
   const torch = found.torch
     ? saver("Order as CSV for torch", `${name}.csv`, () => found.torch)
     : make("p", { class: "note" }, `torch cannot run it: ${found.not_torch}`);
-  const check = html(verdict.table);
   const holds = make("p", { class: verdict.holds ? "holds" : "fault" },
     verdict.holds ? "The certificate was checked from scratch, and holds." : "The certificate does not hold.");
   return make("section", { class: "found" },
@@ -92,17 +91,10 @@ function order(found, verdict, text) {
       saver("Certificate", `${name}.cert`, () => found.certificate),
       saver("Picture", `${name}.svg`, () => found.svg),
       button("Beside the others in Play", () => beside(found, text))),
-    holds, make("details", { class: "box" }, make("summary", {}, "What was checked"), check));
+    holds, make("details", { class: "box" }, make("summary", {}, "What was checked"), ...sheet(verdict.sheet)));
 }
 
 /** Shows the order in the tab Play, beside the schedules of the question. */
 function beside(found, text) {
   return put(text, "found.txt", bytes(found.order));
-}
-
-/** Tables and texts that the library has made, which escapes all names in them. */
-export function html(made) {
-  const parts = make("div", { class: "sheet" });
-  parts.innerHTML = made;
-  return parts;
 }

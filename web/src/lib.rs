@@ -4,6 +4,7 @@
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line
 //! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
 
+mod edit;
 mod export;
 mod figure9;
 mod host;
@@ -13,6 +14,7 @@ mod open;
 mod plan;
 mod request;
 mod search;
+mod sheet;
 mod simulate;
 
 pub use host::Files;

@@ -11,6 +11,8 @@ use question::kinds::Kind;
 use question::{Context, Diagnostic, profiles};
 use serde::{Deserialize, Serialize};
 
+use crate::sheet::{Part, parts};
+
 /// The most bytes of a file that are looked at for what it is.
 const LOOKED_AT: u64 = 16 << 20;
 /// The most bytes of a file of any kind.
@@ -53,7 +55,7 @@ pub(crate) struct Profile {
     /// Whether it is that of a trainer, and not of a machine and the parts of a transformer.
     trainer: bool,
     /// The times of a trainer, as a table.
-    table: Option<String>,
+    sheet: Option<Vec<Part>>,
     /// The stages and microbatches that were recorded of a trainer.
     stages: Option<usize>,
     microbatches: Option<u32>,
@@ -65,7 +67,7 @@ pub(crate) struct Verified {
     /// What the command line prints.
     #[serde(flatten)]
     answer: verify::Answer,
-    table: String,
+    sheet: Vec<Part>,
 }
 
 /// A timeline.
@@ -82,7 +84,7 @@ pub(crate) struct Timeline {
     /// The profile of the trainer, if it is a recording that has one.
     profile: Option<String>,
     /// The same as a table.
-    table: Option<String>,
+    sheet: Option<Vec<Part>>,
 }
 
 impl File {
@@ -129,11 +131,11 @@ impl File {
     pub(crate) fn profile(&self, context: &Context<'_>) -> Result<Profile, Diagnostic> {
         Ok(match profiles::parse(context, &self.file)? {
             AnyProfile::Machine(_) => {
-                Profile { trainer: false, table: None, stages: None, microbatches: None }
+                Profile { trainer: false, sheet: None, stages: None, microbatches: None }
             }
             AnyProfile::Trainer(trainer) => Profile {
                 trainer: true,
-                table: Some(draw::html::sheet(&profile::sheet(&trainer))),
+                sheet: Some(parts(profile::sheet(&trainer))),
                 stages: Some(trainer.stages),
                 microbatches: Some(trainer.microbatches),
             },
@@ -143,7 +145,7 @@ impl File {
     /// Whether the certificate in it holds.
     pub(crate) fn verify(&self, context: &Context<'_>) -> Result<Verified, Diagnostic> {
         let answer = verify::verify(context, &self.file)?;
-        Ok(Verified { table: draw::html::sheet(&answer.sheet()), answer })
+        Ok(Verified { sheet: parts(answer.sheet()), answer })
     }
 
     /// The timeline in it.
@@ -163,7 +165,7 @@ impl File {
             steps: recorded.steps.len(),
             svg: drawn(&recorded)?,
             profile: made.as_ref().map(::profile::TrainerProfile::to_toml),
-            table: made.map(|made| draw::html::sheet(&profile::sheet(&made))),
+            sheet: made.map(|made| parts(profile::sheet(&made))),
         })
     }
 }
@@ -196,14 +198,14 @@ pub(crate) struct Replayed {
     /// What the command line prints.
     #[serde(flatten)]
     answer: replay::Answer,
-    table: String,
+    sheet: Vec<Part>,
 }
 
 impl Replay {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Replayed, Diagnostic> {
         let answer = replay::replay(context, &self.files, self.launch_delays, &self.keys)?;
-        Ok(Replayed { table: draw::html::sheet(&answer.sheet()), answer })
+        Ok(Replayed { sheet: parts(answer.sheet()), answer })
     }
 }
 
@@ -219,7 +221,7 @@ pub(crate) struct Compare {
 pub(crate) struct Compared {
     /// What the command line prints.
     comparison: serde_json::Value,
-    table: String,
+    sheet: Vec<Part>,
     svg: String,
 }
 
@@ -231,7 +233,7 @@ impl Compare {
         let comparison = compare::Comparison::of(&predicted, &measured)?;
         Ok(Compared {
             comparison: serde_json::to_value(&comparison).map_err(crate::unwritable)?,
-            table: draw::html::sheet(&compare::report::sheet(&comparison)),
+            sheet: parts(compare::report::sheet(&comparison)),
             svg: pictures::compare::timelines(&comparison)?,
         })
     }

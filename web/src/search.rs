@@ -14,6 +14,7 @@ use sim::Replay;
 
 use crate::limits;
 use crate::request::{scenario, text};
+use crate::sheet::{Part, parts};
 
 /// A question for [`answer::search`].
 #[derive(Deserialize)]
@@ -32,7 +33,7 @@ pub(crate) struct Answer {
     #[serde(flatten)]
     answer: answer::search::Answer,
     /// The same as tables.
-    table: String,
+    sheet: Vec<Part>,
     /// The rows as CSV.
     csv: String,
     /// Bubble against memory, where there are several limits.
@@ -133,7 +134,7 @@ impl Request {
         let found = found.collect::<Result<_, _>>()?;
         let front = (answer.rows.len() > 1).then(|| pictures::search::svg(None, &answer.rows));
         Ok(Answer {
-            table: draw::html::sheet(&answer.sheet()),
+            sheet: parts(answer.sheet()),
             csv: text(answer.csv()?),
             front: front.transpose()?,
             answer,
