@@ -48,7 +48,10 @@ async function draw(engine, drawer, { signal, progress }, { schedules, from, to,
     if (signal.aborted) break;
     progress({ what: `${one.schedule} under ${limit}`, done, of: wanted.length });
     try {
-      one.points.push(await engine.ask({ ask: "point", text, schedule: one.schedule, limit }, { files, signal }));
+      const point = await engine.ask({ ask: "point", text, schedule: one.schedule, limit }, { files, signal });
+      // A search that was cut short has found less than it would.
+      if (signal.aborted) break;
+      one.points.push(point);
     } catch (error) {
       if (signal.aborted) break;
       one.refused.push({ limit, text: error.text || error.message });

@@ -2,13 +2,16 @@
 
 import { button, make, picture, sheet } from "page/dom.js";
 import { Engine } from "page/engine.js";
-import { droppable, read, saver } from "page/files.js";
+import { bytes, droppable, read, saver } from "page/files.js";
 import * as plan from "page/plan.js";
 import { changed, lend, put } from "page/question.js";
 import * as state from "page/state.js";
+import { Work } from "page/work.js";
 
 /** The most files that are opened at once: a trace has one for each rank. */
 const MOST_FILES = 512;
+/** The name of the question of “Play” among the files of a request. */
+const SCENARIO = "scenario.toml";
 
 /** Makes the tab. */
 export async function begin({ engine }) {
@@ -107,9 +110,14 @@ const ACTS = {
     state.change({ scenario: text, view: "play" });
     return [make("p", {}, "It is the question of “Play” now.")];
   },
-  sweep: async ({ text, name, content }, { engine }) => {
-    await engine.ask({ ask: "simulate", text }, { files: content });
-    return [make("pre", {}, name)];
+  sweep: async ({ name, content }) => {
+    const work = new Work("Answer all questions", async (engine, options) => {
+      const { csv, rows, questions } = await engine.ask({ ask: "sweep", file: name }, { ...options, files: content });
+      done.replaceChildren(saver("Rows as CSV", "rows.csv", () => csv));
+      return `${rows} of ${questions} questions are answered.`;
+    });
+    const done = make("div", { class: "buttons" });
+    return [work.element, done];
   },
   schedule: async ({ name, content }, opener) => {
     const order = await opener.ask({ ask: "order", file: name }, content);
@@ -188,15 +196,20 @@ function exports(engine) {
   state.listen((parts) => {
     if (parts.has("scenario")) offer();
   });
-  const form = (text, name, form) => saver(text, name, async () => {
+  const asked = (request) => {
     failed("");
+    return engine.ask(request, { files: new Map([...state.now.files, [SCENARIO, bytes(state.now.scenario)]]) });
+  };
+  const form = (text, name, form) => saver(text, name, async () => {
     const request = { ask: "export", text: state.now.scenario, schedule: schedule.value || undefined, form };
-    return (await engine.ask(request, { files: state.now.files })).content;
+    return (await asked(request)).content;
   }, failed);
   return [
     make("h2", {}, "Take the question with you"),
     make("p", {}, "Files of the question of “Play”, as the command line reads and writes them."),
-    make("div", { class: "buttons" }, saver("Scenario", "scenario.toml", () => state.now.scenario)),
+    make("div", { class: "buttons" }, saver("Scenario", "scenario.toml", () => state.now.scenario),
+      saver("Timelines as SVG", "timelines.svg", async () => (await asked({ ask: "picture", text: state.now.scenario })).content, failed),
+      saver("Figures as CSV", "figures.csv", async () => (await asked({ ask: "sweep", file: SCENARIO })).csv, failed)),
     make("div", { class: "buttons" }, make("label", {}, "Order of ", schedule), form("As text", "order.txt", "text"),
       form("As CSV for torch", "order.csv", "torch-csv"), form("Timeline for Perfetto", "timeline.json", "chrome")),
     fault,

@@ -115,7 +115,7 @@ class Plan {
   hold(text) {
     this.text = text;
     if (document.activeElement !== this.written) this.written.value = text;
-    this.shown.classList.add("old");
+    this.shown.classList.add("stale");
     const small = this.config.length <= MOST_IN_LINK;
     this.note.hidden = small;
     this.note.textContent = "The config.json is too long for the link: whoever opens it must paste the file again.";
@@ -167,7 +167,7 @@ class Plan {
     const files = new Map([...this.files, ["plan.toml", bytes(this.text)], [CONFIG, bytes(this.config)]]);
     try {
       const answer = await engine.ask({ ask: "plan", file: "plan.toml" }, { ...options, files });
-      this.shown.classList.remove("old");
+      this.shown.classList.remove("stale");
       this.shown.replaceChildren(...this.said(answer));
       return answer.interrupted ? "Stopped: the best of the set-ups by then." : "Done.";
     } catch (error) {

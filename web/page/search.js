@@ -23,7 +23,7 @@ export async function begin({ engine }) {
   state.listen((changed) => {
     if (!changed.has("scenario")) return;
     asked.textContent = state.now.scenario;
-    shown.classList.add("old");
+    shown.classList.add("stale");
   });
   addEventListener("hashchange", () => fields.show(remembered()));
   document.getElementById("search").append(
@@ -51,7 +51,7 @@ async function search(engine, options, fields, shown) {
     const request = { ask: "search", text, keys: fields.values };
     const answer = await engine.ask(request, { ...options, files: state.now.files });
     const verdicts = await Promise.all(answer.found.map((one) => checked(engine, one)));
-    shown.classList.remove("old");
+    shown.classList.remove("stale");
     shown.replaceChildren(...parts(answer, verdicts, text));
     return answer.interrupted ? "Stopped: the best orders by then." : "Done.";
   } catch (error) {

@@ -86,3 +86,6 @@ fn lent(files: &Map) -> Files {
 pub(crate) fn unwritable(error: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::new(format!("the answer cannot be written: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,10 @@ enum Request {
     BuiltIn,
     /// A schedule for other tools.
     Export(export::Request),
+    /// The timelines of a question as a picture.
+    Picture(export::Picture),
+    /// The figures of a question, or of all questions of a sweep, as CSV.
+    Sweep(export::Sweep),
     /// The memory limits of a figure of bubble against memory.
     Limits(figure9::Limits),
     /// A point of such a figure.
@@ -114,6 +118,8 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::PlanExamples => json(context, &lists::examples(scenarios::PLANS)?),
         Request::BuiltIn => json(context, &lists::built_in()),
         Request::Export(request) => json(context, &request.answer(context)?),
+        Request::Picture(request) => json(context, &request.answer(context)?),
+        Request::Sweep(request) => json(context, &request.answer(context)?),
         Request::Limits(request) => json(context, &request.answer()?),
         Request::Point(request) => json(context, &request.answer(context)?),
         Request::Figure(request) => json(context, &request.answer()?),
