@@ -8,6 +8,9 @@ async function compiled() {
   return WebAssembly.compile(await new Response(stream).arrayBuffer());
 }
 
+/** How long a worker that was told to end may take, in milliseconds. */
+const PATIENCE = 10_000;
+
 const library = compiled();
 const script = URL.createObjectURL(
   new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }));
@@ -49,10 +52,10 @@ export class Engine {
   /** @param {{ ask: string }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
-    const flag = URL.createObjectURL(new Blob(["go on"]));
-    const stop = () => URL.revokeObjectURL(flag);
+    const flag = signal && URL.createObjectURL(new Blob(["go on"]));
+    const stop = () => this.stop(flag);
+    if (signal?.aborted) throw new Error("stopped");
     signal?.addEventListener("abort", stop);
-    if (signal?.aborted) stop();
     try {
       return await new Promise((resolve, reject) => {
         worker.onerror = (event) => { this.end(); reject(new Error(event.message)); };
@@ -63,23 +66,32 @@ export class Engine {
           else resolve(JSON.parse(data.answer));
         };
         this.fail = reject;
-        worker.postMessage({ request: JSON.stringify(request), files, flag: signal ? flag : null });
+        worker.postMessage({ request: JSON.stringify(request), files, flag });
       });
     } finally {
       signal?.removeEventListener("abort", stop);
-      URL.revokeObjectURL(flag);
+      clearTimeout(this.patience);
+      if (flag) URL.revokeObjectURL(flag);
     }
+  }
+
+  // Asks the worker to end with what there is. One that does not hear it is ended.
+  stop(flag) {
+    URL.revokeObjectURL(flag);
+    this.worker?.postMessage({ stop: true });
+    this.patience = setTimeout(() => this.end("It was stopped before there was an answer."), this.stops ? PATIENCE : 0);
   }
 
   async started() {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
-    const module = await library;
-    this.version = await new Promise((resolve, reject) => {
+    const compiled = await library;
+    const { ready, stops } = await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => resolve(data.ready);
-      worker.postMessage({ module });
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.postMessage({ library: compiled });
     });
+    [this.version, this.stops] = [ready, stops];
     this.worker = worker;
     return worker;
   }
