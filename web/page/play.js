@@ -224,7 +224,7 @@ class Play {
       if (!answer || base !== this.base) return;
       const parts = answer.why.filter((one) => one.title === title || answer.why.length === 1);
       this.why.replaceChildren(...parts.flatMap((one) => [make("h3", {}, `Why ${one.title} waits`),
-        ...sheet(one.sheet.filter((part, at) => at > 0)), picture(one.svg, `What changes would be worth for ${one.title}`)]));
+        ...sheet(one.sheet.slice(1)), picture(one.svg, `What changes would be worth for ${one.title}`)]));
       this.why.focus();
     } catch (error) {
       this.why.replaceChildren(make("pre", { class: "error" }, error.text || error.message));
