@@ -25,6 +25,11 @@ export class Refusal extends Error {
 }
 
 /**
+ * A request: its name, and what it is about.
+ * @typedef {{ ask: string, [key: string]: any }} Question
+ */
+
+/**
  * What goes with a request.
  * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
  */
@@ -34,13 +39,16 @@ export class Engine {
   constructor() {
     this.turn = Promise.resolve();
     this.worker = null;
+    /** The version of the library, and whether its workers hear that they shall end. */
+    this.version = "";
+    this.stops = false;
   }
 
   /**
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
-   * @param {{ ask: string }} request
+   * @param {Question} request
    * @param {Options} options
    */
   ask(request, options = {}) {
@@ -49,7 +57,7 @@ export class Engine {
     return answer;
   }
 
-  /** @param {{ ask: string }} request @param {Options} options */
+  /** @param {Question} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));

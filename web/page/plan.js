@@ -31,7 +31,11 @@ export function take(kind, text, name) {
 
 class Plan {
   constructor(engine, schema, examples, built) {
-    Object.assign(this, { engine, schema, examples, built, text: "", config: "", files: new Map() });
+    this.engine = engine;
+    this.schema = schema;
+    this.examples = examples;
+    this.text = this.config = "";
+    this.files = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
@@ -91,6 +95,7 @@ class Plan {
 
   /** What the fields ask, as the keys of a file. */
   keys() {
+    /** @type {Record<string, any>} */
     const keys = { ...this.fields[""].values };
     keys.model = this.config ? CONFIG : this.sizes.values;
     keys.cluster = this.machines.values();
@@ -208,7 +213,10 @@ class Machines {
   constructor(schema, names, changed) {
     this.all = described(schema, schema.properties.cluster.items);
     this.all.get("machine").choices = names;
-    Object.assign(this, { names, changed, entries: [], kept: [] });
+    this.names = names;
+    this.changed = changed;
+    this.entries = [];
+    this.kept = [];
     this.list = make("div", {});
     this.element = make("div", {}, this.list, make("div", { class: "buttons" }, button("Add a cluster", () => {
       this.add(this.names[0]);

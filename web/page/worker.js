@@ -47,13 +47,13 @@ self.page = {
 /** Loads the library, so that it is paused where it asks whether to end. */
 async function load(library) {
   const instantiate = WebAssembly.instantiate;
-  WebAssembly.instantiate = (compiled, imports) => {
+  WebAssembly.instantiate = /** @type {any} */ ((compiled, imports) => {
     for (const part of Object.values(imports)) {
       const name = Object.keys(part).find((one) => one.startsWith("__wbg_stopped_"));
       if (name && pauses) part[name] = new WebAssembly.Suspending(part[name]);
     }
     return instantiate(compiled, imports);
-  };
+  });
   const { work: answer } = await wasm_bindgen({ module_or_path: library });
   work = pauses ? WebAssembly.promising(answer) : answer;
   self.postMessage({ ready: wasm_bindgen.version(), stops: pauses || self.origin !== "null" });
