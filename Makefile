@@ -22,6 +22,10 @@
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
 #             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
+# make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
+#             page to play with where `make web` has built it
+# make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
+#             machines, accuracy. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
@@ -38,7 +42,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch wheel sdist web
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
 
 all: reproduce
 
@@ -81,8 +85,9 @@ gpu-bundle: cargo
 	bash tests/gpu-bundle.sh
 
 # All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
-# new enough for it. Whatever selects packages or features otherwise builds most of them once more.
-TESTED = --workspace --exclude debubble-benches $(shell bash tests/exact.sh exclude) --features nccl --locked
+# new enough for it. Whatever selects packages or features otherwise builds most of them once more. The
+# page and what makes it have no tests in Rust, and are tried as WebAssembly.
+TESTED = --workspace --exclude debubble-benches --exclude debubble-web --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
 
 # `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
@@ -104,6 +109,15 @@ python: cargo
 torch: cargo
 	cargo build --quiet --profile test --package debubble-python --locked --lib
 	bash tests/torch.sh bench "$(TARGET)/debug"
+
+# With what the tests have built: examples and the reference are made by the program and the package.
+book: cargo
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
+	bash tests/book.sh "$(TARGET)/debug" "$(TARGET)/book"
+
+# Tests hold the pages against the program; here they write what differs.
+reference: cargo
+	DEBUBBLE_REFERENCE=write cargo test --quiet $(TESTED) --bin debubble reference
 
 wheel sdist: cargo
 	bash tests/wheel.sh $@
