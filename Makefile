@@ -22,10 +22,13 @@
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
 #             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
+# make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
+#             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
-# make lint   format, clippy and documentation, without a warning
+# make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
+#             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
 #             gigabyte of memory and two seconds for each input: none may break down. Twenty minutes of
@@ -36,7 +39,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch wheel sdist
+.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch wheel sdist
 
 all: reproduce
 
@@ -52,6 +55,15 @@ TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
 
 build: cargo
 	cargo build --release --locked
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: build
+	bash tests/install.sh install "$(TARGET)/release/debubble" "$(DESTDIR)$(PREFIX)"
+
+uninstall:
+	bash tests/install.sh uninstall "$(DESTDIR)$(PREFIX)"
 
 reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
@@ -120,6 +132,7 @@ lint: cargo
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
 	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 	bash tests/python.sh lint
+	bash tests/workflows.sh
 
 exact: cargo
 	bash tests/exact.sh
