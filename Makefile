@@ -24,9 +24,15 @@
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
+# make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
+#             page to play with where `make web` has built it
+# make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
+#             machines, accuracy. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
+# make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
+#             Needs the target wasm32-unknown-unknown
 # make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
 #             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
@@ -39,7 +45,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch wheel sdist
+.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
 
 all: reproduce
 
@@ -115,8 +121,22 @@ torch: cargo
 	cargo build --quiet --profile test --package debubble-python --locked --lib
 	bash tests/torch.sh bench "$(TARGET)/debug"
 
+# With what the tests have built: examples and the reference are made by the program and the package.
+book: cargo
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
+	bash tests/book.sh "$(TARGET)/debug" "$(TARGET)/book"
+
+# Tests hold the pages against the program; here they write what differs.
+reference: cargo
+	DEBUBBLE_REFERENCE=write cargo test --quiet $(TESTED) --bin debubble reference
+
 wheel sdist: cargo
 	bash tests/wheel.sh $@
+
+# The program that makes WebAssembly smaller comes from npm, where there is npm.
+web: cargo
+	cargo build --locked --package debubble-web --profile web --target $(WASM)
+	cargo run --quiet --locked --package debubble-web-build -- "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
 
 # The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).

@@ -18,6 +18,9 @@ mod host;
 mod interrupt;
 mod messages;
 mod progress;
+#[cfg(test)]
+#[path = "../tests/reference/mod.rs"]
+mod reference;
 mod sweep;
 mod usage;
 

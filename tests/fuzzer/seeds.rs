@@ -220,13 +220,24 @@ fn shard() -> Vec<u8> {
     (text + &end).into_bytes()
 }
 
-/// The commands of the README that ask for no file.
+/// The commands of the README and of the book that ask for no file.
 fn command_lines() -> Vec<Vec<u8>> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    let folders = ["", "docs/tutorial", "docs/how-to"].map(|folder| root().join(folder));
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let mut pages: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    pages.sort();
+    let texts = pages.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.flat_map(|text| commands(&text)).collect()
+}
+
+/// The commands of a page.
+fn commands(page: &str) -> Vec<Vec<u8>> {
     // What stands between fences is code.
-    let code = readme.split("```").skip(1).step_by(2);
+    let code = page.split("```").skip(1).step_by(2);
     let joined: String = code.map(|code| code.replace("\\\n", " ")).collect();
-    let commands = joined.lines().map(str::trim).filter(|line| line.starts_with("debubble "));
+    let lines = joined.lines().map(|line| line.trim().trim_start_matches("$ "));
+    let commands = lines.filter(|line| line.starts_with("debubble "));
     let plain = |line: &&str| !line.contains(['|', '>', '$', '"', '\'', '#', '&', ';', '(']);
     // Nobody has a profile before it is measured, nor a folder for it.
     let commands = commands.filter(plain).filter(|line| !line.contains("scenarios/profiles"));

@@ -51,8 +51,8 @@ Examples:
       --forward 30ms --backward-input 30ms --backward-weight 20ms --activation 1GiB \\
       --host-bandwidth 15GB/s
   GPipe as published: activations are discarded, and recomputed before B:
-    debubble simulate --stages 8 --microbatches 32 --schedule gpipe,1f1b --forward 20ms \
-      --backward 40ms --layers-per-stage 8 --microbatch-size 2 --hidden 4096 --heads 32 \
+    debubble simulate --stages 8 --microbatches 32 --schedule gpipe,1f1b --forward 20ms \\
+      --backward 40ms --layers-per-stage 8 --microbatch-size 2 --hidden 4096 --heads 32 \\
       --seq 2048 --recompute full
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
