@@ -22,6 +22,8 @@
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
 #             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
+# make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
+#             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
 #             page to play with where `make web` has built it
 # make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
@@ -31,7 +33,8 @@
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
 #             Needs the target wasm32-unknown-unknown
-# make lint   format, clippy and documentation, without a warning
+# make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
+#             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
 #             gigabyte of memory and two seconds for each input: none may break down. Twenty minutes of
@@ -42,7 +45,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
+.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
 
 all: reproduce
 
@@ -58,6 +61,15 @@ TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
 
 build: cargo
 	cargo build --release --locked
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: build
+	bash tests/install.sh install "$(TARGET)/release/debubble" "$(DESTDIR)$(PREFIX)"
+
+uninstall:
+	bash tests/install.sh uninstall "$(DESTDIR)$(PREFIX)"
 
 reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
@@ -141,6 +153,7 @@ lint: cargo
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
 	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 	bash tests/python.sh lint
+	bash tests/workflows.sh
 
 exact: cargo
 	bash tests/exact.sh
