@@ -23,7 +23,8 @@
 #             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
-#             page to play with where `make web` has built it
+#             page to play with where `make web` has built it. What its commands and those of the README print
+#             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
