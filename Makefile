@@ -25,6 +25,8 @@
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
 #             page to play with where `make web` has built it. What its commands and those of the README print
 #             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
+# make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
+#             machines, accuracy. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
@@ -41,7 +43,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book wheel sdist web
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
 
 all: reproduce
 
@@ -112,6 +114,10 @@ torch: cargo
 book: cargo
 	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/book.sh "$(TARGET)/debug" "$(TARGET)/book"
+
+# Tests hold the pages against the program; here they write what differs.
+reference: cargo
+	DEBUBBLE_REFERENCE=write cargo test --quiet $(TESTED) --bin debubble reference
 
 wheel sdist: cargo
 	bash tests/wheel.sh $@

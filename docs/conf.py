@@ -16,7 +16,7 @@ author = "the authors of debubble"
 release = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "play"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "play"]
 # For those who change debubble, not for those who use it.
 exclude_patterns = ["rules.md", "extensions"]
 
@@ -25,6 +25,12 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 # Dashes of flags stay dashes.
 smartquotes = False
+
+# Docstrings are of Google's style, and what stands between backquotes in them is code.
+napoleon_numpy_docstring = False
+napoleon_attr_annotations = False
+default_role = "code"
+autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_title = f"debubble {release}"

@@ -20,8 +20,10 @@ use super::parsers::Parser;
 use crate::sweep::journal::Journal;
 
 /// The sweep whose journal is read.
-pub(super) const SWEEP: &str =
-    "# debubble sweep 0123456789abcdef shard 1/1 questions 6 version 0.1.0";
+pub(super) const SWEEP: &str = concat!(
+    "# debubble sweep 0123456789abcdef shard 1/1 questions 6 version ",
+    env!("CARGO_PKG_VERSION"),
+);
 
 /// The seeds of the inputs of `parser`.
 pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
@@ -91,7 +93,7 @@ fn profile() -> Profile {
             pinned: false,
             neighbours: 0,
             date: "2026-11-22".to_owned(),
-            program: "debubble 0.1.0".to_owned(),
+            program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
             remark: None,
         },
         model: ModelShape::new(model, Element::F32).expect("a model of such sizes exists"),
