@@ -25,7 +25,8 @@
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
-#             page to play with where `make web` has built it
+#             page to play with where `make web` has built it. What its commands and those of the README print
+#             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
 # make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
 #             machines, accuracy. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
