@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use papers::measured::{Question, Row, SetErrors, validate};
+use papers::measured::{Question, Row, SetErrors, Validated, validate};
 use question::Context;
 use serde_json::Value;
 
@@ -88,14 +89,21 @@ fn all() -> String {
     table(&HEAD, rows)
 }
 
+/// The predictions of all sets that are built in.
+fn validated() -> &'static Validated {
+    static VALIDATED: LazyLock<Validated> = LazyLock::new(|| {
+        let host = Host::default();
+        validate(&Context::new(&host), &Question::default()).unwrap()
+    });
+    &VALIDATED
+}
+
 const VALIDATE: &str = "debubble plan --validate --check";
 
 /// The planner's predictions of the sets that are built in, by quantity.
 fn planner() -> Vec<Line> {
-    let host = Host::default();
-    let validated = validate(&Context::new(&host), &Question::default()).unwrap();
     let mut lines = Vec::new();
-    for set in &validated.sets {
+    for set in &validated().sets {
         for bar in &set.bars {
             // Utilisations of measured times say how FLOPs are counted, and predict nothing.
             if bar.quantity.contains("measured time") {
@@ -130,8 +138,7 @@ fn quantity(name: &str) -> &str {
 
 /// The recorded errors of sets that are not part of the project.
 fn recorded() -> Vec<SetErrors> {
-    let host = Host::default();
-    validate(&Context::new(&host), &Question::default()).unwrap().recorded
+    validated().recorded.clone()
 }
 
 fn recorded_cells(set: SetErrors) -> Vec<String> {
@@ -155,12 +162,10 @@ fn recorded_cells(set: SetErrors) -> Vec<String> {
 
 /// The errors of the planner by kind of step: what stands beside a plan.
 fn kinds() -> String {
-    let host = Host::default();
-    let validated = validate(&Context::new(&host), &Question::default()).unwrap();
     let mut kinds: BTreeMap<String, Vec<SetErrors>> = BTreeMap::new();
-    let built_in = validated.sets.into_iter().flat_map(|set| set.kinds);
-    for set in built_in.chain(validated.recorded) {
-        kinds.entry(set.kind.clone()).or_default().push(set);
+    let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
+    for set in built_in.chain(&validated().recorded) {
+        kinds.entry(set.kind.clone()).or_default().push(set.clone());
     }
     let percent = |error: f64| format!("{:.1} %", error * 100.0);
     let rows = kinds.into_iter().map(|(kind, sets)| {
