@@ -29,6 +29,8 @@
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
+# make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
+#             Needs the target wasm32-unknown-unknown
 # make lint   format, clippy and documentation, without a warning
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
@@ -40,7 +42,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist
+.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
 
 all: reproduce
 
@@ -118,6 +120,11 @@ reference: cargo
 
 wheel sdist: cargo
 	bash tests/wheel.sh $@
+
+# The program that makes WebAssembly smaller comes from npm, where there is npm.
+web: cargo
+	cargo build --locked --package debubble-web --profile web --target $(WASM)
+	cargo run --quiet --locked --package debubble-web-build -- "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
 
 # The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).

@@ -32,6 +32,9 @@ pub const CLUSTERS: Folder =
 /// Machines: rates, efficiencies, prices and failures of devices, for the planner.
 pub const MACHINES: Folder = folder!("machines", ".toml", ["a100-80g", "h100", "h200"]);
 
+/// Questions to begin with.
+pub const EXAMPLES: Folder = folder!(".", ".toml", ["first", "gantt"]);
+
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
     "paper",

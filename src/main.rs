@@ -9,7 +9,8 @@ mod commands;
 mod devices;
 mod error;
 mod files;
-#[cfg(test)]
+// Its watcher reads /proc.
+#[cfg(all(test, unix))]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;
@@ -36,6 +37,7 @@ use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
+use crate::commands::man::Man;
 use crate::commands::plan::Plan;
 use crate::commands::profile::Profile;
 use crate::commands::replay::Replay;
@@ -64,7 +66,7 @@ printed. With --json everything on stderr is JSON, too, a line each: error, note
 Times carry units (500us, 500µs, 1e-3s), and so do sizes (38GiB, 40gb), small or capital.";
 
 #[derive(Parser)]
-#[command(name = "debubble", version, about = ABOUT, after_help = help::flow(EXAMPLES))]
+#[command(name = "debubble", version = env!("DEBUBBLE_VERSION"), about = ABOUT, after_help = help::flow(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -87,6 +89,7 @@ enum Command {
     Plan(Box<Plan>),
     Verify(Verify),
     Schema(Schema),
+    Man(Man),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -133,7 +136,7 @@ impl Command {
 
 fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
     match command {
-        Command::Simulate(simulate) => simulate.run(out)?,
+        Command::Simulate(simulate) => return simulate.run(out),
         Command::Sweep(sweep) => sweep.run(out)?,
         Command::Search(search) => search.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
@@ -148,6 +151,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
         Command::Schema(schema) => schema.run(out)?,
+        Command::Man(man) => man.run(out, Cli::command())?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

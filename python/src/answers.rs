@@ -15,9 +15,9 @@ use question::simulate::Sort;
 use crate::ask::{Files, ask, look};
 use crate::columns;
 use crate::error::{raised, unwritable};
-use crate::keywords;
 use crate::question::{Question, asked};
 use crate::schedule::Schedule;
+use question::keywords;
 
 /// The answers of all schedules and settings of a question.
 #[pyclass(frozen, module = "debubble._debubble")]

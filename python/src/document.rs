@@ -15,7 +15,7 @@ use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys}
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
-use crate::keywords;
+use question::keywords;
 
 /// An answer that is looked at as a whole: as JSON, as tables and as pictures.
 #[pyclass(frozen, module = "debubble._debubble")]

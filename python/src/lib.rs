@@ -11,8 +11,8 @@ mod answers;
 mod ask;
 mod columns;
 mod document;
+mod ending;
 mod error;
-mod keywords;
 mod plan;
 mod profile;
 mod question;
@@ -47,6 +47,7 @@ mod _debubble {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::ending::announce(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

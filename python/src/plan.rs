@@ -36,7 +36,7 @@ pub(crate) fn plan(
     let files = Arc::new(files.unwrap_or_default());
     let told = ask(py, files, progress.as_ref(), move |context| {
         let question = question::plan::read(context, &path, memory_error()?);
-        planning::plan(context, question.map_err(crate::keywords::nowhere)?)
+        planning::plan(context, question.map_err(question::keywords::nowhere)?)
     })?;
     Ok(Planned {
         planned: Arc::new(told.answer),

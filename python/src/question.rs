@@ -10,7 +10,7 @@ use question::{Context, Diagnostic};
 
 use crate::ask::{Files, ask};
 use crate::error::raised;
-use crate::keywords;
+use question::keywords;
 
 /// One or several settings with their keys, read and checked.
 #[pyclass(frozen, module = "debubble._debubble")]

@@ -17,8 +17,8 @@ use sim::Replay;
 
 use crate::ask::{Files, ask, look};
 use crate::error::raised;
-use crate::keywords;
 use crate::question::{Question, asked};
+use question::keywords;
 
 /// An order of passes, free of deadlock.
 #[pyclass(frozen, module = "debubble._debubble")]

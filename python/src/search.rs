@@ -10,8 +10,8 @@ use question::search::Keys;
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
-use crate::keywords;
 use crate::question::{Question, asked};
+use question::keywords;
 
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]

@@ -16,8 +16,8 @@ use question::{Context, Diagnostic, Host, ReadError};
 
 use crate::ask::{Files, ask};
 use crate::error::{raised, unwritable};
-use crate::keywords::{self, Pairs};
 use crate::question::Question;
+use question::keywords::{self, Pairs};
 
 /// A grid of questions, as a document with the files that it names: what another machine needs to answer a
 /// part of it.

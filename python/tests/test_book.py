@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import book
@@ -58,3 +59,15 @@ def test_what_is_left_out_may_be_anything() -> None:
     assert not book.matches("took 5 ms\n", "took [..] s\n")
     assert not book.matches("a\nb\n", "a\n")
     assert not book.matches("", "a\n")
+
+
+def test_measured_numbers_may_be_others() -> None:
+    assert book.matches("step   509.0 ms  -1.57 %\n", "step  17.135 s  +0.1 %\n", measured=True)
+    assert not book.matches("step   509.0 ms  -1.57 %\n", "span  509.0 ms  -1.57 %\n", measured=True)
+
+
+def test_the_readme_is_short() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") < 200
+    missing = [link for link in re.findall(r"\]\(([^)#:]+)", text) if not (ROOT / link).exists()]
+    assert not missing

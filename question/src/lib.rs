@@ -45,6 +45,7 @@ pub mod hardware;
 pub mod host;
 mod key_set;
 pub mod keys;
+pub mod keywords;
 pub mod kinds;
 pub mod memory;
 pub mod nearest;

@@ -1,39 +1,60 @@
-//! Questions as the package hands them over: JSON of its keywords, which becomes the TOML that files have.
+//! Questions as other programs hand them over: JSON of keywords, which becomes the TOML that files have.
 //! So each key is read, and each mistake explained, by what reads files.
 
 use std::path::Path;
 
-use question::scenario::Scenario;
-use question::{Diagnostic, echo};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Keywords in their order, as JSON of pairs: dictionaries in JSON have none.
-pub(crate) type Pairs = Vec<(String, Value)>;
+use crate::scenario::Scenario;
+use crate::{Diagnostic, echo};
 
-/// A file that the package writes itself and that nobody sees.
-pub(crate) fn unseen() -> &'static Path {
+/// Keywords in their order, as JSON of pairs: dictionaries in JSON have none.
+pub type Pairs = Vec<(String, Value)>;
+
+/// A file that a door writes itself and that nobody sees.
+pub fn unseen() -> &'static Path {
     Path::new("")
 }
 
 /// `json` as a value.
-pub(crate) fn value<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
+///
+/// # Errors
+/// If it is not JSON of such a value.
+pub fn value<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     serde_json::from_str(json).map_err(|error| Diagnostic::new(error.to_string()))
 }
 
 /// `json`, an object of keywords, as a TOML document.
-pub(crate) fn toml(json: &str) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// If it is not an object, or has a value that TOML has no form for.
+pub fn toml(json: &str) -> Result<String, Diagnostic> {
     let object: serde_json::Map<String, Value> = value(json)?;
     written(&object)
 }
 
 /// `value` as a TOML document.
-pub(crate) fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// If it has a value that TOML has no form for.
+pub fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
     ::toml::to_string(value).map_err(|error| Diagnostic::new(error.to_string()))
 }
 
+/// The keys of the TOML document `text` of `file`, as JSON.
+///
+/// # Errors
+/// If it is no TOML.
+pub fn document(file: &Path, text: &str) -> Result<Value, Diagnostic> {
+    ::toml::from_str(text).map_err(|error| Diagnostic::toml(file, text, &error, &[]))
+}
+
 /// `scenario` as a TOML document without the keys that `axes` give.
-pub(crate) fn without(scenario: &Scenario, axes: &Pairs) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// As [`written`].
+pub fn without(scenario: &Scenario, axes: &Pairs) -> Result<String, Diagnostic> {
     let wrong = |error: serde_json::Error| Diagnostic::new(error.to_string());
     let mut document = serde_json::to_value(scenario).map_err(wrong)?;
     let settings = document.get_mut("setting").and_then(Value::as_array_mut);
@@ -54,14 +75,14 @@ fn remove(table: &mut Value, axes: &Pairs) {
 ///
 /// # Errors
 /// At an unknown key or a value that is none of its key.
-pub(crate) fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
+pub fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     let text = toml(json)?;
     let wrong = |error: ::toml::de::Error| Diagnostic::toml(unseen(), &text, &error, &[]);
     ::toml::from_str(&text).map_err(wrong).map_err(nowhere)
 }
 
 /// `diagnostic` without a place in a text that nobody sees.
-pub(crate) fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
+pub fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
     if diagnostic.place.as_ref().is_some_and(|place| place.file.is_empty()) {
         diagnostic.place = None;
     }
@@ -69,7 +90,10 @@ pub(crate) fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
 }
 
 /// `pairs` as the lines of a TOML table.
-pub(crate) fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// If TOML has no form for a value.
+pub fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
     let line = |(key, value): &(String, Value)| {
         let value = ::toml::Value::try_from(value);
         let value = value.map_err(|error| Diagnostic::new(error.to_string()).about(key))?;
@@ -82,10 +106,7 @@ pub(crate) fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
 ///
 /// # Errors
 /// If there is none of that name: with those that there are.
-pub(crate) fn named<T: DeserializeOwned>(
-    name: Option<&str>,
-    key: &str,
-) -> Result<Option<T>, Diagnostic> {
+pub fn named<T: DeserializeOwned>(name: Option<&str>, key: &str) -> Result<Option<T>, Diagnostic> {
     let read = |name: &str| {
         serde_json::from_value(Value::from(name)).map_err(|error: serde_json::Error| {
             let error = error.to_string();

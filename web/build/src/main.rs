@@ -1,0 +1,152 @@
+//! Makes the page: the library as WebAssembly, its JavaScript and the files of `web/page` in one HTML file
+//! that needs no server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use wasm_bindgen_cli_support::Bindgen;
+
+/// Make the page of the library as WebAssembly and the files of a folder
+#[derive(Parser)]
+struct Arguments {
+    /// The library, as cargo has built it
+    wasm: PathBuf,
+    /// The folder with index.html, style.css, worker.js and the modules of the page
+    page: PathBuf,
+    /// The folder to write
+    out: PathBuf,
+    /// The program that makes WebAssembly smaller, of binaryen; without it the page is larger
+    #[arg(long)]
+    wasm_opt: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    fs::create_dir_all(&arguments.out)?;
+    let library = Library::of(&arguments)?;
+    let page = page(&arguments.page, &library)?;
+    let file = arguments.out.join("index.html");
+    fs::write(&file, &page).with_context(|| format!("cannot write {}", file.display()))?;
+    let sizes = [library.wasm.len(), page.len(), gzipped(page.as_bytes())?.len()];
+    let [wasm, plain, packed] = sizes.map(|bytes| bytes.div_ceil(1_000));
+    writeln!(
+        std::io::stdout(),
+        "{}: {plain} kB, {packed} kB compressed ({wasm} kB of WebAssembly)",
+        file.display()
+    )?;
+    Ok(())
+}
+
+/// The library and the JavaScript that loads it.
+struct Library {
+    wasm: Vec<u8>,
+    script: String,
+}
+
+impl Library {
+    fn of(arguments: &Arguments) -> Result<Self> {
+        let made = arguments.out.join("made");
+        let mut bindgen = Bindgen::new();
+        bindgen.input_path(&arguments.wasm).out_name("debubble").typescript(false);
+        bindgen.no_modules(true)?.generate(&made)?;
+        let wasm = made.join("debubble_bg.wasm");
+        if let Some(program) = &arguments.wasm_opt {
+            smaller(program, &wasm)?;
+        }
+        let library =
+            Self { wasm: fs::read(&wasm)?, script: fs::read_to_string(made.join("debubble.js"))? };
+        fs::remove_dir_all(&made)?;
+        Ok(library)
+    }
+}
+
+/// What Rust's code for browsers uses beyond the first version of WebAssembly, and every browser knows.
+const FEATURES: [&str; 6] = [
+    "bulk-memory",
+    "multivalue",
+    "mutable-globals",
+    "nontrapping-float-to-int",
+    "reference-types",
+    "sign-ext",
+];
+
+/// Makes the file `wasm` smaller.
+fn smaller(program: &Path, wasm: &Path) -> Result<()> {
+    let status = Command::new(program)
+        .arg("-O2")
+        .args(FEATURES.map(|feature| format!("--enable-{feature}")))
+        .args(["--strip-debug", "--strip-producers"])
+        .arg(wasm)
+        .arg("-o")
+        .arg(wasm)
+        .status()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    ensure!(status.success(), "{} failed", program.display());
+    Ok(())
+}
+
+/// The page of `folder` with everything that it needs inside.
+///
+/// Modules are data of an import map, under the name `page/FILE`: browsers load no module from a file
+/// beside a page that they opened from a disk. The library is compressed, and unpacked by the page.
+fn page(folder: &Path, library: &Library) -> Result<String> {
+    let mut modules = BTreeMap::new();
+    let mut page = String::new();
+    let mut entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    let mut parts = BTreeMap::new();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let text = || fs::read_to_string(entry.path()).with_context(|| name.clone());
+        match name.as_str() {
+            "index.html" => page = text()?,
+            "style.css" => drop(parts.insert("{{style}}", text()?)),
+            "worker.js" => drop(parts.insert("{{worker}}", library.script.clone() + &text()?)),
+            _ if name.ends_with(".js") => drop(modules.insert(format!("page/{name}"), text()?)),
+            _ => {}
+        }
+    }
+    ensure!(!page.is_empty(), "{} has no index.html", folder.display());
+    parts.insert("{{modules}}", import_map(&modules));
+    parts.insert("{{wasm}}", STANDARD.encode(gzipped(&library.wasm)?));
+    filled(&page, &parts)
+}
+
+/// `page` with `parts` in place of their names.
+fn filled(page: &str, parts: &BTreeMap<&str, String>) -> Result<String> {
+    let mut whole = String::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, after)) = after.split_once("}}") else { bail!("a {{{{ is not closed") };
+        let name = format!("{{{{{name}}}}}");
+        let part = parts.get(name.as_str()).with_context(|| format!("there is no {name}"))?;
+        ensure!(!part.contains("</script"), "{name} would end its own script");
+        whole.extend([before, part]);
+        rest = after;
+    }
+    Ok(whole + rest)
+}
+
+/// The import map of `modules`.
+fn import_map(modules: &BTreeMap<String, String>) -> String {
+    let line = |(name, text): (&String, &String)| {
+        format!("\"{name}\":\"data:text/javascript;base64,{}\"", STANDARD.encode(text))
+    };
+    let lines: Vec<_> = modules.iter().map(line).collect();
+    format!("{{\"imports\":{{\n{}\n}}}}", lines.join(",\n"))
+}
+
+fn gzipped(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}

@@ -1,0 +1,113 @@
+// The library in workers: requests out, answers back.
+
+/** The compiled library, unpacked from the page. */
+async function compiled() {
+  const text = document.getElementById("wasm").textContent.trim();
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+}
+
+const library = compiled();
+const script = URL.createObjectURL(
+  new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }));
+
+/** What the library refuses, with its cure. */
+export class Refusal extends Error {
+  constructor(failure) {
+    super(failure.message || failure.text);
+    this.failure = failure;
+    this.text = failure.text;
+  }
+}
+
+/** One worker with the library. It answers one request after the other. */
+export class Engine {
+  constructor() {
+    this.turn = Promise.resolve();
+    this.worker = null;
+  }
+
+  /**
+   * The answer to `request`, an object with the name of the request under `ask`.
+   * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
+   * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
+   */
+  ask(request, options = {}) {
+    const answer = this.turn.then(() => this.answered(request, options));
+    this.turn = answer.catch(() => {});
+    return answer;
+  }
+
+  async answered(request, { files, progress, signal }) {
+    const worker = await this.started();
+    const flag = URL.createObjectURL(new Blob(["go on"]));
+    const stop = () => URL.revokeObjectURL(flag);
+    signal?.addEventListener("abort", stop);
+    if (signal?.aborted) stop();
+    try {
+      return await new Promise((resolve, reject) => {
+        worker.onerror = (event) => { this.end(); reject(new Error(event.message)); };
+        worker.onmessage = ({ data }) => {
+          if (data.progress) progress?.(data.progress);
+          else if (data.failure) reject(new Refusal(JSON.parse(data.failure)));
+          else if (data.broken) { this.end(); reject(new Error(`The simulator broke down, which is a mistake of its own: ${data.broken}`)); }
+          else resolve(JSON.parse(data.answer));
+        };
+        this.fail = reject;
+        worker.postMessage({ request: JSON.stringify(request), files, flag: signal ? flag : null });
+      });
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      URL.revokeObjectURL(flag);
+    }
+  }
+
+  async started() {
+    if (this.worker) return this.worker;
+    const worker = new Worker(script);
+    const module = await library;
+    await new Promise((resolve, reject) => {
+      worker.onerror = (event) => reject(new Error(event.message));
+      worker.onmessage = ({ data }) => { this.version = data.ready; resolve(); };
+      worker.postMessage({ module });
+    });
+    this.worker = worker;
+    return worker;
+  }
+
+  /** Ends the worker, and whatever it is at. The next request starts another one. */
+  end(why = "ended") {
+    this.worker?.terminate();
+    this.worker = null;
+    this.fail?.(new Error(why));
+  }
+}
+
+/** An engine that is asked the same kind of question again and again: only the latest one matters. */
+export class Latest {
+  constructor(engine = new Engine()) {
+    this.engine = engine;
+    this.next = null;
+    this.busy = false;
+  }
+
+  /** The answer to `request`, or `null` if a later request has come before its turn. */
+  ask(request, options) {
+    return new Promise((resolve, reject) => {
+      this.next?.resolve(null);
+      this.next = { request, options, resolve, reject };
+      if (!this.busy) this.run();
+    });
+  }
+
+  async run() {
+    this.busy = true;
+    while (this.next) {
+      const { request, options, resolve, reject } = this.next;
+      this.next = null;
+      await this.engine.ask(request, options).then(resolve, reject);
+    }
+    this.busy = false;
+  }
+}

@@ -1,0 +1,4 @@
+// The tab "open".
+
+/** Makes the tab. */
+export async function begin() {}

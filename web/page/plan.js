@@ -1,0 +1,4 @@
+// The tab "plan".
+
+/** Makes the tab. */
+export async function begin() {}

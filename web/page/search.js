@@ -1,0 +1,4 @@
+// The tab "search".
+
+/** Makes the tab. */
+export async function begin() {}

@@ -1,0 +1,22 @@
+// What all parts of the page share: the question as a scenario file, the files that were dropped, and who
+// wants to be told of changes.
+
+/** `scenario`: the text of the question as a scenario file, from which every answer follows.
+ *  `files`: what was dropped on the page, a Map of names to Uint8Array. `view`: the tab that is shown. */
+const state = { scenario: "", view: "play", files: new Map() };
+const listeners = new Set();
+
+/** The state as it is. It is changed by `change` alone. */
+export const now = state;
+
+/** Changes some of the state, and tells everybody: which parts have changed, and on whose behalf. */
+export function change(parts, by = null) {
+  const names = Object.keys(parts).filter((name) => parts[name] !== state[name]);
+  Object.assign(state, parts);
+  if (names.length) listeners.forEach((listener) => listener(new Set(names), by));
+}
+
+/** Calls `listener` with the names of the parts that have changed. */
+export function listen(listener) {
+  listeners.add(listener);
+}

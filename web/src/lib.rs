@@ -1,0 +1,62 @@
+//! The library as WebAssembly: what `web/page` asks, a worker answers with [`ask`].
+//!
+//! It holds no rule of the domain: requests are JSON, questions in them are TOML or objects of the same
+//! keys, files are those that were dropped on the page, and answers are the JSON that the command line
+//! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
+
+mod host;
+mod lists;
+mod plan;
+mod request;
+mod search;
+mod simulate;
+
+pub use host::Files;
+pub use request::{Failure, answer};
+
+use std::path::PathBuf;
+
+use js_sys::{Map, Uint8Array};
+use question::{Context, Diagnostic};
+use wasm_bindgen::prelude::*;
+
+use host::Page;
+
+/// Answers `request`, JSON of one of the requests, with `files`, bytes by name: the answer as JSON.
+///
+/// # Errors
+/// The text of a `Failure` as JSON: what is wrong, and the cure.
+#[wasm_bindgen]
+pub fn ask(request: &str, files: &Map) -> Result<String, String> {
+    let host = Page::new(lent(files));
+    answer(&Context::new(&host), request).map_err(|failure| failure.json())
+}
+
+/// The version of the library.
+#[wasm_bindgen]
+#[must_use]
+pub fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// Has the page told of it, if the library breaks down.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|panic| host::broken(&panic.to_string())));
+}
+
+/// The files of the page.
+fn lent(files: &Map) -> Files {
+    let mut all = Files::new();
+    files.for_each(&mut |content, name| {
+        if let (Some(name), Ok(content)) = (name.as_string(), content.dyn_into::<Uint8Array>()) {
+            all.insert(PathBuf::from(name), content.to_vec());
+        }
+    });
+    all
+}
+
+/// The error of an answer that cannot be written down.
+pub(crate) fn unwritable(error: impl std::fmt::Display) -> Diagnostic {
+    Diagnostic::new(format!("the answer cannot be written: {error}"))
+}

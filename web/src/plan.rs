@@ -1,0 +1,42 @@
+//! Set-ups of a model on machines.
+
+use std::path::Path;
+
+use answer::plan::{self as planning, Planned, export};
+use draw::pictures;
+use papers::measured::memory_error;
+use question::{Context, Diagnostic};
+use serde::{Deserialize, Serialize};
+
+/// A question for [`answer::plan`].
+#[derive(Deserialize)]
+pub(crate) struct Request {
+    /// The name of its file among those of the page.
+    file: String,
+}
+
+/// The plans.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    /// What the command line prints.
+    #[serde(flatten)]
+    planned: Planned,
+    /// The tables for people.
+    table: String,
+    /// Days against dollars.
+    svg: String,
+    /// The files that make the plan to take run in other programs, and their contents.
+    export: Vec<(String, String)>,
+}
+
+impl Request {
+    /// Answers it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+        let question = question::plan::read(context, Path::new(&self.file), memory_error()?)?;
+        let planned = planning::plan(context, question)?;
+        let svg = pictures::plan::svg(&planned.question, &planned.answer)?;
+        let winner = planned.winner();
+        let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
+        Ok(Answer { table: draw::text::plan(&planned, false), svg, export, planned })
+    }
+}

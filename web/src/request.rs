@@ -1,0 +1,102 @@
+//! What the page may ask, by name, and errors as the page shows them.
+
+use std::path::Path;
+
+use question::scenario::Scenario;
+use question::{Context, Diagnostic, keywords};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{lists, plan, search, simulate, unwritable};
+
+/// A request.
+#[derive(Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+enum Request {
+    /// The JSON schema of the question `of`.
+    Schema { of: String },
+    /// All schedules: what each is, needs and comes to.
+    Schedules,
+    /// Questions to begin with.
+    Examples,
+    /// The keys of a scenario file.
+    Keys { text: String },
+    /// The scenario file of keys.
+    Text { keys: Value },
+    /// Schedules side by side.
+    Simulate(simulate::Request),
+    /// The best order under a memory limit.
+    Search(search::Request),
+    /// Set-ups of a model on machines.
+    Plan(plan::Request),
+}
+
+/// An answer, and what its user should be warned of.
+#[derive(Serialize)]
+struct Answer<T> {
+    #[serde(flatten)]
+    answer: T,
+    warnings: Vec<String>,
+}
+
+/// Why there is no answer.
+#[derive(Serialize)]
+pub struct Failure {
+    /// All of it in words, as the command line prints it.
+    text: String,
+    #[serde(flatten)]
+    diagnostic: Diagnostic,
+}
+
+impl Failure {
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"text\":\"{error}\"}}"))
+    }
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self { text: draw::text::diagnostic(&diagnostic), diagnostic }
+    }
+}
+
+/// Answers `request`: JSON in, JSON out.
+///
+/// # Errors
+/// If it is no request, or its question has a fault.
+pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
+    let request: Request = keywords::value(request)?;
+    Ok(match request {
+        Request::Schema { of } => json(context, &papers::schemas::named(&of)?),
+        Request::Schedules => json(context, &::answer::schedules::schedules()),
+        Request::Examples => json(context, &lists::examples()),
+        Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
+        Request::Text { keys } => {
+            let text = keywords::written(&keys)?;
+            json(context, &lists::Text { text })
+        }
+        Request::Simulate(request) => json(context, &request.answer(context)?),
+        Request::Search(request) => json(context, &request.answer(context)?),
+        Request::Plan(request) => json(context, &request.answer(context)?),
+    }?)
+}
+
+fn json(context: &Context<'_>, answer: &impl Serialize) -> Result<String, Diagnostic> {
+    let warnings = context.take_warnings();
+    serde_json::to_string(&Answer { answer, warnings }).map_err(unwritable)
+}
+
+/// The name of a question that the page has written.
+pub(crate) const QUESTION: &str = "question.toml";
+
+/// The keys of the scenario `text`.
+fn keys(text: &str) -> Result<Value, Diagnostic> {
+    keywords::document(Path::new(QUESTION), text)
+}
+
+/// The scenario `text`, checked.
+pub(crate) fn scenario(context: &Context<'_>, text: String) -> Result<Scenario, Diagnostic> {
+    Scenario::parse(context, Path::new(QUESTION), text)
+}
