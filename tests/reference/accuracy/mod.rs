@@ -56,7 +56,7 @@ impl Line {
 
     fn error(&self, error: Option<f64>) -> String {
         let unit = if self.in_points { "points" } else { "%" };
-        error.map_or("-".to_owned(), |error| format!("{:.2} {unit}", error * 100.0))
+        error.map_or("-".to_owned(), |error| format!("{:.2}\u{a0}{unit}", error * 100.0))
     }
 }
 
@@ -98,7 +98,7 @@ fn validated() -> &'static Validated {
     &VALIDATED
 }
 
-const VALIDATE: &str = "debubble plan --validate --check";
+const VALIDATE: &str = "plan --validate";
 
 /// The planner's predictions of the sets that are built in, by quantity.
 fn planner() -> Vec<Line> {
@@ -142,7 +142,7 @@ fn recorded() -> Vec<SetErrors> {
 }
 
 fn recorded_cells(set: SetErrors) -> Vec<String> {
-    let percent = |error: f64| format!("{:.2} %", error * 100.0);
+    let percent = |error: f64| format!("{:.2}\u{a0}%", error * 100.0);
     // The mean over all rows is made of both kinds.
     let count = |rows: usize| plan::number(rows as u64);
     let (rows, fitted) = (count(set.rows), count(set.fitted));
@@ -156,7 +156,7 @@ fn recorded_cells(set: SetErrors) -> Vec<String> {
         if set.fitted == 0 { "-".to_owned() } else { percent(of_fitted) },
         set.held_out_mean.map_or("-".to_owned(), percent),
         percent(set.max),
-        code("debubble plan --validate FILES"),
+        code("plan --validate FILES"),
     ]
 }
 
@@ -167,7 +167,7 @@ fn kinds() -> String {
     for set in built_in.chain(&validated().recorded) {
         kinds.entry(set.kind.clone()).or_default().push(set.clone());
     }
-    let percent = |error: f64| format!("{:.1} %", error * 100.0);
+    let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
     let rows = kinds.into_iter().map(|(kind, sets)| {
         let bar = papers::measured::ErrorBar::new("", &kind, &sets);
         let number = |of: fn(&SetErrors) -> usize| sets.iter().map(of).sum::<usize>().to_string();
@@ -246,11 +246,11 @@ fn paper(table: &str) -> &str {
 
 fn reproduce(table: &str) -> &'static str {
     match table {
-        "vocabulary" => "debubble reproduce vocabulary --check",
-        "offload" => "debubble reproduce offload --check",
-        "odc" => "debubble reproduce odc --check",
-        "post-validation" => "debubble reproduce post-validation --check",
-        _ => "debubble reproduce throughput --check",
+        "vocabulary" => "reproduce vocabulary",
+        "offload" => "reproduce offload",
+        "odc" => "reproduce odc",
+        "post-validation" => "reproduce post-validation",
+        _ => "reproduce throughput",
     }
 }
 

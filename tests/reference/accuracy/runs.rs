@@ -75,7 +75,7 @@ pub fn traces() -> Vec<Line> {
     let line = |(source, rows): (String, Vec<Cells>)| Line {
         what: "step of a traced run, from its passes".to_owned(),
         source,
-        command: "debubble replay TRACE",
+        command: "replay TRACE",
         held_out: rows.iter().map(error).collect(),
         ..Line::default()
     };
