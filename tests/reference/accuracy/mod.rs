@@ -17,8 +17,11 @@ use super::markdown::{code, prose, table};
 use super::root;
 use crate::host::Host;
 
-/// The parts of the page, and what each answers.
-pub const PARTS: [(&str, fn() -> String); 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
+/// A part of the page: its name, and what makes it.
+type Part = (&'static str, fn() -> String);
+
+/// The parts of the page.
+pub const PARTS: [Part; 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
 
 /// The part `which`.
 pub fn of(which: &str) -> Result<String, String> {
@@ -82,7 +85,7 @@ const HEAD: [&str; 8] = [
 fn all() -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     rows.extend(planner().iter().map(Line::cells));
-    rows.extend(recorded().into_iter().map(recorded_cells));
+    rows.extend(validated().recorded.iter().map(recorded_cells));
     rows.extend(published().iter().map(Line::cells));
     rows.extend(runs::runs().iter().map(Line::cells));
     rows.extend(runs::traces().iter().map(Line::cells));
@@ -136,12 +139,8 @@ fn quantity(name: &str) -> &str {
     }
 }
 
-/// The recorded errors of sets that are not part of the project.
-fn recorded() -> Vec<SetErrors> {
-    validated().recorded.clone()
-}
-
-fn recorded_cells(set: SetErrors) -> Vec<String> {
+/// A row of recorded errors of a set that is not part of the project.
+fn recorded_cells(set: &SetErrors) -> Vec<String> {
     let percent = |error: f64| format!("{:.2}\u{a0}%", error * 100.0);
     // The mean over all rows is made of both kinds.
     let count = |rows: usize| plan::number(rows as u64);

@@ -66,7 +66,7 @@ pub fn traces() -> Vec<Line> {
     let folder = root().join("../shared/measured");
     if folder.is_dir() {
         let wrong = hold(&root().join("results/traces.csv"), &replayed(&folder));
-        assert_eq!(wrong, None, "{}", CURE);
+        assert_eq!(wrong, None, "{CURE}");
     }
     let error = |cells: &Cells| {
         let [measured, predicted] = ["measured_ns", "predicted_ns"].map(|one| number(cells, one));
