@@ -4,6 +4,7 @@
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line
 //! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
 
+mod edit;
 mod host;
 mod lists;
 mod plan;

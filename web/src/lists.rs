@@ -1,5 +1,8 @@
 //! Small answers: examples, and questions in another form.
 
+use std::path::Path;
+
+use question::{Diagnostic, keywords};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,12 +31,19 @@ pub(crate) struct Examples {
 struct Example {
     /// The name that links use.
     name: &'static str,
+    /// What it asks, in a line.
+    title: String,
     /// The question itself, as a scenario file.
     text: &'static str,
 }
 
 /// All examples.
-pub(crate) fn examples() -> Examples {
-    let example = |(name, text)| Example { name, text };
-    Examples { examples: scenarios::EXAMPLES.files().map(example).collect() }
+pub(crate) fn examples() -> Result<Examples, Diagnostic> {
+    let example = |(name, text)| {
+        let keys = keywords::document(Path::new(name), text)?;
+        let title = keys["title"].as_str().unwrap_or(name).to_owned();
+        Ok(Example { name, title, text })
+    };
+    let examples = scenarios::EXAMPLES.files().map(example).collect::<Result<_, Diagnostic>>()?;
+    Ok(Examples { examples })
 }

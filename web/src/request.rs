@@ -7,7 +7,7 @@ use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{lists, plan, search, simulate, unwritable};
+use crate::{edit, lists, plan, search, simulate, unwritable};
 
 /// A request.
 #[derive(Deserialize)]
@@ -23,6 +23,8 @@ enum Request {
     Keys { text: String },
     /// The scenario file of keys.
     Text { keys: Value },
+    /// The scenario file with some of its keys changed.
+    Change(edit::Request),
     /// Schedules side by side.
     Simulate(simulate::Request),
     /// The best order under a memory limit.
@@ -71,12 +73,13 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     Ok(match request {
         Request::Schema { of } => json(context, &papers::schemas::named(&of)?),
         Request::Schedules => json(context, &::answer::schedules::schedules()),
-        Request::Examples => json(context, &lists::examples()),
+        Request::Examples => json(context, &lists::examples()?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
         Request::Text { keys } => {
             let text = keywords::written(&keys)?;
             json(context, &lists::Text { text })
         }
+        Request::Change(request) => json(context, &request.answer()?),
         Request::Simulate(request) => json(context, &request.answer(context)?),
         Request::Search(request) => json(context, &request.answer(context)?),
         Request::Plan(request) => json(context, &request.answer(context)?),
