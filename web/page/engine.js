@@ -8,6 +8,9 @@ async function compiled() {
   return WebAssembly.compile(await new Response(stream).arrayBuffer());
 }
 
+/** How long a worker that was told to end may take, in milliseconds. */
+const PATIENCE = 10_000;
+
 const library = compiled();
 const script = URL.createObjectURL(
   new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }));
@@ -41,10 +44,10 @@ export class Engine {
 
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
-    const flag = URL.createObjectURL(new Blob(["go on"]));
-    const stop = () => URL.revokeObjectURL(flag);
+    const flag = signal && URL.createObjectURL(new Blob(["go on"]));
+    const stop = () => this.stop(flag);
+    if (signal?.aborted) throw new Error("stopped");
     signal?.addEventListener("abort", stop);
-    if (signal?.aborted) stop();
     try {
       return await new Promise((resolve, reject) => {
         worker.onerror = (event) => { this.end(); reject(new Error(event.message)); };
@@ -55,22 +58,33 @@ export class Engine {
           else resolve(JSON.parse(data.answer));
         };
         this.fail = reject;
-        worker.postMessage({ request: JSON.stringify(request), files, flag: signal ? flag : null });
+        worker.postMessage({ request: JSON.stringify(request), files, flag });
       });
     } finally {
       signal?.removeEventListener("abort", stop);
-      URL.revokeObjectURL(flag);
+      clearTimeout(this.patience);
+      if (flag) URL.revokeObjectURL(flag);
     }
+  }
+
+  // Asks the worker to end with what there is. One that does not hear it is ended.
+  stop(flag) {
+    URL.revokeObjectURL(flag);
+    this.worker?.postMessage({ stop: true });
+    this.patience = setTimeout(() => this.end("It was stopped before there was an answer."), this.stops ? PATIENCE : 0);
   }
 
   async started() {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
-    const module = await library;
+    const compiled = await library;
     await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => { this.version = data.ready; resolve(); };
-      worker.postMessage({ module });
+      worker.onmessage = ({ data }) => {
+        [this.version, this.stops] = [data.ready, data.stops];
+        resolve();
+      };
+      worker.postMessage({ library: compiled });
     });
     this.worker = worker;
     return worker;
