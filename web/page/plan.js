@@ -40,7 +40,7 @@ class Plan {
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
     for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
-    const sizes = { $ref: schema.properties.model.anyOf.find((one) => one.$ref).$ref };
+    const sizes = resolved(schema, schema.properties.model).anyOf.find((one) => one.$ref);
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
     this.work = new Work("Plan", (own, options) => this.answer(own, options));
