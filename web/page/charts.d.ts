@@ -26,7 +26,7 @@ export class Charts {
   draw(): void;
 }
 
-export function whereTimeGoes(chart: any, tiles: HTMLCanvasElement[]): HTMLTableElement;
+export function key(tile: HTMLCanvasElement | null): HTMLCanvasElement;
 export function legend(element: HTMLElement, data: any, idle?: string): void;
 export function bytes(count: number): string;
 export function text(ns: number): string;

@@ -1,6 +1,6 @@
 // The timelines of the schedules, with the bar that moves and zooms them.
 
-import { Charts, legend, whereTimeGoes } from "page/charts.js";
+import { Charts, key, legend } from "page/charts.js";
 import { button, make } from "page/dom.js";
 import * as theme from "page/theme.js";
 
@@ -58,6 +58,31 @@ export class Gantts {
     this.where.classList.toggle("stale", known.length === 0);
     if (known.length === 0) return;
     this.note.textContent = drawing.axis;
-    this.where.replaceChildren(...known.map((chart) => whereTimeGoes(chart, this.charts.tiles)));
+    this.where.replaceChildren(whereTimeGoes(known, this.charts.tiles));
   }
+}
+
+/**
+ * A table of what the average stage of each of `charts` does with its time, with the hatchings `tiles` of the
+ * causes: a column for each use of time that any of them has.
+ */
+function whereTimeGoes(charts, tiles) {
+  const uses = new Map();
+  charts.forEach(({ idle }) => idle.keys.forEach((use) => uses.set(use.name, use)));
+  const order = (one) => (one.cause === null ? -1 : one.cause);
+  const columns = [...uses.values()].toSorted((a, b) => order(a) - order(b));
+  const head = ({ name, cause }) => make("th", { scope: "col" },
+    cause !== null || name === "optimizer" ? key(cause === null ? null : tiles[cause]) : null, name);
+  const row = ({ name, idle }) => {
+    const of = (column) => idle.keys.find((use) => use.name === column.name);
+    const cell = (use) => make("td", { title: use?.time }, use ? use.share : "");
+    const cells = idle.note
+      ? [make("td", { colSpan: columns.length }, `causes are not known: ${idle.note}`)]
+      : columns.map((column) => cell(of(column)));
+    return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
+  };
+  return make("table", { class: "figures" },
+    make("caption", {}, "Where the time of the average stage goes, of the step"),
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "schedule"), ...columns.map(head))),
+    make("tbody", {}, ...charts.map(row)));
 }
