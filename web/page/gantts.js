@@ -16,7 +16,7 @@ export class Gantts {
     this.narrow = make("p", { class: "narrow" });
     this.legend = make("span", { class: "legend" });
     this.root = make("div", { class: "charts" });
-    this.where = make("div", { class: "wide" });
+    this.where = make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Where the time goes" });
     this.note = make("p", { class: "help" });
     this.links = make("input", { type: "checkbox" });
     this.links.addEventListener("change", () => {
