@@ -84,11 +84,11 @@ class Play {
   // In a frame of another page: the way to all of this one.
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
-    whole.addEventListener("pointerdown", () => this.aim(whole));
-    whole.addEventListener("focus", () => this.aim(whole));
+    const aim = () => { whole.href = link.address({ view: "play", scenario: state.now.scenario }); };
+    state.listen((changed) => { if (changed.has("scenario")) aim(); });
+    aim();
     return whole;
   }
-  aim(whole) { whole.href = link.address({ view: "play", scenario: state.now.scenario }); }
 
   /** Begins anew with the scenario `text`. */
   async load(text) {
