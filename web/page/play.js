@@ -60,10 +60,20 @@ class Play {
     this.why = make("section", { class: "box", hidden: true, "aria-label": "Why stages wait", tabIndex: -1 });
     const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
     const head = make("div", { class: "bar start" }, this.examples, this.share(), this.whole());
-    const side = make("div", { class: "side" }, head, this.form.played, this.schedules.element, this.form.noise, this.form.rest, text);
+    const boxes = [this.schedules.element, this.form.noise, this.form.rest, text];
+    const side = make("div", { class: "side" }, head, this.form.played);
     this.answer = make("div", { class: "answer" }, this.results.element, this.why, this.gantts.element, this.pareto);
-    return make("div", { class: "split" }, side,
-      make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.answer));
+    const main = make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.answer);
+    // On a narrow page the picture follows the sliders.
+    const narrow = matchMedia("(max-width: 820px)");
+    const place = () => {
+      (narrow.matches ? main : side).append(...boxes);
+      if (narrow.matches) this.results.element.before(this.gantts.element);
+      else this.why.after(this.gantts.element);
+    };
+    narrow.addEventListener("change", place);
+    place();
+    return make("div", { class: "split" }, side, main);
   }
   share() {
     const share = button("Copy link", async () => {
@@ -166,10 +176,10 @@ class Play {
     const failure = error.failure || { text: error.message };
     this.answer.classList.add("stale");
     this.began = null;
-    const told = failure.key && !failure.line && this.form.complain(failure.key, failure.message);
+    this.form.settle();
+    if (failure.key) this.form.complain(failure.key, failure.message);
     this.fault.textContent = failure.text;
     this.fault.hidden = false;
-    if (told) this.fault.setAttribute("data-key", failure.key);
     if (!error.failure) return;
     try {
       const { text } = await this.engine.ask({ ask: "change", text: base, change: changes });
