@@ -48,6 +48,9 @@ pub const EXAMPLES: Folder = folder!(
     ]
 );
 
+/// Questions for the planner to begin with.
+pub const PLANS: Folder = folder!("plan", ".toml", ["gpt3"]);
+
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
     "paper",
@@ -141,6 +144,7 @@ mod tests {
             ("clusters", CLUSTERS, ".toml"),
             ("machines", MACHINES, ".toml"),
             ("examples", EXAMPLES, ".toml"),
+            ("plan", PLANS, ".toml"),
             ("paper", PAPER, ""),
         ];
         for (name, folder, extension) in folders {

@@ -11,12 +11,12 @@ use question::case;
 use question::format;
 use question::keys::Keys;
 use question::scenario::Scenario;
-use question::sheet::{Block, Sheet};
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::edit::{self, Changes};
 use crate::request::scenario;
+use crate::sheet::{Part, parts};
 
 /// The most passes of all schedules and steps of a question: some hundred megabytes.
 const MOST_PASSES: u64 = 3_000_000;
@@ -84,16 +84,6 @@ pub(crate) struct Answer {
     not_drawn: Option<String>,
     /// By result, why stages wait, if it was asked.
     why: Vec<Why>,
-}
-
-/// A part of a sheet.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Part {
-    /// A table.
-    Table { header: Vec<String>, rows: Vec<Vec<String>> },
-    /// Text with its line breaks.
-    Text(String),
 }
 
 /// A result in the plane of bubble and memory.
@@ -201,15 +191,6 @@ fn drawing(
         return Ok((None, Some("no pass takes time".to_owned())));
     }
     pictures::drawing(outcomes, all, all).map(|drawing| (Some(drawing), None))
-}
-
-/// The parts of `sheet`.
-fn parts(sheet: Sheet) -> Vec<Part> {
-    let part = |block| match block {
-        Block::Table { header, rows } => Part::Table { header, rows },
-        Block::Text(text) => Part::Text(text),
-    };
-    sheet.blocks.into_iter().map(part).collect()
 }
 
 impl Point {
