@@ -17,6 +17,8 @@ export class Charts {
   constructor(root: HTMLElement, options: Options);
   options: Options;
   tiles: HTMLCanvasElement[];
+  view: [number, number];
+  end: number;
   paint(theme: Theme): void;
   take(data: any): void;
   show(begin: number, end: number): void;

@@ -8,15 +8,15 @@ import * as theme from "page/theme.js";
 const DARK = { ink: "#e8e8e8", paper: "#16181c", faint: "#9a9a9a", mark: "#ff9a80", optimizer: "#6a6f78",
   area: "#2b3a52", curve: "#9dbcf0", idle: "#2a2e36", shade: 0.4 };
 
-/** The timelines; `links` is called when transfers are to be shown or no longer. */
+/** The timelines; `looked` is called when another part of them is shown, or another microbatch is sought. */
 export class Gantts {
-  constructor() {
+  constructor(looked) {
     const tip = make("div", { id: "tip", class: "tip" }), said = make("p", { class: "unseen", "aria-live": "polite" });
     this.range = make("span", { class: "range" });
     this.narrow = make("p", { class: "narrow" });
     this.legend = make("span", { class: "legend" });
     this.root = make("div", { class: "charts" });
-    this.where = make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Where the time goes" });
+    this.where = make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Where time goes" });
     this.note = make("p", { class: "help" });
     this.links = make("input", { type: "checkbox" });
     this.links.addEventListener("change", () => {
@@ -27,21 +27,39 @@ export class Gantts {
     document.body.append(tip);
     this.charts = new Charts(this.root, {
       tip, said, links: false,
-      shown: (range, narrow) => { this.range.textContent = range; this.narrow.textContent = narrow; },
+      shown: (range, narrow) => {
+        this.range.textContent = range;
+        this.narrow.textContent = narrow;
+        looked(this.look());
+      },
       // A wheel without a key scrolls the page.
       zooms: (event) => event.ctrlKey || event.metaKey || event.shiftKey,
     });
     theme.listen((dark) => { this.dark = dark; this.charts.paint(dark ? DARK : {}); this.key(); });
   }
   bar() {
-    const find = make("input", { type: "number", min: 0, placeholder: "all", class: "short" });
-    find.addEventListener("input", () => this.charts.find(find.value === "" ? null : Number(find.value)));
+    const find = this.find = make("input", { type: "number", min: "0", placeholder: "all", class: "short" });
+    find.addEventListener("input", () => this.seek());
     const title = "Also: Ctrl or Shift and the wheel; drag to pan; in a chart, the keys + - 0 and arrows";
     return make("div", { class: "bar" },
       button("+", () => this.charts.zoom(0.5), { "aria-label": "Zoom in", title }),
       button("−", () => this.charts.zoom(2), { "aria-label": "Zoom out", title }),
       button("Whole step", () => this.charts.fit()),
       make("label", {}, "microbatch ", find), make("label", {}, this.links, "transfers"), this.range, this.legend);
+  }
+  seek() { this.charts.find(this.find.value === "" ? null : Number(this.find.value)); }
+  /** The part of the time that is shown, unless it is all, and the microbatch that is sought. */
+  look() {
+    const { view: [begin, end], end: last } = this.charts, whole = begin === 0 && end === (last || 1);
+    return { from: whole ? null : Math.round(begin), to: whole ? null : Math.round(end), microbatch: this.find.value };
+  }
+  /** Shows what `look` has told. @param {Record<string, string>} look */
+  see({ from, to, microbatch }) {
+    this.find.value = microbatch ?? "";
+    this.seek();
+    const [begin, end] = [Number(from), Number(to)];
+    if (to && end > begin) this.charts.show(begin, end);
+    else this.charts.fit();
   }
   key() {
     if (this.last) legend(this.legend, this.last, this.dark ? DARK.idle : this.last.idle);
