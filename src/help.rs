@@ -29,7 +29,7 @@ fn indent(line: &str) -> usize {
 }
 
 /// Whether `line` behind `last` is typed or stands in a file as it is.
-fn is_literal(line: &str, last: Option<&str>) -> bool {
+pub fn is_literal(line: &str, last: Option<&str>) -> bool {
     let start = line.trim_start();
     let begins = ["debubble ", "DEBUBBLE_", "[", "- "].iter().any(|word| start.starts_with(word));
     let is_indented = start.len() < line.len();

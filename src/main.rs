@@ -9,7 +9,9 @@ mod commands;
 mod devices;
 mod error;
 mod files;
+// Its watcher reads /proc.
 #[cfg(test)]
+#[cfg(unix)]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;
@@ -17,6 +19,9 @@ mod host;
 mod interrupt;
 mod messages;
 mod progress;
+#[cfg(test)]
+#[path = "../tests/reference/mod.rs"]
+mod reference;
 mod sweep;
 mod usage;
 
@@ -33,6 +38,7 @@ use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
+use crate::commands::man::Man;
 use crate::commands::plan::Plan;
 use crate::commands::profile::Profile;
 use crate::commands::replay::Replay;
@@ -61,7 +67,7 @@ printed. With --json everything on stderr is JSON, too, a line each: error, note
 Times carry units (500us, 500µs, 1e-3s), and so do sizes (38GiB, 40gb), small or capital.";
 
 #[derive(Parser)]
-#[command(name = "debubble", version, about = ABOUT, after_help = help::flow(EXAMPLES))]
+#[command(name = "debubble", version = env!("DEBUBBLE_VERSION"), about = ABOUT, after_help = help::flow(EXAMPLES))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -84,6 +90,7 @@ enum Command {
     Plan(Box<Plan>),
     Verify(Verify),
     Schema(Schema),
+    Man(Man),
     /// Print completions for a shell, to be sourced by it
     Completions {
         /// Which shell
@@ -130,7 +137,7 @@ impl Command {
 
 fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
     match command {
-        Command::Simulate(simulate) => simulate.run(out)?,
+        Command::Simulate(simulate) => return simulate.run(out),
         Command::Sweep(sweep) => sweep.run(out)?,
         Command::Search(search) => search.run(out)?,
         Command::Schedules(schedules) => schedules.run(out)?,
@@ -145,6 +152,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
         Command::Schema(schema) => schema.run(out)?,
+        Command::Man(man) => man.run(out, Cli::command())?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);

@@ -1,5 +1,6 @@
 //! Schedules side by side: what each answers to its question, or why it cannot.
 
+pub mod baseline;
 pub mod report;
 
 use question::case::{self, Case, Selected};

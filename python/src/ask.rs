@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 use question::{Context, Diagnostic, Host, ReadError, Work};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::ending::LookUp;
 use crate::error::{InternalError, broken, raised};
 
 /// How often the thread that asked looks for signals and shows the progress.
@@ -91,8 +92,8 @@ fn wait<T: Send>(
 ) -> PyResult<(Made<T>, bool)> {
     let mut error: Option<PyErr> = None;
     loop {
-        let next =
-            py.detach(|| come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TICK));
+        // The look ends with this round, before the next wait.
+        let (next, _look) = py.detach(|| rest(come));
         match next {
             Ok(made) => {
                 // A Ctrl-C that nobody has looked at yet belongs to this work.
@@ -116,6 +117,18 @@ fn wait<T: Send>(
                 return Err(raised);
             }
             error = Some(raised);
+        }
+    }
+}
+
+/// Waits for the answer or for the time to look up, which never comes once the interpreter begins to end.
+fn rest<T>(come: &Mutex<Receiver<T>>) -> (Result<T, RecvTimeoutError>, Option<LookUp>) {
+    let come = come.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let next = come.recv_timeout(TICK);
+        let look = LookUp::begin();
+        if look.is_some() || !matches!(next, Err(RecvTimeoutError::Timeout)) {
+            return (next, look);
         }
     }
 }

@@ -11,6 +11,7 @@ mod answers;
 mod ask;
 mod columns;
 mod document;
+mod ending;
 mod error;
 mod plan;
 mod profile;
@@ -46,6 +47,7 @@ mod _debubble {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::ending::announce(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

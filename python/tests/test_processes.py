@@ -315,6 +315,82 @@ print("the end")
         assert told == "the end\n"
 
 
+def test_an_interpreter_is_taken_apart_while_many_threads_show_their_progress() -> None:
+    # Each look of a thread may fall into the end, which takes longer than threads go without one.
+    for _ in range(2):
+        told = output(
+            f"""{head()}
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        for _ in range(20):
+            sleep(0.01)
+slow = Slow()
+seen = threading.Barrier(13)
+def ask():
+    first = []
+    def watch(done, of, what):
+        if not first:
+            first.append(seen.wait())
+    db.simulate(noisy.replace(replicas=1_000), "1f1b", progress=watch)
+for _ in range(12):
+    threading.Thread(target=ask, daemon=True).start()
+seen.wait()
+print("the end")
+"""
+        )
+        assert told == "the end\n"
+
+
+def test_threads_look_up_no_more_once_the_interpreter_begins_to_end() -> None:
+    # What is registered before the import is called after the package has heard of the end.
+    told = output(
+        f"""
+import atexit, threading, time
+looks, answers = [], []
+def late():
+    before = len(looks)
+    time.sleep(0.3)
+    print("looks", len(looks) - before)
+    asks.join()
+    print("answers", len(answers))
+    own = []
+    db.simulate(some, "1f1b", progress=lambda *_: own.append(1))
+    print("own looks", len(own) > 0)
+atexit.register(late)
+{head()}
+some = noisy.replace(replicas=10_000)
+seen = threading.Event()
+def watch(done, of, what):
+    looks.append(done)
+    seen.set()
+asks = threading.Thread(target=lambda: answers.append(db.simulate(some, "1f1b", progress=watch)), daemon=True)
+asks.start()
+seen.wait()
+"""
+    )
+    assert told == "looks 0\nanswers 1\nown looks True\n"
+
+
+def test_a_child_that_is_forked_while_its_parent_looks_up_ends_at_once() -> None:
+    told = output(
+        f"""{head()}
+import os
+child = []
+def watch(done, of, what):
+    if not child:
+        child.append(os.fork())
+        if child[0] == 0:
+            begun = time.monotonic()
+            import atexit
+            atexit._run_exitfuncs()
+            os._exit(time.monotonic() - begun > 0.9)
+db.simulate(noisy.replace(replicas=2_000), ["1f1b", "zb-h1"], progress=watch)
+print(os.waitpid(child[0], 0)[1])
+"""
+    )
+    assert told == "0\n"
+
+
 def test_calls_are_answered_when_the_interpreter_ends() -> None:
     told = output(
         """

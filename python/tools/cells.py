@@ -1,5 +1,5 @@
 """Writes the Python of examples as files, for type checkers: the cells of each notebook, and the blocks of
-each README, one after the other.
+each README and page of the book, one after the other.
 
 python python/tools/cells.py FOLDER
 """
@@ -40,6 +40,7 @@ def main() -> None:
     found = {f"{one.stem}-notebook": cells(one) for one in ROOT.glob("examples/*.ipynb")}
     found["readme"] = blocks(ROOT / "README.md")
     found["package"] = blocks(ROOT / "python" / "README.md")
+    found |= {f"{one.parent.name}-{one.stem}-page": blocks(one) for one in ROOT.glob("docs/*/*.md")}
     for name, parts in found.items():
         module = re.sub(r"\W", "_", name) + ".py"
         (folder / module).write_text("\n\n".join(parts) + "\n", encoding="utf-8")

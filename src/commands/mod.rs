@@ -6,6 +6,7 @@ pub mod compare;
 pub mod execute;
 pub mod export;
 pub mod fsdp;
+pub mod man;
 pub mod plan;
 pub mod profile;
 pub mod replay;

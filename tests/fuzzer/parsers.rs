@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use answer::simulate::baseline::Baseline;
 use answer::timelines;
 use clap::Parser as _;
 use papers::measured::memory_error;
@@ -79,6 +80,7 @@ pub(super) const PARSERS: &[Parser] = &[
     binary("trace-parquet", trace),
     text("trace-json", trace),
     text("timeline", timeline),
+    text("baseline", baseline),
     binary("journal", journal),
     text("shard", shard),
     text("lengths", lengths),
@@ -204,6 +206,12 @@ fn timeline(given: &Given<'_>) -> Result<(), String> {
     let _ = recorded.chosen();
     let _ = answer::profile::of(&recorded).map(|profile| profile.to_toml());
     Ok(())
+}
+
+/// An answer that was stored.
+fn baseline(given: &Given<'_>) -> Result<(), String> {
+    let path = given.file("baseline.json");
+    on_disk(|context| Baseline::read(context, &path)).map(drop).map_err(shown)
 }
 
 /// Reads the journal of a sweep that was killed, to its end.

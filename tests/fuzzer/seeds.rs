@@ -20,8 +20,10 @@ use super::parsers::Parser;
 use crate::sweep::journal::Journal;
 
 /// The sweep whose journal is read.
-pub(super) const SWEEP: &str =
-    "# debubble sweep 0123456789abcdef shard 1/1 questions 6 version 0.1.0";
+pub(super) const SWEEP: &str = concat!(
+    "# debubble sweep 0123456789abcdef shard 1/1 questions 6 version ",
+    env!("CARGO_PKG_VERSION"),
+);
 
 /// The seeds of the inputs of `parser`.
 pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
@@ -91,7 +93,7 @@ fn profile() -> Profile {
             pinned: false,
             neighbours: 0,
             date: "2026-11-22".to_owned(),
-            program: "debubble 0.1.0".to_owned(),
+            program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
             remark: None,
         },
         model: ModelShape::new(model, Element::F32).expect("a model of such sizes exists"),
@@ -218,13 +220,24 @@ fn shard() -> Vec<u8> {
     (text + &end).into_bytes()
 }
 
-/// The commands of the README that ask for no file.
+/// The commands of the README and of the book that ask for no file.
 fn command_lines() -> Vec<Vec<u8>> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    let folders = ["", "docs/tutorial", "docs/how-to"].map(|folder| root().join(folder));
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let mut pages: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    pages.sort();
+    let texts = pages.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.flat_map(|text| commands(&text)).collect()
+}
+
+/// The commands of a page.
+fn commands(page: &str) -> Vec<Vec<u8>> {
     // What stands between fences is code.
-    let code = readme.split("```").skip(1).step_by(2);
+    let code = page.split("```").skip(1).step_by(2);
     let joined: String = code.map(|code| code.replace("\\\n", " ")).collect();
-    let commands = joined.lines().map(str::trim).filter(|line| line.starts_with("debubble "));
+    let lines = joined.lines().map(|line| line.trim().trim_start_matches("$ "));
+    let commands = lines.filter(|line| line.starts_with("debubble "));
     let plain = |line: &&str| !line.contains(['|', '>', '$', '"', '\'', '#', '&', ';', '(']);
     // Nobody has a profile before it is measured, nor a folder for it.
     let commands = commands.filter(plain).filter(|line| !line.contains("scenarios/profiles"));

@@ -319,7 +319,7 @@ fn the_picture() {
     assert!(svg.contains("peak activation memory, in GiB") && !svg.contains("memory limit"));
 }
 
-/// The picture of the README is that of its scenario.
+/// The picture of the book is that of its scenario, whose front the book shows.
 #[test]
 fn the_committed_picture_is_what_the_scenario_draws() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,9 +330,9 @@ fn the_committed_picture_is_what_the_scenario_draws() {
     let text = stdout(&debubble(args));
     let committed = fs::read_to_string(format!("{root}results/all.svg")).unwrap();
     assert!(fs::read_to_string(&path).unwrap() == committed, "run make");
-    let readme = fs::read_to_string(format!("{root}README.md")).unwrap();
+    let page = fs::read_to_string(format!("{root}docs/tutorial/memory-limit.md")).unwrap();
     let rows = text.lines().filter(|line| line.ends_with(" *"));
     for row in rows {
-        assert!(readme.contains(row), "{row}");
+        assert!(page.contains(row), "{row}");
     }
 }

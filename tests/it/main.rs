@@ -5,6 +5,7 @@
 
 mod agree;
 mod backward;
+mod baseline;
 mod bench;
 mod boundary;
 mod calibrate;
@@ -33,6 +34,7 @@ mod law;
 mod layout;
 mod levers;
 mod machine;
+mod manual;
 mod memory;
 mod messages;
 mod noise;
@@ -63,4 +65,5 @@ mod torch_csv;
 mod trace;
 mod traces;
 mod verify;
+mod version;
 mod vocabulary;

@@ -24,6 +24,11 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * What goes with a request.
+ * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
+ */
+
 /** One worker with the library. It answers one request after the other. */
 export class Engine {
   constructor() {
@@ -35,6 +40,8 @@ export class Engine {
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
+   * @param {{ ask: string }} request
+   * @param {Options} options
    */
   ask(request, options = {}) {
     const answer = this.turn.then(() => this.answered(request, options));
@@ -42,6 +49,7 @@ export class Engine {
     return answer;
   }
 
+  /** @param {{ ask: string }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));

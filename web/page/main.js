@@ -10,6 +10,7 @@ import * as search from "page/search.js";
 import * as plan from "page/plan.js";
 import * as open from "page/open.js";
 
+/** @type {Record<string, { begin(page: object): Promise<void> }>} */
 const TABS = { play, search, plan, open };
 const el = (id) => document.getElementById(id);
 

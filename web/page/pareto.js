@@ -17,7 +17,7 @@ export function pareto(answer, chosen) {
   const x = (memory) => LEFT + memory / most[0] * (WIDE - LEFT - RIGHT);
   const y = (bubble) => TALL - BOTTOM - bubble / most[1] * (TALL - TOP - BOTTOM);
   const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "pareto", role: "group", "aria-label": "Bubble against peak memory" });
-  svg.append(...axes(most, x, y, isBytes));
+  svg.append(...axes(most[0], most[1], x, y, isBytes));
   if (limit) {
     svg.append(draw("line", { x1: x(limit), x2: x(limit), y1: TOP, y2: TALL - BOTTOM, class: "limit" }),
       words(x(limit) - 4, TOP + 10, "memory limit", "end"));
@@ -30,7 +30,7 @@ export function pareto(answer, chosen) {
   return svg;
 }
 
-function axes([memory, bubble], x, y, isBytes) {
+function axes(memory, bubble, x, y, isBytes) {
   const lines = [draw("path", { d: `M${LEFT},${TOP}V${TALL - BOTTOM}H${WIDE - RIGHT}`, class: "axis" })];
   for (const tick of ticks(memory, isBytes ? 1024 : 10)) {
     lines.push(words(x(tick), TALL - BOTTOM + 16, isBytes ? bytes(tick).replace(/\.00 /, " ") : String(tick), "middle"));

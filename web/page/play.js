@@ -61,7 +61,7 @@ class Play {
     const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
     const head = make("div", { class: "bar start" }, this.examples, this.share(), this.whole());
     const side = make("div", { class: "side" }, head, this.form.played, this.schedules.element, this.form.noise, this.form.rest, text);
-    this.answer = make("div", { class: "answer" }, this.gantts.element, this.results.element, this.why, this.pareto);
+    this.answer = make("div", { class: "answer" }, this.results.element, this.why, this.gantts.element, this.pareto);
     return make("div", { class: "split" }, side,
       make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.answer));
   }
@@ -224,7 +224,7 @@ class Play {
       if (!answer || base !== this.base) return;
       const parts = answer.why.filter((one) => one.title === title || answer.why.length === 1);
       this.why.replaceChildren(...parts.flatMap((one) => [make("h3", {}, `Why ${one.title} waits`),
-        ...sheet(one.sheet.filter((part, at) => at > 0)), picture(one.svg, `What changes would be worth for ${one.title}`)]));
+        ...sheet(one.sheet.slice(1)), picture(one.svg, `What changes would be worth for ${one.title}`)]));
       this.why.focus();
     } catch (error) {
       this.why.replaceChildren(make("pre", { class: "error" }, error.text || error.message));

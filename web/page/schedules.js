@@ -13,7 +13,7 @@ export class Schedules {
     this.boxes = new Map();
     const entries = schedules.map((one) => this.box(one.name, about(one)));
     this.more = make("div", { class: "checks" });
-    this.element = make("details", { class: "box schedules", open: true }, make("summary", {}, "Schedules"),
+    this.element = make("details", { class: "box schedules", open: innerWidth > 820 }, make("summary", {}, "Schedules"),
       make("div", { class: "checks", role: "group", "aria-label": "Schedules" },
         this.box(ALL, "All that can do this question"), ...entries, this.more));
   }

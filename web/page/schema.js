@@ -2,8 +2,9 @@
 
 /** All keys of `schema` by name, each as `describe` tells it. */
 export function keys(schema) {
-  const described = Object.entries(schema.properties).map(([name, part]) => [name, describe(schema, name, part)]);
-  return new Map(described);
+  const all = new Map();
+  Object.entries(schema.properties).forEach(([name, part]) => all.set(name, describe(schema, name, part)));
+  return all;
 }
 
 /** A key: its `help`, whether it may have `many` values, its `type`, the `choices` and `examples`. */

@@ -92,7 +92,7 @@ fn in_place(text: &str, changes: &Changes) -> Result<String, Diagnostic> {
 
 /// Where keys at the top end: at the beginning of the line of the first table, or at the end of `text`.
 fn top(text: &str, table: &DeTable<'_>) -> usize {
-    let values = table.values().filter(|value| !matches!(value.get_ref(), DeValue::Table(_)));
+    let values = table.values().filter(|value| !has_tables(value.get_ref()));
     let values: Vec<_> = values.map(toml::Spanned::span).collect();
     let is_header = |at: usize, line: &str| {
         line.trim_start().starts_with('[') && values.iter().all(|value| !value.contains(&at))
@@ -105,6 +105,15 @@ fn top(text: &str, table: &DeTable<'_>) -> usize {
         at += line.len();
     }
     at
+}
+
+/// Whether `value` is a table or a list of tables, such as stand below headers.
+fn has_tables(value: &DeValue<'_>) -> bool {
+    match value {
+        DeValue::Table(_) => true,
+        DeValue::Array(all) => all.iter().any(|one| matches!(one.get_ref(), DeValue::Table(_))),
+        _ => false,
+    }
 }
 
 /// The line of a new key at `at` of `text`.

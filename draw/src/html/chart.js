@@ -30,12 +30,18 @@ class Chart {
     this.height = Math.round(height * this.board.scale);
     const label = `${this.title}: ${this.describe()}. Arrow keys go from one to the next, plus and minus zoom.`;
     this.canvas.setAttribute("aria-label", label);
-    this.canvas.style.height = this.tall() + "px";
+    this.top = Math.round(46 * this.board.scale);
+    const tall = this.tall() + "px";
+    if (this.canvas.style.height !== tall) this.canvas.style.height = tall;
   }
   describe() { return this.rows.length + " rows"; }
-  get left() { return Math.round((this.canvas.clientWidth < 560 ? 26 : 84) * this.board.scale); }
-  get top() { return Math.round(46 * this.board.scale); }
-  width() { return Math.max(this.canvas.clientWidth - this.left - 12, 1); }
+  // Takes the size that the canvas has on the screen: to ask for it is slow.
+  measure() {
+    this.wide = this.canvas.clientWidth;
+    this.left = Math.round((this.wide < 560 ? 26 : 84) * this.board.scale);
+    this.top = Math.round(46 * this.board.scale);
+  }
+  width() { return Math.max(this.wide - this.left - 12, 1); }
   x(time) {
     const [begin, end] = this.board.view;
     return this.left + (time - begin) / (end - begin) * this.width();
@@ -78,13 +84,14 @@ class Chart {
     const box = this.canvas.getBoundingClientRect();
     this.stale = box.width === 0 || box.bottom < -300 || box.top > innerHeight + 300;
     if (this.stale) return;
+    this.measure();
     const ratio = this.ratio = devicePixelRatio || 1, { ink } = this.board.theme;
-    const wide = Math.round(this.canvas.clientWidth * ratio), tall = Math.round(this.tall() * ratio);
+    const wide = Math.round(this.wide * ratio), tall = Math.round(this.tall() * ratio);
     if (this.canvas.width !== wide) this.canvas.width = wide;
     if (this.canvas.height !== tall) this.canvas.height = tall;
     const pen = this.canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, this.canvas.clientWidth, this.tall());
+    pen.clearRect(0, 0, this.wide, this.tall());
     pen.textBaseline = "middle";
     pen.font = this.font(12, "bold");
     pen.fillStyle = ink;

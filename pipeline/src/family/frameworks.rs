@@ -43,7 +43,7 @@ impl Family {
             }
             Choice::Offload => InTorch::No("copies to the host"),
             Choice::Segments { .. } => InTorch::No("segments of a sequence"),
-            _ if about.placement == Placement::Mirrored => InTorch::No("a chunk on two stages"),
+            _ if about.placement == Placement::Mirrored => InTorch::No("chunk on two stages"),
             _ if about.semantics == Semantics::Asynchronous => {
                 InTorch::No("updates while the pipeline runs")
             }

@@ -55,7 +55,7 @@ def schedule(
     Every rank of the pipeline makes it of the same order, with the stages that `stages_of` names for it.
 
     Args:
-        stages: The `PipelineStage`s of this rank, or the only one.
+        stages: The stages of torch (`PipelineStage`) of this rank, or the only one.
         order: A schedule, the answer of a search, an outcome, or the name of a family. Where the order of a
             family depends on times, a name stands for the one for passes that all take as long.
         n_microbatches: The number of microbatches, m: that of the order.

@@ -21,10 +21,12 @@ pub struct Document {
     pub title: Option<String>,
     /// The model: a `config.json` of Hugging Face, relative to the question, or its sizes.
     pub model: ModelDocument,
-    /// The tokens of a sample.
+    /// The tokens of a sample [default: those of the `config.json`, at most 4096; for a table of
+    /// sizes it must be given].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
-    /// How attention is computed: `flash`, in tiles, or `core`, with scores in memory.
+    /// How attention is computed: `flash`, in tiles, or `core`, with scores in memory
+    /// [default: flash].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["flash", "core"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<String>,
@@ -32,18 +34,20 @@ pub struct Document {
     pub tokens: f64,
     /// The samples of a global batch.
     pub batch: u64,
-    /// The days after which training must be done.
+    /// The days after which training must be done [default: no deadline].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_days: Option<f64>,
-    /// The price that is paid for machines: `on-demand`, `reserved` or `spot`.
+    /// The price that is paid for machines: `on-demand`, `reserved` or `spot`
+    /// [default: on-demand].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["on-demand", "reserved", "spot"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<String>,
-    /// The training framework that must run the plan: `megatron`, `torchtitan` or `any`.
+    /// The training framework that must run the plan: `megatron`, `torchtitan` or `any`
+    /// [default: any].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["megatron", "torchtitan", "any"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<String>,
-    /// The number of plans that are told for each cluster.
+    /// The number of plans that are told for each cluster [default: 3].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plans: Option<u64>,
     /// The clusters to choose from.
@@ -106,36 +110,37 @@ pub struct SizesDocument {
     pub hidden: u64,
     /// The attention heads a.
     pub heads: u64,
-    /// The heads of keys and values, for grouped-query attention; as many as `heads` unless given.
+    /// The heads of keys and values, for grouped-query attention
+    /// [default: as many as heads].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_heads: Option<u64>,
-    /// The size of a head; the hidden size over the heads unless given.
+    /// The size of a head [default: the hidden size over the heads].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_size: Option<u64>,
-    /// Whether queries and keys are normalised.
+    /// Whether queries and keys are normalised [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qk_norm: Option<bool>,
-    /// The width of the MLP, or of one expert; 4 h for plain MLPs unless given.
+    /// The width of the MLP, or of one expert [default: 4 h for plain MLPs; else it must be given].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ffn: Option<u64>,
-    /// Whether the MLP has a gate, as SwiGLU.
+    /// Whether the MLP has a gate, as SwiGLU, and norms are RMS norms [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gated: Option<bool>,
     /// The size V of the vocabulary.
     pub vocabulary: u64,
-    /// The learned positions; none unless given.
+    /// The learned positions [default: 0].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub positions: Option<u64>,
-    /// The experts of a layer.
+    /// The experts of a layer [default: none].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experts: Option<u64>,
-    /// The experts that a token is sent to.
+    /// The experts that a token is sent to, where there are experts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u64>,
-    /// Whether the embedding and the output layer share their weights.
+    /// Whether the embedding and the output layer share their weights [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tied: Option<bool>,
-    /// Whether linear layers have biases; plain MLPs do, gated ones do not unless given.
+    /// Whether linear layers have biases [default: true for plain MLPs, false for gated ones].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biases: Option<bool>,
 }
@@ -159,7 +164,7 @@ pub struct ClusterDocument {
     /// The parts of a cluster of several kinds of machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartDocument>>,
-    /// A profile of the model on the machine, as `debubble calibrate` writes it.
+    /// A profile of the model on the machine, as `debubble calibrate` writes it [default: times by formulas].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,
 }
@@ -181,61 +186,63 @@ pub struct PartDocument {
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct SearchDocument {
-    /// Tensor-parallel degrees.
+    /// Tensor-parallel degrees [default: powers of two up to the devices of a node].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub tensor: Option<Vec<u64>>,
-    /// Pipeline-parallel degrees.
+    /// Pipeline-parallel degrees [default: divisors of the devices up to the layers, at most 128].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub pipeline: Option<Vec<u64>>,
-    /// Context-parallel degrees.
+    /// Context-parallel degrees [default: 1].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub context: Option<Vec<u64>>,
-    /// Expert-parallel degrees.
+    /// Expert-parallel degrees [default: powers of two up to the experts, at most 64].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub expert: Option<Vec<u64>>,
-    /// Stages of ZeRO, 0 to 3.
+    /// Stages of ZeRO, 0 to 3 [default: 1, 3].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub zero: Option<Vec<u64>>,
-    /// Samples of a microbatch.
+    /// Samples of a microbatch [default: 1, 2, 4, 8].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub microbatch: Option<Vec<u64>>,
-    /// Chunks per stage, for schedules that take several.
+    /// Chunks per stage, for schedules that take several [default: 2, 3, 4, 6, 8].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub chunks: Option<Vec<u64>>,
-    /// Schedules, by name.
+    /// Schedules, by name [default: of 1f1b, 1f1b-i, zb-h1, zb-v, v-half, po-h, vocab-1 and v-half-vocab-1 those
+    /// that the framework runs].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub schedule: Option<Vec<String>>,
-    /// Recomputation of activations: `none`, `selective` or `full`.
+    /// Recomputation of activations: `none`, `selective` or `full` [default: all; selective with core attention
+    /// alone].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub recompute: Option<Vec<String>>,
-    /// How layers are split over stages: `even` or `balanced`.
+    /// How layers are split over stages: `even` or `balanced` [default: balanced].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
@@ -245,13 +252,13 @@ pub struct SearchDocument {
     /// `Et*4|(t*4|)*14t*4L`, where E is the embedding, t a layer, L the loss, and | ends a chunk.
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayerLayout>,
-    /// Whether all stages share the embedding and the output layer.
+    /// Whether all stages share the embedding and the output layer [default: false].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub vocabulary_parallel: Option<Vec<bool>>,
-    /// The most memory that a plan may hold of a device.
+    /// The most memory that a plan may hold of a device [default: what the device leaves].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub memory_cap: Option<Bytes>,
 }
@@ -261,27 +268,28 @@ pub struct SearchDocument {
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TrainingDocument {
-    /// Bytes of gradients per parameter.
+    /// Bytes of gradients per parameter [default: 4].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_bytes: Option<u64>,
-    /// Bytes of optimizer state per parameter.
+    /// Bytes of optimizer state per parameter [default: 12].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer_bytes: Option<u64>,
-    /// Whether tensor-parallel groups share the sequence between their layers.
+    /// Whether tensor-parallel groups share the sequence between their layers [default: true].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_parallel: Option<bool>,
-    /// Whether the reduction of gradients is overlapped with backward passes.
+    /// Whether the reduction of gradients is overlapped with backward passes [default: true].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_gradients: Option<bool>,
-    /// How the loss is computed: `separate` or `fused`.
+    /// How the loss is computed: `separate` or `fused` [default: separate].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["separate", "fused"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<String>,
-    /// How stages wait for each other between steps: `barrier` or `post-validation`.
+    /// How stages wait for each other between steps: `barrier` or `post-validation`
+    /// [default: barrier].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["barrier", "post-validation"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boundary: Option<String>,
-    /// Memory that the framework and its libraries take of a device.
+    /// Memory that the framework and its libraries take of a device [default: 1GiB].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Bytes>,
 }
@@ -292,22 +300,24 @@ pub struct TrainingDocument {
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct NoiseDocument {
-    /// The coefficient of variation of the durations of passes.
+    /// The coefficient of variation of the durations of passes [default: 0.03].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
-    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`.
+    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`
+    /// [default: none].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`.
+    /// Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`
+    /// [default: none].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub straggler: Option<Straggler>,
-    /// Devices that are always slow, as in `device:3=1.5`.
+    /// Devices that are always slow, as in `device:3=1.5` [default: none].
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Vec<Slowdown>>,
-    /// The number of replicas over which steps are averaged.
+    /// The number of replicas over which steps are averaged [default: 200].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u64>,
-    /// The seed of all chance.
+    /// The seed of all chance [default: 0].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }

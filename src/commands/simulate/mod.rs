@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use answer::outcome::{self, Outcome, title};
+use answer::simulate::baseline::{Baseline, Growth, Tolerance};
 use answer::simulate::{Answers, Timelines, Wants, report, simulate};
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
@@ -16,8 +17,9 @@ use draw::{terminal, text};
 use pipeline::Timeline;
 use question::simulate::Sort;
 use question::{Context, Diagnostic};
+use serde::Serialize;
 
-use super::{Asked, OUTPUT, note, note_all, print_json};
+use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help, messages};
@@ -49,14 +51,17 @@ Examples:
       --forward 30ms --backward-input 30ms --backward-weight 20ms --activation 1GiB \\
       --host-bandwidth 15GB/s
   GPipe as published: activations are discarded, and recomputed before B:
-    debubble simulate --stages 8 --microbatches 32 --schedule gpipe,1f1b --forward 20ms \
-      --backward 40ms --layers-per-stage 8 --microbatch-size 2 --hidden 4096 --heads 32 \
+    debubble simulate --stages 8 --microbatches 32 --schedule gpipe,1f1b --forward 20ms \\
+      --backward 40ms --layers-per-stage 8 --microbatch-size 2 --hidden 4096 --heads 32 \\
       --seq 2048 --recompute full
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
   Why stages wait, and what each change would save:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
+  In CI, exit 1 if a step, a bubble or peak memory has grown since an answer that was stored:
+    debubble simulate scenarios/gantt.toml --json > baseline.json
+    debubble simulate scenarios/gantt.toml --baseline baseline.json --tolerance 0.1%
 
 Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
 and what is done where alone: all schedules see the same random draws.
@@ -105,6 +110,15 @@ pub struct Simulate {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
+    /// Compare with an earlier answer of --json: exit with code 1 if a span, a bubble or a peak of a
+    /// schedule has grown, or a schedule is gone
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
+    baseline: Option<PathBuf>,
+    /// By how much figures may grow since the baseline: times and sizes by this share, bubbles by this
+    /// many points
+    #[arg(long, help_heading = OUTPUT, value_name = "PERCENT%", requires = "baseline")]
+    #[arg(default_value = "0%", allow_hyphen_values = true)]
+    tolerance: Tolerance,
     /// Order of the rows of a setting, the least first; else as asked, `all` as in `schedules`
     #[arg(long, help_heading = OUTPUT, value_enum, value_name = "BY")]
     sort: Option<Sort>,
@@ -133,6 +147,15 @@ pub struct Simulate {
     timeline: Option<PathBuf>,
 }
 
+/// The answers, and how they compare with earlier ones.
+#[derive(Serialize)]
+struct Held<'a> {
+    #[serde(flatten)]
+    answers: &'a Answers,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<&'a Growth>,
+}
+
 /// When to draw in the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Draw {
@@ -152,16 +175,26 @@ const SMALL: usize = COLUMNS * 16;
 
 impl Simulate {
     /// Answers on `out`.
-    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
+        let baseline = self.baseline.as_deref().map(|path| Baseline::read(&context, path));
+        let baseline = baseline.transpose()?;
         let answers = self.answers(&context);
         note_all(&context);
         let (title, answers) = answers?;
         if answers.interrupted {
             note("interrupted: the answer lacks what had not been simulated or explained");
         }
-        self.write(out, title.as_deref(), &answers)
+        let growth = baseline.map(|baseline| baseline.held_against(&answers, self.tolerance));
+        self.write(out, title.as_deref(), &Held { answers: &answers, baseline: growth.as_ref() })?;
+        match growth.as_ref().and_then(Growth::fault) {
+            Some(fault) => {
+                note(&fault);
+                Ok(Verdict::Missed)
+            }
+            None => Ok(Verdict::Done),
+        }
     }
 
     fn answers(&self, context: &Context<'_>) -> Result<(Option<String>, Answers), Diagnostic> {
@@ -196,8 +229,9 @@ impl Simulate {
         &self,
         out: &mut dyn Write,
         title: Option<&str>,
-        answers: &Answers,
+        held: &Held<'_>,
     ) -> Result<(), Error> {
+        let answers = held.answers;
         let outcomes = &answers.outcomes;
         let single = [("--trace", &self.trace), ("--timeline", &self.timeline)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
@@ -226,9 +260,11 @@ impl Simulate {
             files::write(path, front::svg(title, answers)?)?;
         }
         if self.json {
-            print_json(out, answers)?;
+            print_json(out, held)?;
         } else {
-            write!(out, "{}", text::sheet(&report::sheet(answers)))?;
+            let growth = held.baseline.map(|growth| growth.sheet().under_a_gap());
+            let sheet = report::sheet(answers).and(growth.unwrap_or_default());
+            write!(out, "{}", text::sheet(&sheet))?;
         }
         for (outcome, timeline) in outcomes.iter().zip(&timelines) {
             if let Some(timeline) = timeline.as_ref().filter(|_| in_terminal(outcome)) {

@@ -135,7 +135,7 @@ fn what_a_browser_cannot_bear_is_refused_or_not_drawn() {
         let change = json!({ "stages": stages, "microbatches": microbatches });
         simulated(SMALL, &json!({ "change": change, "draw": "passes", "schedules": ["1f1b"] }))
     };
-    let answer = with(100, 1_001).unwrap();
+    let answer = with(100, 2_000).unwrap();
     assert!(answer["drawing"].is_null() && answer["results"][0]["stages"] == 100);
     let why = answer["not_drawn"].as_str().unwrap();
     assert!(why.contains("at most 300000"), "{why}");

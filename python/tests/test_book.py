@@ -1,0 +1,75 @@
+"""What the READMEs and the pages of the book show is so: commands, files and Python, page by page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import book
+import doors
+import pytest
+
+ROOT = book.ROOT
+PAGES = sorted(
+    page.relative_to(ROOT).as_posix()
+    for page in [ROOT / "README.md", ROOT / "python" / "README.md", *ROOT.glob("docs/**/*.md")]
+    if page != ROOT / "docs" / "rules.md"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_works_as_it_is_typed(page: str, tmp_path: Path, command: doors.Command) -> None:
+    if "```python" in (ROOT / page).read_text(encoding="utf-8"):
+        pytest.importorskip("pandas", reason="there is no pandas here")
+    book.Reader(ROOT / page, tmp_path, command.path).read()
+
+
+def test_readers_see_what_differs(tmp_path: Path, command: doors.Command) -> None:
+    page = tmp_path / "page.md"
+    fence = "```"
+    page.write_text(
+        f"{fence}{{code-block}} toml\n:caption: one.toml\n\nstages = 2\n{fence}\n"
+        f"{fence}{{code-block}} toml\n:caption: two.toml\n\nstages = 2\n{fence}\n"
+        f"{fence}console\n$ cat one.toml\nstages = 3\n$ WORD=so\n{fence}\n"
+        f"{fence}console\n$ echo $WORD; echo and; echo on\n...\non\n$ false\n"
+        f"$ debubble schedules \\\n    --wrong\n{fence}\n"
+        f"{fence}python\nprint(1)\n{fence}\n\n{fence}text\n2\n{fence}\n"
+        f"{fence}sh\nmake nothing\ndebubble simulate --no-such-flag\n"
+        f"srun debubble simulate --stages 4\n{fence}\n",
+        encoding="utf-8",
+    )
+    folder = tmp_path / "typed"
+    folder.mkdir()
+    reader = book.Reader(page, folder, command.path)
+    with pytest.raises(AssertionError):
+        reader.read()
+    said = [failure.partition("\n")[0] for failure in reader.failures]
+    assert said == [
+        "$ cat one.toml",
+        "$ false",
+        "$ debubble schedules \\",
+        "print(1)",
+        "make has no target nothing",
+        "debubble simulate --no-such-flag",
+        "no command reads two.toml",
+    ]
+
+
+def test_what_is_left_out_may_be_anything() -> None:
+    assert book.matches("a\nb\nc\n", "a\n...\nc\n")
+    assert book.matches("took 5 s  \n", "took [..] s\n")
+    assert not book.matches("took 5 ms\n", "took [..] s\n")
+    assert not book.matches("a\nb\n", "a\n")
+    assert not book.matches("", "a\n")
+
+
+def test_measured_numbers_may_be_others() -> None:
+    assert book.matches("step   509.0 ms  -1.57 %\n", "step  17.135 s  +0.1 %\n", measured=True)
+    assert not book.matches("step   509.0 ms  -1.57 %\n", "span  509.0 ms  -1.57 %\n", measured=True)
+
+
+def test_the_readme_is_short() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") < 200
+    missing = [link for link in re.findall(r"\]\(([^)#:]+)", text) if not (ROOT / link).exists()]
+    assert not missing

@@ -1,0 +1,22 @@
+#!/bin/bash
+# Makes the book of docs/ with what cargo has built, into a folder:
+#   tests/book.sh target/debug target/book
+# In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
+# python3. Says "skipped" and succeeds where there is none of 3.11 or newer, or its packages cannot be had;
+# with DEBUBBLE_PYTHON=require, as in CI, it fails then. Warnings are errors, links into nowhere among them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tests/python-environment.sh
+
+built=$(realpath "${1:?the folder of what cargo has built}")
+book=${2:?the folder of the book}
+case $version in
+  3.9 | 3.10) skip "the book is made with Python 3.11 or newer, and $python is $version" ;;
+esac
+venv=$target/python/venv-$version-book
+environment "$venv" docs/requirements.txt
+site "$built" "$target/python/site-book"
+run sphinx-build --quiet --fail-on-warning --keep-going --jobs auto \
+  --doctree-dir "$target/python/doctrees" docs "$book"
+run python tests/book_stands_alone.py "$book"
+echo "the book: $book/index.html"

@@ -1,0 +1,303 @@
+//! How far predictions lie from measurements: everything that is held against some, in tables.
+//!
+//! Errors of the planner are computed here; those of published tables and of runs on this project's machines
+//! are read from `results/`, where `make`, `make measure`, `make agree` and `make torch` write them. Errors of
+//! replayed traces are computed where the traces lie beside the checkout, and recorded in `results/traces.csv`.
+
+mod readme;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use papers::measured::{Question, Row, SetErrors, Validated, validate};
+use question::Context;
+
+use super::markdown::{code, prose, table};
+use super::root;
+use crate::host::Host;
+
+/// A part of the page: its name, and what makes it.
+type Part = (&'static str, fn() -> String);
+
+/// The parts of the page.
+pub const PARTS: [Part; 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
+
+/// The part `which`.
+pub fn of(which: &str) -> Result<String, String> {
+    let part = PARTS.iter().find(|(name, _)| *name == which);
+    part.map(|(_, part)| part()).ok_or_else(|| format!("there is no accuracy of `{which}`"))
+}
+
+/// Predictions of one kind beside measurements of one source.
+#[derive(Default)]
+struct Line {
+    what: String,
+    source: String,
+    command: &'static str,
+    /// Whether errors are differences of percentages.
+    in_points: bool,
+    fitted: Vec<f64>,
+    held_out: Vec<f64>,
+}
+
+impl Line {
+    fn cells(&self) -> Vec<String> {
+        let largest =
+            self.fitted.iter().chain(&self.held_out).fold(0.0, |most, one| one.abs().max(most));
+        vec![
+            prose(&self.what),
+            prose(&self.source),
+            (self.fitted.len() + self.held_out.len()).to_string(),
+            self.fitted.len().to_string(),
+            self.error(mean(&self.fitted)),
+            self.error(mean(&self.held_out)),
+            self.error(Some(largest)),
+            code(self.command),
+        ]
+    }
+
+    fn error(&self, error: Option<f64>) -> String {
+        let unit = if self.in_points { "points" } else { "%" };
+        error.map_or("-".to_owned(), |error| format!("{:.2}\u{a0}{unit}", error * 100.0))
+    }
+}
+
+/// The mean of the absolute values.
+#[allow(clippy::cast_precision_loss)]
+fn mean(errors: &[f64]) -> Option<f64> {
+    let sum: f64 = errors.iter().map(|error| error.abs()).sum();
+    (!errors.is_empty()).then(|| sum / errors.len() as f64)
+}
+
+const HEAD: [&str; 8] = [
+    "predicted",
+    "held against",
+    "rows",
+    "of them fitted",
+    "mean error, fitted",
+    "mean error, held out",
+    "largest error",
+    "command",
+];
+
+/// Everything that is held against measurements.
+fn all() -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    rows.extend(planner().iter().map(Line::cells));
+    rows.extend(validated().recorded.iter().map(recorded_cells));
+    rows.extend(published().iter().map(Line::cells));
+    rows.extend(runs::runs().iter().map(Line::cells));
+    rows.extend(runs::traces().iter().map(Line::cells));
+    table(&HEAD, rows)
+}
+
+/// The predictions of all sets that are built in.
+fn validated() -> &'static Validated {
+    static VALIDATED: LazyLock<Validated> = LazyLock::new(|| {
+        let host = Host::default();
+        validate(&Context::new(&host), &Question::default()).unwrap()
+    });
+    &VALIDATED
+}
+
+const VALIDATE: &str = "plan --validate";
+
+/// The planner's predictions of the sets that are built in, by quantity.
+fn planner() -> Vec<Line> {
+    let mut lines = Vec::new();
+    for set in &validated().sets {
+        for bar in &set.bars {
+            // Utilisations of measured times say how FLOPs are counted, and predict nothing.
+            if bar.quantity.contains("measured time") {
+                continue;
+            }
+            let rows: Vec<&Row> =
+                set.rows.iter().filter(|row| row.quantity == bar.quantity).collect();
+            let errors = |fitted: bool| {
+                rows.iter().filter(|row| row.fitted == fitted).map(|row| row.error).collect()
+            };
+            lines.push(Line {
+                what: quantity(bar.quantity).to_owned(),
+                source: set.set.to_owned(),
+                command: VALIDATE,
+                fitted: errors(true),
+                held_out: errors(false),
+                ..Line::default()
+            });
+        }
+    }
+    lines
+}
+
+fn quantity(name: &str) -> &str {
+    match name {
+        "samples/GPU/s" => "throughput of a planned set-up",
+        "peak GB" => "peak memory of a planned set-up",
+        "s per iteration, ZeRO 3" => "step of a planned set-up, ZeRO 3",
+        _ => "step of a planned set-up",
+    }
+}
+
+/// A row of recorded errors of a set that is not part of the project.
+fn recorded_cells(set: &SetErrors) -> Vec<String> {
+    let percent = |error: f64| format!("{:.2}\u{a0}%", error * 100.0);
+    // The mean over all rows is made of both kinds.
+    let count = |rows: usize| plan::number(rows as u64);
+    let (rows, fitted) = (count(set.rows), count(set.fitted));
+    let held_out = set.held_out_mean.unwrap_or_default();
+    let of_fitted = (set.mean * rows - held_out * (rows - fitted)) / fitted;
+    vec![
+        "step of a planned set-up".to_owned(),
+        set.set.clone(),
+        set.rows.to_string(),
+        set.fitted.to_string(),
+        if set.fitted == 0 { "-".to_owned() } else { percent(of_fitted) },
+        set.held_out_mean.map_or("-".to_owned(), percent),
+        percent(set.max),
+        code("plan --validate FILES"),
+    ]
+}
+
+/// The errors of the planner by kind of step: what stands beside a plan.
+fn kinds() -> String {
+    let mut kinds: BTreeMap<String, Vec<SetErrors>> = BTreeMap::new();
+    let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
+    for set in built_in.chain(&validated().recorded) {
+        kinds.entry(set.kind.clone()).or_default().push(set.clone());
+    }
+    let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
+    let rows = kinds.into_iter().map(|(kind, sets)| {
+        let bar = papers::measured::ErrorBar::new("", &kind, &sets);
+        let number = |of: fn(&SetErrors) -> usize| sets.iter().map(of).sum::<usize>().to_string();
+        let or_none = |error: Option<f64>| error.map_or("-".to_owned(), percent);
+        vec![
+            kind,
+            number(|set| set.rows),
+            number(|set| set.fitted),
+            or_none(bar.error),
+            or_none(bar.mean),
+            or_none(bar.max),
+            format!("{:.2} to {:.2}", bar.shortest.unwrap_or(1.0), bar.longest.unwrap_or(1.0)),
+        ]
+    });
+    let head = [
+        "kind of step",
+        "rows",
+        "of them fitted",
+        "error bar",
+        "mean",
+        "largest",
+        "measured over predicted",
+    ];
+    table(&head, rows)
+}
+
+/// A row of a file in `results/`, by its columns.
+type Cells = BTreeMap<String, String>;
+
+fn results(file: &str) -> Vec<Cells> {
+    let path = root().join("results").join(file);
+    let mut reader = csv::Reader::from_path(&path).unwrap();
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+fn number(cells: &Cells, column: &str) -> f64 {
+    cells[column].parse().unwrap_or_else(|_| panic!("{column} is {}", cells[column]))
+}
+
+/// Quantities of published tables that are held against measurements: the table, the column, what that is,
+/// and whether its errors are differences of percentages.
+const PUBLISHED: [(&str, &str, &str, bool); 13] = [
+    ("throughput", "gain over 1F1B", "gain in throughput over 1F1B", true),
+    ("throughput", "gain, transfers beside", "the same, if transfers hold no stage up", true),
+    (
+        "post-validation",
+        "gain of post-validation",
+        "gain of post-validation over an all-reduce",
+        true,
+    ),
+    (
+        "vocabulary",
+        "iteration ms",
+        "step of a profiled run, output layer whole or in shards",
+        false,
+    ),
+    ("vocabulary", "scaling of the output layer %", "scaling of the output layer in shards", false),
+    ("vocabulary", "scaling of the input layer %", "scaling of the input layer in shards", false),
+    ("vocabulary", "memory GB", "peak memory, output layer whole or in shards", false),
+    ("vocabulary", "MFU over BASELINE", "gain in MFU of the output layer in shards", false),
+    ("offload", "activation GB", "activation memory with copies to the host", false),
+    ("offload", "MFU over po-h", "throughput over that of PO-H", false),
+    ("offload", "slowdown %", "slowdown by copies to the host", true),
+    ("odc", "largest gain, %", "largest gain of on-demand communication", true),
+    ("odc", "largest idle share with collectives, %", "largest idle share with collectives", true),
+];
+
+fn paper(table: &str) -> &str {
+    match table {
+        "vocabulary" => "Vocabulary Parallelism",
+        "offload" => "PipeOffload",
+        "odc" => "ODC, published maxima",
+        _ => "Zero Bubble",
+    }
+}
+
+fn reproduce(table: &str) -> &'static str {
+    match table {
+        "vocabulary" => "reproduce vocabulary",
+        "offload" => "reproduce offload",
+        "odc" => "reproduce odc",
+        "post-validation" => "reproduce post-validation",
+        _ => "reproduce throughput",
+    }
+}
+
+fn published() -> Vec<Line> {
+    let line = |&(table, column, what, in_points): &(&str, &str, &str, bool)| {
+        let mut line = Line {
+            what: what.to_owned(),
+            source: paper(table).to_owned(),
+            command: reproduce(table),
+            in_points,
+            ..Line::default()
+        };
+        for cells in results(&format!("{table}.csv")) {
+            let convention = cells["convention"].as_str();
+            if cells["column"] != column || !is_measured(convention) {
+                continue;
+            }
+            let (published, ours) = (number(&cells, "published"), number(&cells, "ours"));
+            let percent = if column.ends_with('%') { 100.0 } else { 1.0 };
+            let error = match in_points {
+                true => (ours - published) / percent,
+                false => (ours - published) / published,
+            };
+            let is_fitted = ["measured, in the fit", "measured, fitted to"].contains(&convention);
+            if is_fitted { line.fitted.push(error) } else { line.held_out.push(error) }
+        }
+        line
+    };
+    PUBLISHED.iter().map(line).collect()
+}
+
+/// Whether a cell's published figure is a measurement, be the cell checked or a known miss.
+fn is_measured(convention: &str) -> bool {
+    ["measured", "known miss", "published maximum"].iter().any(|one| convention.starts_with(one))
+}
+
+/// The cells of published tables: how many are reproduced.
+fn tables() -> String {
+    let rows = papers::reproduce::TABLES.iter().map(|one| {
+        let cells = results(&format!("{}.csv", one.name));
+        let count = |check: &str| cells.iter().filter(|cells| cells["match"] == check).count();
+        let (matched, missed) = (count("yes"), count("no"));
+        vec![
+            code(one.name),
+            prose(one.help),
+            format!("{matched} of {}", matched + missed),
+            count("not checked").to_string(),
+        ]
+    });
+    table(&["table", "contents", "cells that match", "not checked"], rows)
+}

@@ -1,0 +1,140 @@
+//! Machines and clusters that are built in: every key of their files, with its meaning and values.
+
+use scenarios::{CLUSTERS, Folder, MACHINES};
+use toml::{Table, Value};
+
+use super::markdown::{code, table};
+
+/// The keys of a machine's file. A key that is not here has no meaning in the book, which is an error.
+const OF_MACHINES: &[(&str, &str)] = &[
+    (
+        "device.type",
+        "The type of the device, as published measurements name it: errors of predictions are of it.",
+    ),
+    ("device.memory", "Memory of a device, as frameworks see it."),
+    (
+        "device.reserve",
+        "The part of the memory that no framework gets: CUDA context, buffers of NCCL, gaps between blocks.",
+    ),
+    ("device.peak-tflops", "Peak rate of 16-bit matrix products without sparsity, TFLOP/s."),
+    ("device.peak-fp8-tflops", "Peak rate of 8-bit matrix products, TFLOP/s."),
+    ("device.bandwidth", "Bandwidth of the device's memory."),
+    ("device.per-node", "Devices of a node."),
+    ("device.link", "Bandwidth of a device to the others of its node, in each direction."),
+    ("device.network", "Bandwidth of a device to other nodes, in each direction."),
+    ("device.host-link", "Bandwidth of a link to the host's memory, in each direction."),
+    ("device.devices-per-host-link", "Devices that share a link to the host."),
+    ("efficiency.matmul", "Share of the peak rate that large matrix products reach."),
+    (
+        "efficiency.fill",
+        "Elements of a product's result that fill the device once more: a product of M N results takes as long as one of M N + fill.",
+    ),
+    (
+        "efficiency.depth",
+        "Inner size that a product loses to its beginning and end: K takes as long as K + depth.",
+    ),
+    ("efficiency.flash", "Share of the peak rate that fused attention reaches."),
+    ("efficiency.memory", "Share of the memory bandwidth that streaming kernels reach."),
+    (
+        "efficiency.link",
+        "Share of the link bandwidth that rings of collectives within a node reach.",
+    ),
+    (
+        "efficiency.ring",
+        "Share of the network bandwidth that rings over nodes reach while gradients are reduced.",
+    ),
+    (
+        "efficiency.shared-ring",
+        "Of that, what is left where several rings meet on the NICs of a node.",
+    ),
+    (
+        "efficiency.tensor-network",
+        "Share of a node's network bandwidth that a collective of a tensor group over nodes reaches.",
+    ),
+    ("efficiency.hop", "Share of the network bandwidth that one transfer between stages reaches."),
+    ("efficiency.collective-latency", "Time of a collective besides its bytes."),
+    ("efficiency.hop-latency", "Time of a transfer between stages besides its bytes."),
+    (
+        "efficiency.launch",
+        "Time of the host to launch all kernels of a layer's forward, recomputation and backward: a layer takes no less.",
+    ),
+    ("efficiency.launch-tensor", "How many times as long that takes with collectives in between."),
+    ("price.on-demand", "Dollars for an hour of a device on demand."),
+    ("price.reserved", "The same, reserved for long."),
+    ("price.spot", "The same on the spot market."),
+    ("price.preemptions-per-hour", "How often an hour a spot device is taken away."),
+    (
+        "failures.hours-between-failures",
+        "Mean time between failures of one device with its share of node and network, hours.",
+    ),
+    ("failures.restart", "Time from a failure until the job computes again."),
+    ("failures.checkpoint", "Rate at which one device writes a checkpoint."),
+];
+
+/// The keys of a cluster's file.
+const OF_CLUSTERS: &[(&str, &str)] = &[
+    ("nodes", "Nodes; as many as the stages need, unless given."),
+    ("devices-per-node", "Devices of a node."),
+    ("memory", "Memory of a device; not limited, unless given."),
+    ("intra.bandwidth", "Bandwidth of a device to the others of its node, in each direction."),
+    ("intra.latency", "Latency of a transfer within a node."),
+    ("inter.nics", "NICs of a node, which neighbouring devices share."),
+    ("inter.bandwidth", "Bandwidth of a NIC, in each direction."),
+    ("inter.latency", "Latency of a transfer between nodes."),
+    (
+        "inter.oversubscription",
+        "How many times the NICs together exceed what the network carries: 1, unless given.",
+    ),
+    ("host.bandwidth", "Bandwidth of a link to the host's memory, in each direction."),
+    ("host.devices-per-link", "Devices that share a link to the host: 1, unless given."),
+];
+
+/// The machines of the planner.
+pub fn machines() -> Result<String, String> {
+    all(MACHINES, OF_MACHINES)
+}
+
+/// The clusters of the event engine.
+pub fn clusters() -> Result<String, String> {
+    all(CLUSTERS, OF_CLUSTERS)
+}
+
+/// A row for each key, with its meaning and its value in every file of `folder`.
+fn all(folder: Folder, meanings: &[(&str, &str)]) -> Result<String, String> {
+    let mut files = Vec::new();
+    for (name, text) in folder.files() {
+        let table: Table = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
+        let mut values = Vec::new();
+        flatten("", &table, &mut values);
+        let unknown = |(key, _): &&(String, String)| {
+            key != "source" && meanings.iter().all(|(known, _)| known != key)
+        };
+        if let Some((key, _)) = values.iter().find(unknown) {
+            return Err(format!("{name}: the key {key} has no meaning in tests/reference"));
+        }
+        files.push((name, values));
+    }
+    let rows = meanings.iter().map(|(key, meaning)| {
+        let of = |values: &[(String, String)]| {
+            let found = values.iter().find(|(known, _)| known == key);
+            found.map_or("-".to_owned(), |(_, value)| value.clone())
+        };
+        let values = files.iter().map(|(_, values)| of(values));
+        [code(key), (*meaning).to_owned()].into_iter().chain(values).collect()
+    });
+    let names = files.iter().map(|(name, _)| *name);
+    let head: Vec<&str> = ["key", "meaning"].into_iter().chain(names).collect();
+    Ok(table(&head, rows))
+}
+
+/// The values of `table` as text, by their whole names.
+fn flatten(path: &str, table: &Table, into: &mut Vec<(String, String)>) {
+    for (key, value) in table {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            Value::Table(table) => flatten(&path, table, into),
+            Value::String(text) => into.push((path, text.clone())),
+            other => into.push((path, other.to_string())),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The schedules: a section for each, with its picture, and all of them in a table.
+
+use answer::schedules::{Entry, schedules};
+use clap::Parser;
+use pipeline::{Choice, Chunks, Family, Vocabulary};
+use serde_json::Value;
+
+use super::markdown::{anchor, code, prose, sentence, table};
+use super::{pages, parts, pictures};
+
+/// The setting of all pictures: equal passes, and a size of activations in which peaks are told.
+const SETTING: &str = "--stages 4 --microbatches 8 --forward 10ms --backward-input 10ms \
+    --backward-weight 10ms --activation 1GiB";
+
+/// The names of the schedules that are drawn.
+pub fn drawn() -> impl Iterator<Item = &'static str> {
+    schedules().schedules.into_iter().map(|entry| entry.name)
+}
+
+/// What the program says on `line`, which begins behind its name.
+pub fn ask(line: &str) -> Vec<u8> {
+    let words = std::iter::once("debubble").chain(line.split_whitespace());
+    let cli = crate::Cli::try_parse_from(words).unwrap();
+    let mut out = Vec::new();
+    crate::run(cli.command, &mut out).unwrap();
+    out
+}
+
+/// The line that simulates `name` in the setting of the pictures, with what it needs besides.
+fn question(name: &str) -> String {
+    let about = Family::named(name).map(Family::about);
+    let vocabulary = about.map_or(Vocabulary::Whole, |about| about.vocabulary);
+    let mut line = format!("simulate --schedule {name} {SETTING}");
+    if vocabulary != Vocabulary::Whole {
+        line += " --vocab-s 2ms --vocab-t 2ms";
+    }
+    if about.is_some_and(|about| about.choice == Choice::Offload) {
+        line += " --offload-ratio 0.5";
+    }
+    if let Some(Chunks::Any { default }) = about.map(|about| about.chunks) {
+        line += &format!(" --chunks {default}");
+    }
+    line
+}
+
+/// The page and heading of each schedule.
+fn places() -> Vec<(String, String)> {
+    let mut places = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let file = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let names = parts(&text).into_iter().filter_map(|part| part.strip_prefix("schedule "));
+        places.extend(names.map(|name| (name.to_owned(), format!("{file}#{}", anchor(name)))));
+    }
+    places
+}
+
+/// All schedules with bubble, memory and chunks.
+pub fn all() -> String {
+    let places = places();
+    let rows = schedules().schedules.into_iter().map(|entry| {
+        let place = places.iter().find(|(name, _)| name == entry.name);
+        let name = match place {
+            Some((_, place)) => format!("[{}]({place})", code(entry.name)),
+            None => code(entry.name),
+        };
+        vec![name, prose(entry.bubble), prose(entry.memory), prose(&entry.chunks)]
+    });
+    table(&["schedule", "bubble of a step", "peak activation memory", "chunks per stage"], rows)
+}
+
+/// The schedule `name`.
+pub fn of(name: &str) -> Result<String, String> {
+    let entry = schedules().schedules.into_iter().find(|entry| entry.name == name);
+    let entry = entry.ok_or_else(|| format!("there is no schedule `{name}`"))?;
+    let rows = facts(&entry).into_iter().filter(|(_, text)| !text.is_empty());
+    let rows = rows.map(|(what, text)| vec![what.to_owned(), prose(&text)]);
+    let alt = format!("The order of {name} on 4 stages with 8 microbatches");
+    Ok(format!("![{alt}](pictures/{name}.svg)\n\n{}", table(&["", ""], rows)))
+}
+
+fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
+    vec![
+        ("Bubble of a step", entry.bubble.to_owned()),
+        ("Peak activation memory", entry.memory.to_owned()),
+        ("Needs", entry.needs.to_owned()),
+        ("Chunks per stage", entry.chunks.clone()),
+        ("Memory limit", entry.memory_limit.clone()),
+        ("Further parameter", entry.choice.clone().unwrap_or_default()),
+        ("Runs in", entry.runs_in.clone()),
+        ("Source", entry.source.to_owned()),
+        ("Remark", entry.note.to_owned()),
+        ("In the picture", in_the_picture(entry.name)),
+    ]
+}
+
+/// Bubble and peak of a schedule in the setting of its picture.
+fn in_the_picture(name: &str) -> String {
+    let answer: Value = serde_json::from_slice(&ask(&(question(name) + " --json"))).unwrap();
+    let one = &answer["results"][0];
+    let percent = |key: &str| format!("{:.1} %", one[key].as_f64().unwrap() * 100.0);
+    let peaks = one["peak_activation_bytes"].as_array().unwrap().iter().filter_map(Value::as_f64);
+    let peak = peaks.fold(0.0, f64::max) / f64::from(1 << 30);
+    let (span, makespan) = (percent("bubble_rate"), percent("bubble_rate_makespan"));
+    let bubble = match span == makespan {
+        true => format!("{span} of the step is bubble"),
+        false => format!("{span} of the span is bubble, {makespan} of the makespan"),
+    };
+    format!("{bubble}; the fullest stage holds {peak:.2} M_B")
+}
+
+/// Published schedules that are left out, and why.
+pub fn not_offered() -> String {
+    let rows = schedules().not_offered.into_iter();
+    let rows = rows.map(|one| vec![code(one.name), prose(one.source), sentence(one.why)]);
+    table(&["schedule", "source", "why it is not offered"], rows)
+}
+
+/// The picture of the schedule `name`.
+pub fn picture(name: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("picture.svg");
+    let file = file.to_str().unwrap();
+    ask(&(question(name) + " --gantt never --svg " + file));
+    pictures::shortened(&std::fs::read_to_string(file).unwrap())
+}

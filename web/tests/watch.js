@@ -1,0 +1,77 @@
+// What runs in the page before its own scripts: it writes down what the page asks the library.
+
+/**
+ * A request of the page, and how it ended.
+ * @typedef {object} Asked
+ * @property {any} request the request itself
+ * @property {string} [answer] the answer, as JSON
+ * @property {string} [failure] why the library refused
+ * @property {string} [broken] why the library broke down
+ * @property {boolean} [ended] whether its worker was ended before it answered
+ * @property {number} progress how often it said how far it is
+ * @property {number} frames frames that the page has drawn since it was asked
+ */
+
+/** Puts `window.watched` in place. It is sent to the browser as text, so it uses nothing from outside. */
+export function watch() {
+  /** @type {Asked[]} */
+  const asked = [];
+  /** Addresses that the policy of the page has kept it from. @type {string[]} */
+  const refused = [];
+  document.addEventListener("securitypolicyviolation", (event) => refused.push(event.blockedURI));
+
+  /** @param {Asked} one */
+  const under = (one) => !("answer" in one || "failure" in one || "broken" in one || one.ended);
+
+  /** Resolves when nothing has been under way for 30 frames. */
+  const rest = () => new Promise((resolve) => {
+    let quiet = 0;
+    const look = () => {
+      quiet = asked.some(under) ? 0 : quiet + 1;
+      if (quiet > 30) resolve(null);
+      else requestAnimationFrame(look);
+    };
+    look();
+  });
+
+  const count = () => {
+    asked.filter(under).forEach((one) => one.frames += 1);
+    requestAnimationFrame(count);
+  };
+  requestAnimationFrame(count);
+
+  window.Worker = class extends window.Worker {
+    /** @param {string | URL} script @param {WorkerOptions} [options] */
+    constructor(script, options) {
+      super(script, options);
+      /** What it was asked and has not answered. @type {Asked[]} */
+      this.open = [];
+      this.addEventListener("message", ({ data }) => {
+        const [first] = this.open;
+        if (!first) return;
+        if (data.progress) first.progress += 1;
+        for (const end of /** @type {const} */ (["answer", "failure", "broken"])) {
+          if (data[end] === undefined) continue;
+          first[end] = data[end];
+          this.open.shift();
+        }
+      });
+    }
+
+    /** @param {any} message @param {any} rest */
+    postMessage(message, ...rest) {
+      if (message.request) {
+        const one = { request: JSON.parse(message.request), progress: 0, frames: 0 };
+        asked.push(one);
+        this.open.push(one);
+      }
+      super.postMessage(message, ...rest);
+    }
+
+    terminate() {
+      this.open.forEach((one) => one.ended = true);
+      super.terminate();
+    }
+  };
+  /** @type {any} */ (window).watched = { asked, refused, rest };
+}
