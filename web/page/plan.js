@@ -36,7 +36,7 @@ class Plan {
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
     for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
-    const sizes = resolved(schema, schema.properties.model).anyOf.find((one) => one.$ref);
+    const sizes = resolved(schema, schema.properties.model).anyOf.map((one) => resolved(schema, one)).find((one) => one.properties);
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
     this.work = new Work("Plan", (own, options) => this.answer(own, options));
@@ -185,8 +185,9 @@ class Plan {
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
     return [
       ...notes, picture(answer.svg, "Days against dollars of all plans"),
+      ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, at ? one : `The plan to take: ${one}`)),
       table(answer.columns, answer.rows, answer.winner),
-      make("pre", { tabIndex: 0 }, answer.table),
+      make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), make("pre", { tabIndex: 0 }, answer.table)),
       make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
       make("h3", {}, "Take it with you"),
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
