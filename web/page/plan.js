@@ -31,7 +31,13 @@ export function take(kind, text, name) {
 
 class Plan {
   constructor(engine, schema, examples, built) {
-    Object.assign(this, { engine, schema, examples, built, text: "", config: "", files: new Map() });
+    this.engine = engine;
+    this.schema = schema;
+    this.examples = examples;
+    /** The question, the config.json of its model, and the files of machines. */
+    this.text = "";
+    this.config = "";
+    this.files = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
@@ -84,13 +90,19 @@ class Plan {
 
   configured(text) {
     this.config = text.trim();
-    if (this.config) this.sizes.show({});
+    if (this.config && Object.keys(this.sizes.values).length) {
+      // The title is that of the model whose sizes stood here.
+      const { title, ...values } = this.fields[""].values;
+      this.fields[""].show(values);
+      this.sizes.show({});
+    }
     this.pasted.value = text;
     return this.edited();
   }
 
   /** What the fields ask, as the keys of a file. */
   keys() {
+    /** @type {Record<string, any>} */
     const keys = { ...this.fields[""].values };
     keys.model = this.config ? CONFIG : this.sizes.values;
     keys.cluster = this.machines.values();
@@ -209,7 +221,10 @@ class Machines {
   constructor(schema, names, changed) {
     this.all = described(schema, schema.properties.cluster.items);
     this.all.get("machine").choices = names;
-    Object.assign(this, { names, changed, entries: [], kept: [] });
+    this.names = names;
+    this.changed = changed;
+    this.entries = [];
+    this.kept = [];
     this.list = make("div", {});
     this.element = make("div", {}, this.list, make("div", { class: "buttons" }, button("Add a cluster", () => {
       this.add(this.names[0]);
