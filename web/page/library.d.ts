@@ -1,20 +1,23 @@
-// What the page finds beside its own files: the JavaScript that stands before `worker.js`, what a worker lends
-// the library, and what TypeScript does not know of WebAssembly.
+// What the page finds beside its own files: the JavaScript that stands before `worker.js`, and what a worker
+// lends the library.
 
-/** Loads the library. `work` answers the request that the worker lends. */
-declare function wasm_bindgen(options: { module_or_path: WebAssembly.Module }): Promise<{ work(): void }>;
+/** Loads the library. */
+declare function wasm_bindgen(options: { module_or_path: WebAssembly.Module }): Promise<{
+  /** Answers the request that the page lends, and hands the answer to the page. */
+  work(): void;
+}>;
 
 declare namespace wasm_bindgen {
   function version(): string;
 }
 
 declare namespace WebAssembly {
-  /** A function of the page during which the library is paused. */
+  /** A function during which the browser pauses what called it. */
   class Suspending {
-    constructor(act: Function);
+    constructor(paused: Function);
   }
-  /** A function of the library that may be paused. */
-  function promising(act: Function): () => Promise<void>;
+  /** The function `exported` that may be paused. */
+  function promising(exported: Function): () => Promise<void>;
 }
 
 interface Window {
