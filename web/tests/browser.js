@@ -120,7 +120,7 @@ export class Opened {
     await this.rest();
   }
 
-  /** Waits until nothing is being worked out, and the page has asked nothing more for 30 frames. */
+  /** Waits until nothing is being worked out, and the page asks nothing more. */
   async rest() {
     await this.page.evaluate(() => /** @type {any} */ (window).watched.rest());
   }
