@@ -7,28 +7,19 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use calibrate::background_load::BackgroundLoad;
-use calibrate::check::{self, LoneStage};
 use calibrate::machine;
-use calibrate::measure::{
-    self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
-    target_link_times, traffic,
-};
-use calibrate::sample::{Rule, sample};
+use calibrate::measure::{MeasureError, check_memory};
+use calibrate::sample::Rule;
 use clap::{Args, ValueEnum};
-use executor::{Backend, Cpu, Cut, Model, Ops, Target, TargetOptions, WithTarget};
+use executor::{Backend, Cut, Model, Target, TargetOptions, WithTarget};
 use pipeline::Nanos;
-use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
-use question::format;
+use profile::{Element, LinkKind, ModelShape};
 
 use super::{OUTPUT, note};
 use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
-use crate::interrupt;
-use crate::progress;
-use crate::progress::Progress;
 use native::memory;
 
 const EXAMPLES: &str = "\
