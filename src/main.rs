@@ -10,7 +10,8 @@ mod devices;
 mod error;
 mod files;
 // Its watcher reads /proc.
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;

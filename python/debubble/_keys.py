@@ -526,7 +526,8 @@ class PlanClusterKeys(TypedDict, total=False):
     """The parts of a cluster of several kinds of machines."""
 
     profile: Name | None
-    """A profile of the model on the machine, as `debubble calibrate` writes it."""
+    """A profile of the model on the machine, as `debubble calibrate` writes it [default: times by formulas].
+    """
 
 
 class PlanPartKeys(TypedDict, total=False):
@@ -543,19 +544,19 @@ class PlanSizesKeys(TypedDict, total=False):
     """The sizes of a transformer."""
 
     biases: bool | None
-    """Whether linear layers have biases; plain MLPs do, gated ones do not unless given."""
+    """Whether linear layers have biases [default: true for plain MLPs, false for gated ones]."""
 
     experts: Whole | None
-    """The experts of a layer."""
+    """The experts of a layer [default: none]."""
 
     ffn: Whole | None
-    """The width of the MLP, or of one expert; 4 h for plain MLPs unless given."""
+    """The width of the MLP, or of one expert [default: 4 h for plain MLPs; else it must be given]."""
 
     gated: bool | None
-    """Whether the MLP has a gate, as SwiGLU."""
+    """Whether the MLP has a gate, as SwiGLU, and norms are RMS norms [default: false]."""
 
     head_size: Whole | None
-    """The size of a head; the hidden size over the heads unless given."""
+    """The size of a head [default: the hidden size over the heads]."""
 
     heads: Whole | None
     """The attention heads a."""
@@ -564,22 +565,22 @@ class PlanSizesKeys(TypedDict, total=False):
     """The hidden size h."""
 
     kv_heads: Whole | None
-    """The heads of keys and values, for grouped-query attention; as many as `heads` unless given."""
+    """The heads of keys and values, for grouped-query attention [default: as many as heads]."""
 
     layers: Whole | None
     """Transformer layers."""
 
     positions: Whole | None
-    """The learned positions; none unless given."""
+    """The learned positions [default: 0]."""
 
     qk_norm: bool | None
-    """Whether queries and keys are normalised."""
+    """Whether queries and keys are normalised [default: false]."""
 
     tied: bool | None
-    """Whether the embedding and the output layer share their weights."""
+    """Whether the embedding and the output layer share their weights [default: false]."""
 
     top_k: Whole | None
-    """The experts that a token is sent to."""
+    """The experts that a token is sent to, where there are experts."""
 
     vocabulary: Whole | None
     """The size V of the vocabulary."""
@@ -589,35 +590,39 @@ class PlanNoiseKeys(TypedDict, total=False):
     """How durations differ, and slow devices."""
 
     jitter: Number | None
-    """The coefficient of variation of the durations of passes."""
+    """The coefficient of variation of the durations of passes [default: 0.03]."""
 
     replicas: Whole | None
-    """The number of replicas over which steps are averaged."""
+    """The number of replicas over which steps are averaged [default: 200]."""
 
     seed: Whole | None
-    """The seed of all chance."""
+    """The seed of all chance [default: 0]."""
 
     slowdown: OneOrMany[str] | None
-    """Devices that are always slow, as in `device:3=1.5`."""
+    """Devices that are always slow, as in `device:3=1.5` [default: none]."""
 
     stall: str | None
-    """Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`."""
+    """Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms` [default:
+    none].
+    """
 
     straggler: str | None
-    """Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`."""
+    """Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5` [default:
+    none].
+    """
 
 
 class PlanSearchKeys(TypedDict, total=False):
     """The set-ups that are tried. Keys that are left out follow from the model and each cluster."""
 
     chunks: OneOrMany[Whole] | None
-    """Chunks per stage, for schedules that take several."""
+    """Chunks per stage, for schedules that take several [default: 2, 3, 4, 6, 8]."""
 
     context: OneOrMany[Whole] | None
-    """Context-parallel degrees."""
+    """Context-parallel degrees [default: 1]."""
 
     expert: OneOrMany[Whole] | None
-    """Expert-parallel degrees."""
+    """Expert-parallel degrees [default: powers of two up to the experts, at most 64]."""
 
     layout: str | None
     """The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in
@@ -625,63 +630,67 @@ class PlanSearchKeys(TypedDict, total=False):
     """
 
     memory_cap: Size | None
-    """The most memory that a plan may hold of a device."""
+    """The most memory that a plan may hold of a device [default: what the device leaves]."""
 
     microbatch: OneOrMany[Whole] | None
-    """Samples of a microbatch."""
+    """Samples of a microbatch [default: 1, 2, 4, 8]."""
 
     pipeline: OneOrMany[Whole] | None
-    """Pipeline-parallel degrees."""
+    """Pipeline-parallel degrees [default: divisors of the devices up to the layers, at most 128]."""
 
     recompute: OneOrMany[Name] | None
-    """Recomputation of activations: `none`, `selective` or `full`."""
+    """Recomputation of activations: `none`, `selective` or `full` [default: all; selective with core
+    attention alone].
+    """
 
     schedule: OneOrMany[Name] | None
-    """Schedules, by name."""
+    """Schedules, by name [default: of 1f1b, 1f1b-i, zb-h1, zb-v, v-half, po-h, vocab-1 and v-half-vocab-1
+    those that the framework runs].
+    """
 
     split: OneOrMany[Name] | None
-    """How layers are split over stages: `even` or `balanced`."""
+    """How layers are split over stages: `even` or `balanced` [default: balanced]."""
 
     tensor: OneOrMany[Whole] | None
-    """Tensor-parallel degrees."""
+    """Tensor-parallel degrees [default: powers of two up to the devices of a node]."""
 
     vocabulary_parallel: OneOrMany[bool] | None
-    """Whether all stages share the embedding and the output layer."""
+    """Whether all stages share the embedding and the output layer [default: false]."""
 
     zero: OneOrMany[Whole] | None
-    """Stages of ZeRO, 0 to 3."""
+    """Stages of ZeRO, 0 to 3 [default: 1, 3]."""
 
 
 class PlanTrainingKeys(TypedDict, total=False):
     """The recipe of training."""
 
     boundary: Literal["barrier", "post-validation"] | None
-    """How stages wait for each other between steps: `barrier` or `post-validation`."""
+    """How stages wait for each other between steps: `barrier` or `post-validation` [default: barrier]."""
 
     gradient_bytes: Whole | None
-    """Bytes of gradients per parameter."""
+    """Bytes of gradients per parameter [default: 4]."""
 
     loss: Literal["separate", "fused"] | None
-    """How the loss is computed: `separate` or `fused`."""
+    """How the loss is computed: `separate` or `fused` [default: separate]."""
 
     optimizer_bytes: Whole | None
-    """Bytes of optimizer state per parameter."""
+    """Bytes of optimizer state per parameter [default: 12]."""
 
     overlap_gradients: bool | None
-    """Whether the reduction of gradients is overlapped with backward passes."""
+    """Whether the reduction of gradients is overlapped with backward passes [default: true]."""
 
     reserved: Size | None
-    """Memory that the framework and its libraries take of a device."""
+    """Memory that the framework and its libraries take of a device [default: 1GiB]."""
 
     sequence_parallel: bool | None
-    """Whether tensor-parallel groups share the sequence between their layers."""
+    """Whether tensor-parallel groups share the sequence between their layers [default: true]."""
 
 
 class PlanKeys(TypedDict, total=False):
     """A model and machines, for `debubble.plan`."""
 
     attention: Literal["flash", "core"] | None
-    """How attention is computed: `flash`, in tiles, or `core`, with scores in memory."""
+    """How attention is computed: `flash`, in tiles, or `core`, with scores in memory [default: flash]."""
 
     batch: Whole | None
     """The samples of a global batch."""
@@ -690,10 +699,10 @@ class PlanKeys(TypedDict, total=False):
     """The clusters to choose from."""
 
     deadline_days: Number | None
-    """The days after which training must be done."""
+    """The days after which training must be done [default: no deadline]."""
 
     framework: Literal["megatron", "torchtitan", "any"] | None
-    """The training framework that must run the plan: `megatron`, `torchtitan` or `any`."""
+    """The training framework that must run the plan: `megatron`, `torchtitan` or `any` [default: any]."""
 
     model: Name | PlanSizesKeys | Mapping[str, Any] | None
     """The model: a `config.json` of Hugging Face, relative to the question, or its sizes."""
@@ -702,16 +711,18 @@ class PlanKeys(TypedDict, total=False):
     """How durations differ, and slow devices."""
 
     plans: Whole | None
-    """The number of plans that are told for each cluster."""
+    """The number of plans that are told for each cluster [default: 3]."""
 
     price: Literal["on-demand", "reserved", "spot"] | None
-    """The price that is paid for machines: `on-demand`, `reserved` or `spot`."""
+    """The price that is paid for machines: `on-demand`, `reserved` or `spot` [default: on-demand]."""
 
     search: PlanSearchKeys | Mapping[str, Any] | None
     """The set-ups that are tried."""
 
     sequence: Whole | None
-    """The tokens of a sample."""
+    """The tokens of a sample [default: those of the `config.json`, at most 4096; for a table of sizes it must
+    be given].
+    """
 
     title: Name | None
     """The title of the answer."""

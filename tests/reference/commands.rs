@@ -125,32 +125,37 @@ fn flag(argument: &Arg) -> String {
     text
 }
 
-/// The remarks behind the flags: what is typed stays as it is, and a title with one line behind it is an
+/// The remarks behind the flags: what is typed stays as it is, and a title with words behind it is an
 /// entry of a list.
 fn remarks(text: &str) -> String {
-    let mut remarks = "## Examples and remarks\n\n".to_owned();
-    let mut last: Option<&str> = None;
-    let mut is_code = false;
-    for line in text.lines().filter(|line| *line != "Examples:") {
-        let literal = help::is_literal(line, last) && line.starts_with(' ');
-        match (is_code, literal) {
-            (false, true) => remarks += "\n```text\n",
-            (true, false) => remarks += "```\n\n",
-            _ => {}
-        }
-        is_code = literal;
+    let lines: Vec<&str> = text.lines().filter(|line| *line != "Examples:").collect();
+    let is_typed = |at: usize| {
+        let line: &str = lines[at];
+        let before = at.checked_sub(1).map(|at| lines[at]);
+        line.starts_with("    ") && (help::is_literal(line, before) || line.trim().starts_with('#'))
+    };
+    let is_entry = |at: usize| {
+        let line: &str = lines[at];
         let is_title = line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
-        let behind_title = line.starts_with("   ") && last.is_some_and(|last| last.ends_with(':'));
-        remarks += &match (literal, line.trim_end()) {
-            (true, line) => line.strip_prefix("    ").unwrap_or(line.trim_start()).to_owned(),
-            (false, line) if behind_title => format!("  {}", prose(line.trim_start())),
-            (false, line) if is_title && !text.contains(&format!("{line}\n    debubble")) => {
-                format!("\n- **{}**", prose(line.trim_start()))
-            }
-            (false, line) => prose(line.trim_start()),
+        is_title && at + 1 < lines.len() && !is_typed(at + 1)
+    };
+    let mut remarks = "## Examples and remarks\n".to_owned();
+    for (at, line) in lines.iter().enumerate() {
+        let behind_typed = at > 0 && is_typed(at - 1);
+        let behind_entry = at > 0 && is_entry(at - 1);
+        if is_typed(at) && !behind_typed {
+            remarks += "\n```text\n";
+        } else if behind_typed && !is_typed(at) {
+            remarks += "```\n";
+        }
+        let words = line.trim();
+        remarks += &match is_typed(at) {
+            true => format!("{}\n", line.strip_prefix("    ").unwrap_or(words)),
+            false if words.is_empty() => String::new(),
+            false if is_entry(at) => format!("\n- **{}**\n", prose(words)),
+            false if behind_entry => format!("  {}\n", prose(words)),
+            false => format!("\n{}\n", prose(words)),
         };
-        remarks += "\n";
-        last = Some(line);
     }
-    if is_code { remarks + "```\n" } else { remarks }
+    if lines.len().checked_sub(1).is_some_and(is_typed) { remarks + "```\n" } else { remarks }
 }

@@ -104,8 +104,9 @@ fn limits_read_well() {
     assert_eq!(with_unit(1_000_000_000_000_000, "ns"), "1,000,000 s");
 }
 
-/// Variables of the environment that only parts of the program and of its tests tell each other.
-const BETWEEN_PARTS: [&str; 3] = ["DEBUBBLE_LIFELINE", "DEBUBBLE_TEST_DIED", "DEBUBBLE_"];
+/// Variables of the environment that only parts of the program, of its build and of its tests tell each other.
+const BETWEEN_PARTS: [&str; 4] =
+    ["DEBUBBLE_LIFELINE", "DEBUBBLE_TEST_DIED", "DEBUBBLE_", "DEBUBBLE_VERSION"];
 
 /// Every variable of its own that the program or its tests read has its line in the book.
 #[test]

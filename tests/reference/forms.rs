@@ -67,7 +67,11 @@ pub fn of(schema: &Value, definitions: &Value) -> String {
 }
 
 fn one_of(names: &[(String, String)]) -> String {
-    names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" or ")
+    let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// One value or a list of such, or several ways.

@@ -126,8 +126,9 @@ impl Page<'_> {
         let ways = inner.and_then(|inner| self.definition(inner)).map(|(_, one)| &one["anyOf"]);
         let others = ways.and_then(Value::as_array).into_iter().flatten();
         let others = others.filter(|way| self.table_of(way).is_none()).map(|way| {
-            let meaning = prose(way["description"].as_str().unwrap_or_default());
-            format!("{} ({}), or ", self.form(way), meaning.trim_end_matches('.'))
+            let meaning = way["description"].as_str().unwrap_or_default();
+            let meaning = prose(meaning.trim_end_matches('.')).replacen("The ", "the ", 1);
+            format!("{}, {meaning}, or ", self.form(way))
         });
         let others: String = others.collect();
         format!("{others}{link}")
@@ -213,22 +214,25 @@ fn heading(path: &str, is_list: bool) -> String {
     if is_list { format!("Table `[[{path}]]`") } else { format!("Table `[{path}]`") }
 }
 
-/// The meaning of a key, and its default where the help ends with one.
-pub fn split_default(help: &str) -> (String, Option<String>) {
+/// The meaning of a key, and its default where its help ends with one, or a sentence of it does.
+fn split_default(help: &str) -> (String, Option<String>) {
     const MARK: &str = "[default: ";
-    let Some((before, after)) = help.split_once(MARK) else {
-        return (help.to_owned(), None);
-    };
-    let Some((default, behind)) = after.split_once(']') else {
-        return (help.to_owned(), None);
-    };
-    let meaning = format!("{}{behind}", before.trim_end());
-    (meaning, Some(prose(default)))
+    let parts = help.split_once(MARK).and_then(|(before, after)| {
+        let (default, behind) = after.split_once(']')?;
+        let ends = behind.is_empty() || behind.starts_with(['.', ';']);
+        ends.then(|| (format!("{}{behind}", before.trim_end()), prose(default)))
+    });
+    match parts {
+        Some((meaning, default)) => (meaning, Some(default)),
+        None => (help.to_owned(), None),
+    }
 }
 
 #[test]
 fn a_default_stands_apart() {
     let (meaning, default) = split_default("Time of a hop [default: 0ns]; likewise");
     assert_eq!((meaning.as_str(), default.as_deref()), ("Time of a hop; likewise", Some("0ns")));
-    assert_eq!(split_default("Stages"), ("Stages".to_owned(), None));
+    for whole in ["Stages", "Ask for a time [default: 30s], then stop"] {
+        assert_eq!(split_default(whole), (whole.to_owned(), None));
+    }
 }

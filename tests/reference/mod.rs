@@ -7,6 +7,7 @@
 
 mod accuracy;
 mod commands;
+mod defaults;
 mod facts;
 mod forms;
 mod keys;

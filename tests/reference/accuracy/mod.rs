@@ -4,20 +4,24 @@
 //! are read from `results/`, where `make`, `make measure`, `make agree` and `make torch` write them. Errors of
 //! replayed traces are computed where the traces lie beside the checkout, and recorded in `results/traces.csv`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+mod readme;
+mod runs;
 
-use papers::measured::{Question, Row, SetErrors, validate};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use papers::measured::{Question, Row, SetErrors, Validated, validate};
 use question::Context;
-use serde_json::Value;
 
 use super::markdown::{code, prose, table};
-use super::schedules::ask;
-use super::{hold, root};
+use super::root;
 use crate::host::Host;
 
-/// The parts of the page, and what each answers.
-pub const PARTS: [(&str, fn() -> String); 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
+/// A part of the page: its name, and what makes it.
+type Part = (&'static str, fn() -> String);
+
+/// The parts of the page.
+pub const PARTS: [Part; 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
 
 /// The part `which`.
 pub fn of(which: &str) -> Result<String, String> {
@@ -55,7 +59,7 @@ impl Line {
 
     fn error(&self, error: Option<f64>) -> String {
         let unit = if self.in_points { "points" } else { "%" };
-        error.map_or("-".to_owned(), |error| format!("{:.2} {unit}", error * 100.0))
+        error.map_or("-".to_owned(), |error| format!("{:.2}\u{a0}{unit}", error * 100.0))
     }
 }
 
@@ -81,21 +85,28 @@ const HEAD: [&str; 8] = [
 fn all() -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     rows.extend(planner().iter().map(Line::cells));
-    rows.extend(recorded().into_iter().map(recorded_cells));
+    rows.extend(validated().recorded.iter().map(recorded_cells));
     rows.extend(published().iter().map(Line::cells));
-    rows.extend(runs().iter().map(Line::cells));
-    rows.extend(traces().iter().map(Line::cells));
+    rows.extend(runs::runs().iter().map(Line::cells));
+    rows.extend(runs::traces().iter().map(Line::cells));
     table(&HEAD, rows)
 }
 
-const VALIDATE: &str = "debubble plan --validate --check";
+/// The predictions of all sets that are built in.
+fn validated() -> &'static Validated {
+    static VALIDATED: LazyLock<Validated> = LazyLock::new(|| {
+        let host = Host::default();
+        validate(&Context::new(&host), &Question::default()).unwrap()
+    });
+    &VALIDATED
+}
+
+const VALIDATE: &str = "plan --validate";
 
 /// The planner's predictions of the sets that are built in, by quantity.
 fn planner() -> Vec<Line> {
-    let host = Host::default();
-    let validated = validate(&Context::new(&host), &Question::default()).unwrap();
     let mut lines = Vec::new();
-    for set in &validated.sets {
+    for set in &validated().sets {
         for bar in &set.bars {
             // Utilisations of measured times say how FLOPs are counted, and predict nothing.
             if bar.quantity.contains("measured time") {
@@ -128,14 +139,9 @@ fn quantity(name: &str) -> &str {
     }
 }
 
-/// The recorded errors of sets that are not part of the project.
-fn recorded() -> Vec<SetErrors> {
-    let host = Host::default();
-    validate(&Context::new(&host), &Question::default()).unwrap().recorded
-}
-
-fn recorded_cells(set: SetErrors) -> Vec<String> {
-    let percent = |error: f64| format!("{:.2} %", error * 100.0);
+/// A row of recorded errors of a set that is not part of the project.
+fn recorded_cells(set: &SetErrors) -> Vec<String> {
+    let percent = |error: f64| format!("{:.2}\u{a0}%", error * 100.0);
     // The mean over all rows is made of both kinds.
     let count = |rows: usize| plan::number(rows as u64);
     let (rows, fitted) = (count(set.rows), count(set.fitted));
@@ -149,20 +155,18 @@ fn recorded_cells(set: SetErrors) -> Vec<String> {
         if set.fitted == 0 { "-".to_owned() } else { percent(of_fitted) },
         set.held_out_mean.map_or("-".to_owned(), percent),
         percent(set.max),
-        code("debubble plan --validate FILES"),
+        code("plan --validate FILES"),
     ]
 }
 
 /// The errors of the planner by kind of step: what stands beside a plan.
 fn kinds() -> String {
-    let host = Host::default();
-    let validated = validate(&Context::new(&host), &Question::default()).unwrap();
     let mut kinds: BTreeMap<String, Vec<SetErrors>> = BTreeMap::new();
-    let built_in = validated.sets.into_iter().flat_map(|set| set.kinds);
-    for set in built_in.chain(validated.recorded) {
-        kinds.entry(set.kind.clone()).or_default().push(set);
+    let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
+    for set in built_in.chain(&validated().recorded) {
+        kinds.entry(set.kind.clone()).or_default().push(set.clone());
     }
-    let percent = |error: f64| format!("{:.1} %", error * 100.0);
+    let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
     let rows = kinds.into_iter().map(|(kind, sets)| {
         let bar = papers::measured::ErrorBar::new("", &kind, &sets);
         let number = |of: fn(&SetErrors) -> usize| sets.iter().map(of).sum::<usize>().to_string();
@@ -241,11 +245,11 @@ fn paper(table: &str) -> &str {
 
 fn reproduce(table: &str) -> &'static str {
     match table {
-        "vocabulary" => "debubble reproduce vocabulary --check",
-        "offload" => "debubble reproduce offload --check",
-        "odc" => "debubble reproduce odc --check",
-        "post-validation" => "debubble reproduce post-validation --check",
-        _ => "debubble reproduce throughput --check",
+        "vocabulary" => "reproduce vocabulary",
+        "offload" => "reproduce offload",
+        "odc" => "reproduce odc",
+        "post-validation" => "reproduce post-validation",
+        _ => "reproduce throughput",
     }
 }
 
@@ -280,101 +284,6 @@ fn published() -> Vec<Line> {
 /// Whether a cell's published figure is a measurement, be the cell checked or a known miss.
 fn is_measured(convention: &str) -> bool {
     ["measured", "known miss", "published maximum"].iter().any(|one| convention.starts_with(one))
-}
-
-/// Predictions of runs that this project made itself.
-fn runs() -> Vec<Line> {
-    let errors = |file: &str, column: &str| -> Vec<f64> {
-        results(file).iter().map(|cells| number(cells, column) / 100.0).collect()
-    };
-    let mut runs = vec![
-        Line {
-            what: "bubble of `execute` on the timed device".to_owned(),
-            source: "threads of a 2-core machine".to_owned(),
-            command: "make measure",
-            in_points: true,
-            held_out: errors("measured-timed.csv", "difference_points"),
-            ..Line::default()
-        },
-        Line {
-            what: "step of `execute --device cpu`, from a profile".to_owned(),
-            source: "a stage per core of a 2-core machine".to_owned(),
-            command: "make agree",
-            held_out: errors("agreement-cpu.csv", "error_percent"),
-            ..Line::default()
-        },
-    ];
-    let mut models: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for cells in results("torch-cpu.csv") {
-        models
-            .entry(cells["model"].clone())
-            .or_default()
-            .push(number(&cells, "error_percent") / 100.0);
-    }
-    runs.extend(models.into_iter().map(|(model, held_out)| Line {
-        what: "step of PyTorch on a CPU, from a recording".to_owned(),
-        source: model,
-        command: "make torch",
-        held_out,
-        ..Line::default()
-    }));
-    runs
-}
-
-/// The production traces that steps are predicted from: the file beside the checkout, the run, and flags.
-const TRACES: [(&str, &str, &str); 5] = [
-    ("trace-AR.parquet", "StragglerAnalysis, 64 GPUs", ""),
-    ("trace-AR.parquet", "StragglerAnalysis, 64 GPUs, launch delays of the run", "--launch-delays"),
-    ("trace-ST.parquet", "StragglerAnalysis, 8 GPUs", ""),
-    ("trace-ST.parquet", "StragglerAnalysis, 8 GPUs, launch delays of the run", "--launch-delays"),
-    (
-        "megatronapp/pipeline-4-virtual-4-pp-aggregated.json",
-        "MegatronApp, interleaved 1F1B on 4 RTX 4090, hops estimated",
-        "--warmup-steps 1",
-    ),
-];
-
-/// Errors of steps replayed from traces, as recorded; anew where the traces are.
-fn traces() -> Vec<Line> {
-    let folder = root().join("../shared/measured");
-    if folder.is_dir() {
-        let wrong = hold(&root().join("results/traces.csv"), &replayed(&folder));
-        assert_eq!(wrong, None, "{}", super::CURE);
-    }
-    let error = |cells: &Cells| {
-        let [measured, predicted] = ["measured_ns", "predicted_ns"].map(|one| number(cells, one));
-        (predicted - measured) / measured
-    };
-    let line = |(source, rows): (String, Vec<Cells>)| Line {
-        what: "step of a traced run, from its passes".to_owned(),
-        source,
-        command: "debubble replay TRACE",
-        held_out: rows.iter().map(error).collect(),
-        ..Line::default()
-    };
-    let mut runs: Vec<(String, Vec<Cells>)> = Vec::new();
-    for cells in results("traces.csv") {
-        match runs.last_mut().filter(|(run, _)| *run == cells["run"]) {
-            Some((_, rows)) => rows.push(cells),
-            None => runs.push((cells["run"].clone(), vec![cells])),
-        }
-    }
-    runs.into_iter().map(line).collect()
-}
-
-/// The errors of the steps of all traces in `folder`, as CSV.
-fn replayed(folder: &Path) -> String {
-    let mut text = "run,step,measured_ns,predicted_ns\n".to_owned();
-    for (file, run, flags) in TRACES {
-        let path = folder.join(file);
-        let answer = ask(&format!("replay {} {flags} --json", path.display()));
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
-        for step in answer["steps"].as_array().unwrap() {
-            let cells = ["step", "measured_ns", "predicted_ns"].map(|key| step[key].to_string());
-            text += &format!("\"{run}\",{}\n", cells.join(","));
-        }
-    }
-    text
 }
 
 /// The cells of published tables: how many are reproduced.

@@ -1,0 +1,105 @@
+//! The README says the same as the tables of the book.
+
+use super::runs::{runs, traces};
+use super::{Cells, Line, mean, number, planner, results};
+use crate::reference::root;
+
+/// The figures of the table in the README, as it writes them.
+fn of_readme() -> Vec<String> {
+    let mut all = of_papers();
+    all.extend([of_traces(), of_plans()]);
+    all.extend(of_runs());
+    all
+}
+
+fn percent(error: f64) -> String {
+    format!("{:.1} %", error * 100.0)
+}
+
+fn largest(errors: &[f64]) -> f64 {
+    errors.iter().fold(0.0, |most: f64, one| most.max(one.abs()))
+}
+
+fn of_traces() -> String {
+    let traces = traces();
+    let step = |run: &str| {
+        let line = traces.iter().find(|line| line.source.ends_with(run)).unwrap();
+        let mean = mean(&line.held_out).unwrap();
+        format!("{:.2} % ({run}, {} steps)", mean * 100.0, line.held_out.len())
+    };
+    format!("mean error {} and {}", step("64 GPUs"), step("8 GPUs"))
+}
+
+/// The relative errors of those cells of a table that are meant.
+fn errors(file: &str, is_meant: impl Fn(&Cells) -> bool) -> Vec<f64> {
+    let rows = results(file).into_iter().filter(|cells| is_meant(cells));
+    let error = |cells: Cells| {
+        let published = number(&cells, "published");
+        (number(&cells, "ours") - published) / published
+    };
+    rows.map(error).collect()
+}
+
+fn of_papers() -> Vec<String> {
+    let is_whole =
+        |cells: &Cells| ["BASELINE", "REDIS"].iter().any(|method| cells["row"].starts_with(method));
+    let steps = |whole: bool| {
+        errors("vocabulary.csv", |cells| {
+            cells["column"] == "iteration ms" && is_whole(cells) == whole
+        })
+    };
+    let (plain, shards) = (steps(true), steps(false));
+    let planned = errors("throughput.csv", |cells| {
+        cells["column"] == "samples/GPU/s" && cells["convention"] == "measured, held out"
+    });
+    let mean = |errors: &[f64]| mean(errors).unwrap();
+    vec![
+        format!(
+            "mean error {:.2} % (plain) and {:.2} % (in shards), largest {:.2} %",
+            mean(&plain) * 100.0,
+            mean(&shards) * 100.0,
+            largest(&plain).max(largest(&shards)) * 100.0
+        ),
+        format!("{} rows left out of every fit", planned.len()),
+        format!("mean error {}, largest {}", percent(mean(&planned)), percent(largest(&planned))),
+    ]
+}
+
+fn of_plans() -> String {
+    let lines = planner();
+    let steps = lines.iter().filter(|line| !line.what.contains("memory"));
+    let (sharded, steps): (Vec<&Line>, Vec<&Line>) =
+        steps.partition(|line| line.what.contains("ZeRO 3"));
+    let error = |line: &&Line| mean(&[&line.fitted[..], &line.held_out[..]].concat()).unwrap();
+    let [sharded, steps] =
+        [sharded, steps].map(|lines| lines.iter().map(error).collect::<Vec<f64>>());
+    format!(
+        "mean error {:.1} to {} by set, {:.0} % for ZeRO 3",
+        steps.iter().copied().fold(1.0, f64::min) * 100.0,
+        percent(largest(&steps)),
+        largest(&sharded) * 100.0
+    )
+}
+
+fn of_runs() -> [String; 2] {
+    let runs = runs();
+    let sleeping = runs.iter().filter(|line| line.source.starts_with("sleepy"));
+    let sleeping = sleeping.map(|line| largest(&line.held_out)).fold(0.0, f64::max);
+    let timed = &runs[0].held_out;
+    [
+        format!("within {} of the measured step", percent(sleeping)),
+        format!(
+            "bubble within {:.2} points, {} schedules and settings",
+            largest(timed) * 100.0,
+            timed.len()
+        ),
+    ]
+}
+
+#[test]
+fn the_readme_says_the_same() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for figure in of_readme() {
+        assert!(readme.contains(&figure), "README.md does not say: {figure}");
+    }
+}
