@@ -12,9 +12,9 @@
 # make gpu-bundle  the same as a folder and a .tar.gz of some 7 MB in target/gpu-bundle, for a machine
 #             with a driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make test   the tests, those of SLURM too where it runs or can be started, those of the solver where
-#             Rust is new enough for it, and those of the Python package where there is Python 3.9 or
-#             newer. Properties are tried on a few hundred random cases each; `DEBUBBLE_CASES=20 make test`
-#             tries 20 times as many
+#             Rust is new enough for it, those of the Python package where there is Python 3.9 or
+#             newer, and those of the page where there are node, npm and chromium. Properties are tried on a
+#             few hundred random cases each; `DEBUBBLE_CASES=20 make test` tries 20 times as many
 # make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make python the tests of the Python package alone, in an environment under target/python. With
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
@@ -22,8 +22,11 @@
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
 #             with two GPUs torch-cuda.csv. Says which bars hold and fails where one does not; takes eight
 #             minutes of a machine with nothing else to do, and 700 MB to download at first
+# make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
+#             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
-#             page to play with where `make web` has built it
+#             page to play with where `make web` has built it. What its commands and those of the README print
+#             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
 # make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
 #             machines, accuracy. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
@@ -31,7 +34,10 @@
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
 #             Needs the target wasm32-unknown-unknown
-# make lint   format, clippy and documentation, without a warning
+# make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
+#             failure where `make test` skips it
+# make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
+#             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
 #             gigabyte of memory and two seconds for each input: none may break down. Twenty minutes of
@@ -42,7 +48,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web
+.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
 
 all: reproduce
 
@@ -58,6 +64,15 @@ TARGET = $$(cargo metadata --locked --no-deps --format-version 1 \
 
 build: cargo
 	cargo build --release --locked
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: build
+	bash tests/install.sh install "$(TARGET)/release/debubble" "$(DESTDIR)$(PREFIX)"
+
+uninstall:
+	bash tests/install.sh uninstall "$(DESTDIR)$(PREFIX)"
 
 reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
@@ -85,8 +100,9 @@ gpu-bundle: cargo
 	bash tests/gpu-bundle.sh
 
 # All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
-# new enough for it. Whatever selects packages or features otherwise builds most of them once more.
-TESTED = --workspace --exclude debubble-benches $(shell bash tests/exact.sh exclude) --features nccl --locked
+# new enough for it. Whatever selects packages or features otherwise builds most of them once more. The
+# page and what makes it have no tests in Rust, and are tried as WebAssembly.
+TESTED = --workspace --exclude debubble-benches --exclude debubble-web --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
 
 # `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
@@ -124,7 +140,13 @@ wheel sdist: cargo
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
 web: cargo
 	cargo build --locked --package debubble-web --profile web --target $(WASM)
-	cargo run --quiet --locked --package debubble-web-build -- "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
+	smaller=$$(bash tests/web.sh wasm-opt) && cargo run --quiet --locked --package debubble-web-build -- \
+	  $${smaller:+"$$smaller"} "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
+
+# With the program that the tests have built.
+web-test: cargo
+	cargo build --quiet --profile test $(TESTED) --bins
+	bash tests/web.sh test "$(TARGET)/debug/debubble"
 
 # The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
@@ -140,6 +162,8 @@ lint: cargo
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
 	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 	bash tests/python.sh lint
+	bash tests/workflows.sh
+	bash tests/web.sh lint
 
 exact: cargo
 	bash tests/exact.sh

@@ -52,7 +52,7 @@ pub(crate) fn watched(root: &Path) -> Vec<PathBuf> {
 
 /// The files and folders that the command line is built from.
 fn sources(root: &Path) -> Vec<PathBuf> {
-    const ELSEWHERE: [&str; 2] = ["python", "benches"];
+    const ELSEWHERE: [&str; 3] = ["python", "web", "benches"];
     let own = ["src", "build.rs", "Cargo.toml", "Cargo.lock"].map(|name| root.join(name));
     let entries = fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
     let folders = entries.filter(|entry| !ELSEWHERE.iter().any(|name| entry.file_name() == *name));

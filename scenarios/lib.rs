@@ -32,8 +32,24 @@ pub const CLUSTERS: Folder =
 /// Machines: rates, efficiencies, prices and failures of devices, for the planner.
 pub const MACHINES: Folder = folder!("machines", ".toml", ["a100-80g", "h100", "h200"]);
 
-/// Questions to begin with.
-pub const EXAMPLES: Folder = folder!(".", ".toml", ["first", "gantt"]);
+/// Questions to begin with. Each says in `title` what it asks and in `source` where its figures come from.
+pub const EXAMPLES: Folder = folder!(
+    "examples",
+    ".toml",
+    [
+        "gpt-6.2b",
+        "equal-times",
+        "gpt-14.6b",
+        "gpt-28.3b",
+        "dense-70b",
+        "moe-141b",
+        "slow-stage",
+        "slow-links",
+    ]
+);
+
+/// Questions for the planner to begin with.
+pub const PLANS: Folder = folder!("plan", ".toml", ["gpt3"]);
 
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
@@ -127,6 +143,8 @@ mod tests {
         let folders = [
             ("clusters", CLUSTERS, ".toml"),
             ("machines", MACHINES, ".toml"),
+            ("examples", EXAMPLES, ".toml"),
+            ("plan", PLANS, ".toml"),
             ("paper", PAPER, ""),
         ];
         for (name, folder, extension) in folders {

@@ -43,17 +43,28 @@ lint() {
   run pyright --pythonpath "$venv/bin/python" --project python/tests
 }
 
+# Whether the types that the package names are what it has.
+types() {
+  run python -m mypy.stubtest debubble._debubble
+  run pyright --pythonpath "$venv/bin/python" --ignoreexternal --verifytypes debubble \
+    >"$target/python/types.log" || { grep -A 2 error "$target/python/types.log"; return 1; }
+}
+
 tests() {
-  local built
+  local built checked=
   built=$(realpath "${1:?the folder of what cargo has built}")
   environment "$venv" "$requirements"
   site "$built" "$target/python/site"
+  # Tests take one core, types another.
+  if [ "$require" = require ]; then
+    types >"$target/python/checked.log" 2>&1 &
+    checked=$!
+  fi
   run pytest --quiet python/tests --ignore python/tests/with_torch
   run pytest --quiet --doctest-modules --pyargs debubble -W ignore::UserWarning
-  if [ "$require" = require ]; then
-    run python -m mypy.stubtest debubble._debubble
-    run pyright --pythonpath "$venv/bin/python" --ignoreexternal --verifytypes debubble \
-      >"$target/python/types.log" || { grep -A 2 error "$target/python/types.log"; exit 1; }
+  if [ -n "$checked" ]; then
+    wait "$checked" || { cat "$target/python/checked.log"; exit 1; }
+    cat "$target/python/checked.log"
   fi
 }
 

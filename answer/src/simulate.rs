@@ -26,7 +26,7 @@ pub struct Answers {
     pub outcomes: Vec<Outcome>,
     /// How many of them belong to each setting.
     pub sizes: Vec<usize>,
-    /// Those that `all` stands for and that cannot do the question.
+    /// Those that cannot do the question, where that refuses them alone.
     pub refused: Vec<Refused>,
     /// Whether some setting asks for all families.
     pub all: bool,
@@ -36,11 +36,12 @@ pub struct Answers {
 
 impl Serialize for Answers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = 1 + usize::from(self.all) + usize::from(self.interrupted);
+        let refused = self.all || !self.refused.is_empty();
+        let fields = 1 + usize::from(refused) + usize::from(self.interrupted);
         let mut object = serializer.serialize_struct("Answers", fields)?;
         let results: Vec<_> = self.outcomes.iter().map(Outcome::json).collect();
         object.serialize_field("results", &results)?;
-        if self.all {
+        if refused {
             object.serialize_field("refused", &self.refused)?;
         }
         if self.interrupted {
@@ -65,6 +66,9 @@ pub struct Wants {
     pub front: bool,
     /// The order of the schedules of a setting; as asked, unless given.
     pub sort: Option<Sort>,
+    /// Whether a schedule that is named by itself and cannot do its question is refused as one that `all`
+    /// stands for, in place of the whole question.
+    pub partial: bool,
 }
 
 /// The schedules whose timelines are drawn, with the copies of activations to the host.
@@ -157,7 +161,8 @@ fn strip<'a>(text: &'a str, name: &str, end: &str) -> &'a str {
 /// Simulates every schedule of every setting of `scenario`, with the details that `wants` names.
 ///
 /// # Errors
-/// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
+/// If a schedule that is named by itself cannot do its question and `wants` no partial answer, or no schedule
+/// of a setting can.
 pub fn simulate(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -234,7 +239,7 @@ fn answers(
             answers.all |= one.by_all;
             match answer(context, scenario, setting, one, &mut simulate, &mut warnings) {
                 Ok(outcome) => answers.outcomes.push(outcome),
-                Err(error) if one.by_all && is_refusal(&error) => {
+                Err(error) if (one.by_all || wants.partial) && is_refusal(&error) => {
                     answers.refused.push(Refused::of(setting, one.rule.name(), &error));
                     first.get_or_insert(error);
                 }

@@ -8,7 +8,7 @@ pages speak of. Its blocks, by what stands behind their fence:
   anything within one; what is said of progress, and of a busy machine, does not count. A command must
   succeed.
 - ``{code-block} console`` with ``:class: measured``: the same, whatever the numbers are.
-- ``{code-block}`` with ``:caption: name.toml``: a file, which is written.
+- ``{code-block}`` with ``:caption: name.toml``: a file, which is written, and which commands must read.
 - ``python``: is run, and shares its names with later blocks; ``text`` right behind it is what it prints.
 - ``sh``: commands for other machines, which are not run. That debubble has the flags, and make the targets,
   is checked.
@@ -105,6 +105,7 @@ class Reader:
         self.text = page.read_text(encoding="utf-8")
         self.names: dict[str, object] = {"__name__": "page"}
         self.typed: list[str] = []
+        self.written: list[str] = []
         self.failures: list[str] = []
         self.changes: list[tuple[int, int, str]] = []
         for name in FOLDERS:
@@ -120,12 +121,15 @@ class Reader:
                 self.console(block)
             elif block.kind == "{code-block}" and "caption" in block.options:
                 (self.folder / block.options["caption"]).write_text(block.body, encoding="utf-8")
+                self.written.append(block.options["caption"])
             elif block.kind == "python":
                 self.python(block, behind)
             elif block.kind == "sh":
                 self.check(block)
             elif block.kind == "{play}":
                 self.play(block)
+        consoles = "".join(block.body for block in found if "console" in (block.kind, block.argument))
+        self.failures += [f"no command reads {name}" for name in self.written if name not in consoles]
         if self.changes and os.environ.get("DEBUBBLE_BOOK") == "overwrite":
             text = self.text
             for begin, end, body in sorted(self.changes, reverse=True):

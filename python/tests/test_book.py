@@ -29,6 +29,7 @@ def test_readers_see_what_differs(tmp_path: Path, command: doors.Command) -> Non
     fence = "```"
     page.write_text(
         f"{fence}{{code-block}} toml\n:caption: one.toml\n\nstages = 2\n{fence}\n"
+        f"{fence}{{code-block}} toml\n:caption: two.toml\n\nstages = 2\n{fence}\n"
         f"{fence}console\n$ cat one.toml\nstages = 3\n$ WORD=so\n{fence}\n"
         f"{fence}console\n$ echo $WORD; echo and; echo on\n...\non\n$ false\n"
         f"$ debubble schedules \\\n    --wrong\n{fence}\n"
@@ -50,6 +51,7 @@ def test_readers_see_what_differs(tmp_path: Path, command: doors.Command) -> Non
         "print(1)",
         "make has no target nothing",
         "debubble simulate --no-such-flag",
+        "no command reads two.toml",
     ]
 
 

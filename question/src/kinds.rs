@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use pipeline::torch_csv;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 
 /// The kind of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A question for `debubble simulate` and others.
     Scenario,
@@ -76,7 +78,8 @@ impl Kind {
     }
 
     /// The kind, in words.
-    const fn words(self) -> &'static str {
+    #[must_use]
+    pub const fn words(self) -> &'static str {
         match self {
             Self::Scenario => "a scenario, for `debubble simulate`",
             Self::Sweep => "a scenario with axes, for `debubble sweep`",

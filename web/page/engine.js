@@ -8,6 +8,9 @@ async function compiled() {
   return WebAssembly.compile(await new Response(stream).arrayBuffer());
 }
 
+/** How long a worker that was told to end may take, in milliseconds. */
+const PATIENCE = 10_000;
+
 const library = compiled();
 const script = URL.createObjectURL(
   new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }));
@@ -21,6 +24,11 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * What goes with a request.
+ * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
+ */
+
 /** One worker with the library. It answers one request after the other. */
 export class Engine {
   constructor() {
@@ -32,6 +40,8 @@ export class Engine {
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
+   * @param {{ ask: string }} request
+   * @param {Options} options
    */
   ask(request, options = {}) {
     const answer = this.turn.then(() => this.answered(request, options));
@@ -39,12 +49,13 @@ export class Engine {
     return answer;
   }
 
+  /** @param {{ ask: string }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
-    const flag = URL.createObjectURL(new Blob(["go on"]));
-    const stop = () => URL.revokeObjectURL(flag);
+    const flag = signal && URL.createObjectURL(new Blob(["go on"]));
+    const stop = () => this.stop(flag);
+    if (signal?.aborted) throw new Error("stopped");
     signal?.addEventListener("abort", stop);
-    if (signal?.aborted) stop();
     try {
       return await new Promise((resolve, reject) => {
         worker.onerror = (event) => { this.end(); reject(new Error(event.message)); };
@@ -55,22 +66,33 @@ export class Engine {
           else resolve(JSON.parse(data.answer));
         };
         this.fail = reject;
-        worker.postMessage({ request: JSON.stringify(request), files, flag: signal ? flag : null });
+        worker.postMessage({ request: JSON.stringify(request), files, flag });
       });
     } finally {
       signal?.removeEventListener("abort", stop);
-      URL.revokeObjectURL(flag);
+      clearTimeout(this.patience);
+      if (flag) URL.revokeObjectURL(flag);
     }
+  }
+
+  // Asks the worker to end with what there is. One that does not hear it is ended.
+  stop(flag) {
+    URL.revokeObjectURL(flag);
+    this.worker?.postMessage({ stop: true });
+    this.patience = setTimeout(() => this.end("It was stopped before there was an answer."), this.stops ? PATIENCE : 0);
   }
 
   async started() {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
-    const module = await library;
+    const compiled = await library;
     await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => { this.version = data.ready; resolve(); };
-      worker.postMessage({ module });
+      worker.onmessage = ({ data }) => {
+        [this.version, this.stops] = [data.ready, data.stops];
+        resolve();
+      };
+      worker.postMessage({ library: compiled });
     });
     this.worker = worker;
     return worker;

@@ -2,12 +2,15 @@
 
 import { Engine } from "page/engine.js";
 import * as link from "page/link.js";
+import { settled } from "page/dom.js";
 import * as state from "page/state.js";
+import * as theme from "page/theme.js";
 import * as play from "page/play.js";
 import * as search from "page/search.js";
 import * as plan from "page/plan.js";
 import * as open from "page/open.js";
 
+/** @type {Record<string, { begin(page: object): Promise<void> }>} */
 const TABS = { play, search, plan, open };
 const el = (id) => document.getElementById(id);
 
@@ -41,8 +44,15 @@ function tabs() {
   });
 }
 
+// Browsers bear only so many changes of an address, fewer than a slider makes.
+const address = settled(() => {
+  const { view, scenario } = state.now;
+  link.write({ ...link.read(), view, scenario });
+}, 300);
+
 /** The question of the link, or the first example. */
 async function begin() {
+  theme.begin(el("theme"));
   const engine = new Engine();
   const { examples } = await engine.ask({ ask: "examples" });
   const parts = link.read();
@@ -52,8 +62,7 @@ async function begin() {
   state.listen((changed) => {
     if (changed.has("view")) show(state.now.view);
     if (changed.has("view") || changed.has("scenario")) {
-      const { view, scenario } = state.now;
-      link.write({ ...link.read(), view, scenario });
+      address();
     }
   });
   addEventListener("hashchange", () => {

@@ -1,4 +1,250 @@
-// The tab "plan".
+// The tab "Plan": which set-up trains a model on which machines.
+
+import { button, make, picture, settled } from "page/dom.js";
+import { Fields, described, resolved } from "page/fields.js";
+import { bytes, droppable, read, saver } from "page/files.js";
+import * as link from "page/link.js";
+import { Work } from "page/work.js";
+
+/** The tables of a question besides its model and clusters. */
+const TABLES = ["search", "training", "noise"];
+/** The name of a config.json on the page, and the most of it that a link carries. */
+const CONFIG = "config.json", MOST_IN_LINK = 12_000;
 
 /** Makes the tab. */
-export async function begin() {}
+export async function begin({ engine }) {
+  const [schema, { examples }, built] = await Promise.all([
+    engine.ask({ ask: "schema", of: "plan" }), engine.ask({ ask: "plan-examples" }), engine.ask({ ask: "built-in" })]);
+  const tab = new Plan(engine, schema, examples, built);
+  document.getElementById("plan").append(...tab.parts());
+  addEventListener("hashchange", () => tab.restore());
+  opened = tab;
+  await tab.restore();
+}
+
+let opened = null;
+
+/** Takes a file that was opened: a `plan`, the `config` of a model or a `machine`. */
+export function take(kind, text, name) {
+  return opened.take(kind, text, name);
+}
+
+class Plan {
+  constructor(engine, schema, examples, built) {
+    Object.assign(this, { engine, schema, examples, built, text: "", config: "", files: new Map() });
+    const edited = settled(() => this.edited(), 200);
+    const table = (name) => described(schema, schema.properties[name]);
+    this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
+    for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
+    const sizes = resolved(schema, schema.properties.model).anyOf.find((one) => one.$ref);
+    this.sizes = new Fields(described(schema, sizes), edited);
+    this.machines = new Machines(schema, built.machines, edited);
+    this.work = new Work("Plan", (own, options) => this.answer(own, options));
+    this.shown = make("div", { class: "answer", "aria-live": "polite" });
+    this.note = make("p", { class: "note", hidden: true });
+  }
+
+  parts() {
+    const open = (name, title) => make("details", { class: "box" }, make("summary", { title: resolved(this.schema, this.schema.properties[name]).description }, title), this.fields[name].element);
+    this.written = make("textarea", { rows: 12, spellcheck: false, "aria-label": "The question as a file" });
+    this.written.addEventListener("change", () => this.show(this.written.value, this.config));
+    return [
+      make("h2", {}, "Machines for a model"),
+      make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model on the machines to choose from, and ranks what trains it in time, money and memory."),
+      make("div", { class: "buttons" }, ...this.examples.map(({ name, text }) => button(`Example: ${name}`, () => this.show(text, "")))),
+      make("h3", {}, "The model"), this.model(),
+      make("h3", {}, "The machines"), this.machines.element,
+      make("h3", {}, "The training"), this.fields[""].element,
+      open("search", "Set-ups to try"), open("training", "Recipe of training"), open("noise", "Noise and slow devices"),
+      make("details", { class: "box" }, make("summary", {}, "The question as a file"), this.written,
+        make("div", { class: "buttons" }, saver("Question", "plan.toml", () => this.text))),
+      this.note, this.work.element, this.shown,
+    ];
+  }
+
+  /** The model: a config.json of Hugging Face, or sizes. */
+  model() {
+    this.pasted = make("textarea", { rows: 6, spellcheck: false, placeholder: "Paste a config.json of Hugging Face, or drop it here", "aria-label": "config.json of the model" });
+    this.pasted.addEventListener("input", settled(() => this.configured(this.pasted.value), 300));
+    droppable(this.pasted, (files) => this.dropped(files));
+    const file = make("input", { type: "file", accept: ".json,application/json", "aria-label": "Choose a config.json" });
+    file.addEventListener("change", () => this.dropped([...file.files]));
+    this.byHand = make("details", { class: "box" }, make("summary", {}, "Sizes by hand"), this.sizes.element);
+    return make("div", {}, this.pasted, make("div", { class: "buttons" }, file), this.byHand);
+  }
+
+  async dropped(files) {
+    try {
+      const [content] = (await read(this.engine, files.slice(0, 1))).values();
+      if (content) await this.configured(new TextDecoder().decode(content));
+    } catch (error) {
+      this.work.complain(error.text || error.message);
+    }
+  }
+
+  configured(text) {
+    this.config = text.trim();
+    if (this.config) this.sizes.show({});
+    this.pasted.value = text;
+    return this.edited();
+  }
+
+  /** What the fields ask, as the keys of a file. */
+  keys() {
+    const keys = { ...this.fields[""].values };
+    keys.model = this.config ? CONFIG : this.sizes.values;
+    keys.cluster = this.machines.values();
+    for (const name of TABLES) {
+      if (Object.keys(this.fields[name].values).length) keys[name] = this.fields[name].values;
+    }
+    return keys;
+  }
+
+  /** Makes the question of the fields the one that is asked. */
+  async edited() {
+    try {
+      const { text } = await this.engine.ask({ ask: "text", keys: this.keys() });
+      this.hold(text);
+      this.work.complain("");
+    } catch (error) {
+      this.work.complain(error.text || error.message);
+    }
+  }
+
+  /** Holds the question `text`, in the link, too. */
+  hold(text) {
+    this.text = text;
+    if (document.activeElement !== this.written) this.written.value = text;
+    this.shown.classList.add("stale");
+    const small = this.config.length <= MOST_IN_LINK;
+    this.note.hidden = small;
+    this.note.textContent = "The config.json is too long for the link: whoever opens it must paste the file again.";
+    link.write({ ...link.read(), plan: text, config: small ? this.config : "" });
+  }
+
+  /** Shows the question `text` with its `config` in the fields. */
+  async show(text, config) {
+    try {
+      const { keys } = await this.engine.ask({ ask: "keys", text });
+      this.config = typeof keys.model === "string" ? config : "";
+      this.pasted.value = this.config;
+      this.fields[""].show(keys);
+      this.sizes.show(typeof keys.model === "object" ? keys.model : {});
+      this.byHand.open = !this.config;
+      this.machines.show(keys.cluster ?? []);
+      for (const name of TABLES) this.fields[name].show(keys[name]);
+      this.hold(text);
+      this.work.complain("");
+    } catch (error) {
+      this.work.complain(error.text || error.message);
+    }
+  }
+
+  restore() {
+    const { plan, config } = link.read();
+    if (plan === this.text && (config ?? "") === this.config) return undefined;
+    return plan ? this.show(plan, config ?? "") : this.begin();
+  }
+
+  /** Shows the first example, without a word of it in the link. */
+  async begin() {
+    const before = link.read();
+    await this.show(this.examples[0].text, "");
+    link.write(before);
+  }
+
+  /** Takes a file that was opened. */
+  async take(kind, text, name) {
+    if (kind === "plan") return this.show(text, this.config);
+    if (kind === "model-config") return this.configured(text);
+    this.files.set(name, bytes(text));
+    this.machines.add(name);
+    return this.edited();
+  }
+
+  /** Asks the library, and shows what it says. */
+  async answer(engine, options) {
+    const files = new Map([...this.files, ["plan.toml", bytes(this.text)], [CONFIG, bytes(this.config)]]);
+    try {
+      const answer = await engine.ask({ ask: "plan", file: "plan.toml" }, { ...options, files });
+      this.shown.classList.remove("stale");
+      this.shown.replaceChildren(...this.said(answer));
+      return answer.interrupted ? "Stopped: the best of the set-ups by then." : "Done.";
+    } catch (error) {
+      this.blame(error);
+      throw error;
+    }
+  }
+
+  blame({ failure, text }) {
+    if (failure?.key) [...Object.values(this.fields), this.sizes].some((one) => one.complain(failure.key, text));
+  }
+
+  said(answer) {
+    const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
+    const files = answer.export.map(([name, content]) => saver(name, name, () => content));
+    return [
+      ...notes, picture(answer.svg, "Days against dollars of all plans"),
+      table(answer.columns, answer.rows, answer.winner),
+      make("pre", { tabIndex: 0 }, answer.table),
+      make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
+      make("h3", {}, "Take it with you"),
+      make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
+        saver("Picture", "plans.svg", () => answer.svg), ...files),
+    ];
+  }
+}
+
+/** The ranked plans, the one to take marked. */
+function table(columns, rows, winner) {
+  const head = make("tr", {}, ...columns.map((one) => make("th", { scope: "col" }, one)));
+  const line = (cells, at) => make("tr", { class: at === winner ? "taken" : null }, ...cells.map((cell) => make("td", {}, cell)));
+  return make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Plans" },
+    make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows.map(line))));
+}
+
+/** The clusters to choose from. */
+class Machines {
+  constructor(schema, names, changed) {
+    this.all = described(schema, schema.properties.cluster.items);
+    this.all.get("machine").choices = names;
+    Object.assign(this, { names, changed, entries: [], kept: [] });
+    this.list = make("div", {});
+    this.element = make("div", {}, this.list, make("div", { class: "buttons" }, button("Add a cluster", () => {
+      this.add(this.names[0]);
+      this.changed();
+    })));
+  }
+
+  /** Adds a cluster of the machine `name`, a built-in one or a file. */
+  add(name) {
+    if (!this.names.includes(name)) this.names.push(name);
+    this.entry({ machine: name, devices: [256] });
+  }
+
+  show(clusters) {
+    this.entries = [];
+    this.list.replaceChildren();
+    // Clusters of several kinds of machines have no fields: they stay as the file has them.
+    this.kept = clusters.filter((one) => one.parts);
+    clusters.filter((one) => !one.parts).forEach((one) => this.entry(one));
+    if (this.kept.length) this.list.append(make("p", { class: "note" }, `and ${this.kept.length} of several kinds of machines, as the file below says`));
+  }
+
+  entry(cluster) {
+    const fields = new Fields(this.all, this.changed, { only: ["machine", "devices"] });
+    fields.show(cluster);
+    this.entries.push(fields);
+    const remove = button("Remove", () => {
+      this.entries = this.entries.filter((one) => one !== fields);
+      row.remove();
+      this.changed();
+    });
+    const row = make("div", { class: "cluster" }, fields.element, remove);
+    this.list.append(row);
+  }
+
+  values() {
+    return [...this.entries.map((one) => one.values), ...this.kept];
+  }
+}

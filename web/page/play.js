@@ -1,22 +1,250 @@
-// The tab "Play": schedules side by side.
+// The tab "Play": schedules side by side, drawn while their question changes.
 
-import { Latest } from "page/engine.js";
+import { Engine, Latest } from "page/engine.js";
+import { button, make, picture, settled, sheet } from "page/dom.js";
+import { Form } from "page/form.js";
+import { Gantts } from "page/gantts.js";
+import { pareto, paretoTable } from "page/pareto.js";
+import { Results } from "page/results.js";
+import { Schedules } from "page/schedules.js";
+import * as link from "page/link.js";
 import * as state from "page/state.js";
 
+/** Milliseconds without a change after which details are asked for, and after which work can be stopped. */
+const REST = 250, SLOW = 600;
+
 /** Makes the tab. */
-export async function begin({ say }) {
-  const latest = new Latest();
-  const shown = document.createElement("pre");
-  document.getElementById("play").append(shown);
-  state.listen(async (changed) => {
-    if (!changed.has("scenario")) return;
-    try {
-      const answer = await latest.ask({ ask: "simulate", text: state.now.scenario });
-      if (!answer) return;
-      shown.textContent = JSON.stringify(answer, null, 1);
-      say("");
-    } catch (error) {
-      say(error.text || error.message, true);
-    }
+export async function begin({ engine, examples }) {
+  const [schema, { schedules }] = await Promise.all([
+    engine.ask({ ask: "schema", of: "scenario" }), engine.ask({ ask: "schedules" })]);
+  const play = new Play({ engine, examples, schema, schedules });
+  document.getElementById("play").append(play.element);
+  state.listen((changed, by) => {
+    if (changed.has("view") && state.now.view === "play") play.seen();
+    if (by !== play && (changed.has("scenario") || changed.has("files"))) play.load(state.now.scenario);
   });
+}
+
+class Play {
+  constructor({ engine, examples, schema, schedules }) {
+    this.engine = engine;
+    this.base = "";
+    this.changes = {};
+    this.keys = {};
+    this.quick = new Latest(new Engine());
+    this.thorough = new Latest(new Engine());
+    this.form = new Form(schema, (key, value) => this.change(key, value));
+    this.schedules = new Schedules(schedules, (names) => this.change("schedule", names));
+    this.gantts = new Gantts();
+    this.results = new Results((point) => this.explain(point));
+    this.settle = settled(() => this.details(), REST);
+    this.element = this.made(examples);
+  }
+  made(examples) {
+    this.examples = make("select", { "aria-label": "Examples" }, make("option", { value: "" }, "Examples …"),
+      ...examples.map(({ name, title }) => make("option", { value: name }, title)));
+    this.examples.addEventListener("change", () => {
+      const example = examples.find(({ name }) => name === this.examples.value);
+      if (example) state.change({ scenario: example.text });
+    });
+    this.title = make("h2", {});
+    this.source = make("p", { class: "help" });
+    this.fault = make("pre", { class: "error", role: "alert", hidden: true });
+    this.busy = make("p", { class: "busy", hidden: true, role: "status" });
+    this.text = make("textarea", { spellcheck: false, rows: 18, "aria-label": "The scenario as TOML" });
+    this.text.addEventListener("input", settled(() => this.retype(), REST));
+    this.pareto = make("details", { class: "box" }, make("summary", {}, "All schedules: bubble against memory"));
+    this.plane = make("div");
+    this.pareto.append(this.plane);
+    this.pareto.addEventListener("toggle", () => this.all());
+    this.why = make("section", { class: "box", hidden: true, "aria-label": "Why stages wait", tabIndex: -1 });
+    const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
+    const head = make("div", { class: "bar start" }, this.examples, this.share(), this.whole());
+    const side = make("div", { class: "side" }, head, this.form.played, this.schedules.element, this.form.noise, this.form.rest, text);
+    this.answer = make("div", { class: "answer" }, this.results.element, this.why, this.gantts.element, this.pareto);
+    return make("div", { class: "split" }, side,
+      make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.answer));
+  }
+  share() {
+    const share = button("Copy link", async () => {
+      const parts = { ...link.read(), view: "play", scenario: state.now.scenario, embed: null };
+      const address = link.address(parts);
+      try {
+        await navigator.clipboard.writeText(address);
+        share.textContent = "Copied";
+      } catch {
+        // Without leave to write to the clipboard, the address bar has the link.
+        link.write(parts);
+        share.textContent = "It is in the address bar";
+      }
+      setTimeout(() => { share.textContent = "Copy link"; }, 2_000);
+    }, { class: "share" });
+    return share;
+  }
+  // In a frame of another page: the way to all of this one.
+  whole() {
+    const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
+    whole.addEventListener("pointerdown", () => this.aim(whole));
+    whole.addEventListener("focus", () => this.aim(whole));
+    return whole;
+  }
+  aim(whole) { whole.href = link.address({ view: "play", scenario: state.now.scenario }); }
+
+  /** Begins anew with the scenario `text`. */
+  async load(text) {
+    this.base = text;
+    this.changes = {};
+    if (document.activeElement !== this.text) this.text.value = text;
+    try {
+      const { keys } = await this.engine.ask({ ask: "keys", text });
+      if (this.base !== text) return;
+      this.keys = keys;
+      this.show();
+    } catch {
+      // What is wrong with it is said with the answer.
+    }
+    this.ask();
+  }
+  show() {
+    this.form.show(this.keys);
+    this.schedules.show(this.keys.schedule);
+    this.title.textContent = this.keys.title || "Schedules side by side";
+    const settings = this.keys.setting?.length;
+    this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
+      .filter(Boolean).join(". ");
+  }
+  /** Changes the key `name` of the scenario; null takes it out. */
+  change(name, value) {
+    this.changes = { ...this.changes, [name]: value };
+    if (value === null) delete this.keys[name]; else this.keys[name] = value;
+    this.ask();
+  }
+  retype() {
+    if (this.text.value === state.now.scenario) return;
+    state.change({ scenario: this.text.value });
+  }
+  request(more) {
+    return { ask: "simulate", text: this.base, change: this.changes, partial: true, ...more };
+  }
+  options() {
+    return { files: state.now.files, progress: (work) => { this.work = work; } };
+  }
+  /** Asks for figures and timelines, as fast as they are to be had. */
+  async ask() {
+    this.began ??= performance.now();
+    const { base, changes } = this, watch = this.watch(this.quick);
+    try {
+      const answer = await this.quick.ask(this.request({ draw: "passes" }), this.options());
+      if (!answer || base !== this.base) return;
+      this.take(answer);
+    } catch (error) {
+      if (base !== this.base) return;
+      await this.refuse(error, base, changes);
+    } finally {
+      watch();
+    }
+  }
+  take(answer) {
+    this.settled(answer.text);
+    this.fault.hidden = true;
+    this.form.settle();
+    this.answer.classList.remove("stale");
+    this.gantts.take(answer.drawing, answer.not_drawn);
+    this.results.take(answer);
+    this.why.classList.add("stale");
+    performance.measure("question to picture", { start: this.began, end: performance.now() });
+    this.began = null;
+    this.settle();
+  }
+  // The text of the question, once the library has written it.
+  settled(text) {
+    if (document.activeElement !== this.text) this.text.value = text;
+    state.change({ scenario: text }, this);
+  }
+  // Says what is wrong, beside the field to blame where there is one; the last answer stays, and greys.
+  async refuse(error, base, changes) {
+    const failure = error.failure || { text: error.message };
+    this.answer.classList.add("stale");
+    this.began = null;
+    const told = failure.key && !failure.line && this.form.complain(failure.key, failure.message);
+    this.fault.textContent = failure.text;
+    this.fault.hidden = false;
+    if (told) this.fault.setAttribute("data-key", failure.key);
+    if (!error.failure) return;
+    try {
+      const { text } = await this.engine.ask({ ask: "change", text: base, change: changes });
+      if (base === this.base) this.settled(text);
+    } catch {
+      // What is no scenario cannot be changed, and has been refused above.
+    }
+  }
+  /** Asks for the causes of each gap and the transfers, once the question rests. */
+  async details() {
+    const { base, changes } = this;
+    try {
+      const answer = await this.thorough.ask(this.request({ draw: "all" }), this.options());
+      if (!answer || base !== this.base || changes !== this.changes) return;
+      if (answer.drawing) this.gantts.take(answer.drawing, answer.not_drawn);
+    } catch {
+      // The question has been refused already, or the work was stopped.
+    }
+    this.all();
+  }
+  // The plane of all schedules, where it is open.
+  async all() {
+    const { base, changes } = this;
+    if (!this.pareto.open || this.drawn === changes) return;
+    const watch = this.watch(this.thorough);
+    try {
+      const answer = await this.thorough.ask(this.request({ schedules: ["all"], front: true }), this.options());
+      if (!answer || base !== this.base || changes !== this.changes) return;
+      this.drawn = changes;
+      const chosen = ({ schedule }) => this.schedules.toggle(schedule, true);
+      const refused = (answer.refused || []).map(({ schedule, reason }) =>
+        make("tr", {}, make("td", {}, schedule), make("td", {}, reason)));
+      this.plane.replaceChildren(make("p", { class: "help" }, "Lower left is better. A click on a schedule draws it above."),
+        pareto(answer, chosen),
+        make("details", {}, make("summary", {}, "As a table"), paretoTable(answer)),
+        make("details", {}, make("summary", {}, `Not able to do this question: ${refused.length}`),
+          make("table", { class: "words" }, make("tbody", {}, ...refused))));
+    } catch (error) {
+      this.plane.replaceChildren(make("pre", { class: "error" }, error.text || error.message));
+    } finally {
+      watch();
+    }
+  }
+  /** Says why the schedule of `point` waits. */
+  async explain({ schedule, title }) {
+    this.why.hidden = false;
+    this.why.classList.remove("stale");
+    this.why.replaceChildren(make("h3", {}, `Why ${title} waits`), make("p", {}, "Every cause is taken away in turn …"));
+    const watch = this.watch(this.thorough), { base } = this;
+    try {
+      const answer = await this.thorough.ask(this.request({ schedules: [schedule], explain: true }), this.options());
+      if (!answer || base !== this.base) return;
+      const parts = answer.why.filter((one) => one.title === title || answer.why.length === 1);
+      this.why.replaceChildren(...parts.flatMap((one) => [make("h3", {}, `Why ${one.title} waits`),
+        ...sheet(one.sheet.slice(1)), picture(one.svg, `What changes would be worth for ${one.title}`)]));
+      this.why.focus();
+    } catch (error) {
+      this.why.replaceChildren(make("pre", { class: "error" }, error.text || error.message));
+    } finally {
+      watch();
+    }
+  }
+  // Shows that `latest` is at work if that takes long, and a way to end it. The result ends that.
+  watch(latest) {
+    this.watched = (this.watched || 0) + 1;
+    const timer = setTimeout(() => {
+      this.busy.replaceChildren("Working … ", button("Stop", () => latest.engine.end("Stopped.")));
+      this.busy.hidden = false;
+    }, SLOW);
+    return () => {
+      clearTimeout(timer);
+      this.watched -= 1;
+      this.busy.hidden ||= this.watched === 0;
+    };
+  }
+  /** Draws again what could not be drawn while the tab was hidden. */
+  seen() { requestAnimationFrame(() => this.gantts.charts.draw()); }
 }

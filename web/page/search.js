@@ -1,4 +1,100 @@
-// The tab "search".
+// The tab "Search": the best order of passes for the question, and bubble against memory.
+
+import { button, make, picture, sheet } from "page/dom.js";
+import { Fields, described } from "page/fields.js";
+import { bytes, saver } from "page/files.js";
+import * as figure from "page/figure9.js";
+import * as link from "page/link.js";
+import { put } from "page/question.js";
+import * as state from "page/state.js";
+import { Work } from "page/work.js";
+
+/** The key of a solver that needs more than a browser has. */
+const ELSEWHERE = ["exact"];
 
 /** Makes the tab. */
-export async function begin() {}
+export async function begin({ engine }) {
+  const schema = await engine.ask({ ask: "schema", of: "search" });
+  const fields = new Fields(described(schema), () => remember(fields.values), { skip: ELSEWHERE });
+  fields.show(remembered());
+  const shown = make("div", { class: "answer", "aria-live": "polite" });
+  const work = new Work("Search", (own, options) => search(own, options, fields, shown));
+  const asked = make("pre", {});
+  state.listen((changed) => {
+    if (!changed.has("scenario")) return;
+    asked.textContent = state.now.scenario;
+    shown.classList.add("stale");
+  });
+  addEventListener("hashchange", () => fields.show(remembered()));
+  document.getElementById("search").append(
+    make("h2", {}, "The best order of passes"),
+    make("p", {}, "Searches the order with the least bubble for the question of “Play”, and says how far any order can be from it."),
+    make("details", { class: "box" }, make("summary", {}, "The question"), asked),
+    fields.element, work.element, shown, ...await figure.parts(engine));
+}
+
+const remember = (values) => link.write({ ...link.read(), search: Object.keys(values).length ? JSON.stringify(values) : "" });
+
+function remembered() {
+  try {
+    const values = JSON.parse(link.read().search || "{}");
+    return typeof values === "object" && values ? values : {};
+  } catch {
+    return {};
+  }
+}
+
+async function search(engine, options, fields, shown) {
+  fields.settle();
+  const text = state.now.scenario;
+  try {
+    const request = { ask: "search", text, keys: fields.values };
+    const answer = await engine.ask(request, { ...options, files: state.now.files });
+    const verdicts = await Promise.all(answer.found.map((one) => checked(engine, one)));
+    shown.classList.remove("stale");
+    shown.replaceChildren(...parts(answer, verdicts, text));
+    return answer.interrupted ? "Stopped: the best orders by then." : "Done.";
+  } catch (error) {
+    if (error.failure?.key) fields.complain(error.failure.key, error.text);
+    throw error;
+  }
+}
+
+/** The verdict on the certificate of an order that was found. */
+async function checked(engine, found) {
+  const files = new Map([["order.cert", bytes(found.certificate)]]);
+  return engine.ask({ ask: "verify", file: "order.cert" }, { files });
+}
+
+function parts(answer, verdicts, text) {
+  const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
+  const front = answer.front ? [picture(answer.front, "Bubble rate against peak memory of the orders found and the best published ones")] : [];
+  return [
+    ...notes, ...sheet(answer.sheet),
+    make("div", { class: "buttons" }, saver("Table as CSV", "search.csv", () => answer.csv)),
+    ...front, ...answer.found.map((one, at) => order(one, verdicts[at], text)),
+  ];
+}
+
+/** An order that was found: its timeline, its files, its certificate. */
+function order(found, verdict, text) {
+  const name = found.title.replaceAll(/[^A-Za-z0-9.]+/g, "-");
+  const torch = found.torch
+    ? saver("Order as CSV for torch", `${name}.csv`, () => found.torch)
+    : make("p", { class: "note" }, `torch cannot run it: ${found.not_torch}`);
+  const holds = make("p", { class: verdict.holds ? "holds" : "fault" },
+    verdict.holds ? "The certificate was checked from scratch, and holds." : "The certificate does not hold.");
+  return make("section", { class: "found" },
+    make("h3", {}, found.title), picture(found.svg, `Timeline of ${found.title}, above that of ${found.published ?? "no published schedule"}`),
+    make("div", { class: "buttons" },
+      saver("Order as text", `${name}.txt`, () => found.order), torch,
+      saver("Certificate", `${name}.cert`, () => found.certificate),
+      saver("Picture", `${name}.svg`, () => found.svg),
+      button("Beside the others in Play", () => beside(found, text))),
+    holds, make("details", { class: "box" }, make("summary", {}, "What was checked"), ...sheet(verdict.sheet)));
+}
+
+/** Shows the order in the tab Play, beside the schedules of the question. */
+function beside(found, text) {
+  return put(text, "found.txt", bytes(found.order));
+}

@@ -32,6 +32,9 @@ extern "C" {
     pub(crate) fn broken(why: &str);
 }
 
+/// The memory that a question may take: a browser ends pages that take much more.
+const MEMORY: u64 = 1 << 30;
+
 /// How often progress is shown, and asked whether to end.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -90,6 +93,10 @@ impl Host for Page {
 
     fn clock(&self) -> Option<Duration> {
         Some(time())
+    }
+
+    fn spare_memory(&self) -> Option<u64> {
+        Some(MEMORY)
     }
 }
 

@@ -1,14 +1,20 @@
-//! The library as WebAssembly: what `web/page` asks, a worker answers with [`ask`].
+//! The library as WebAssembly: what `web/page` asks, a worker answers with [`work`].
 //!
 //! It holds no rule of the domain: requests are JSON, questions in them are TOML or objects of the same
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line
 //! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
 
+mod edit;
+mod export;
+mod figure9;
 mod host;
+mod limits;
 mod lists;
+mod open;
 mod plan;
 mod request;
 mod search;
+mod sheet;
 mod simulate;
 
 pub use host::Files;
@@ -22,14 +28,34 @@ use wasm_bindgen::prelude::*;
 
 use host::Page;
 
-/// Answers `request`, JSON of one of the requests, with `files`, bytes by name: the answer as JSON.
-///
-/// # Errors
-/// The text of a `Failure` as JSON: what is wrong, and the cure.
 #[wasm_bindgen]
-pub fn ask(request: &str, files: &Map) -> Result<String, String> {
-    let host = Page::new(lent(files));
-    answer(&Context::new(&host), request).map_err(|failure| failure.json())
+extern "C" {
+    /// The request, as JSON.
+    #[wasm_bindgen(js_namespace = ["self", "page"])]
+    fn request() -> String;
+
+    /// Its files: bytes by name.
+    #[wasm_bindgen(js_namespace = ["self", "page"])]
+    fn files() -> Map;
+
+    /// Takes the answer, as JSON.
+    #[wasm_bindgen(js_namespace = ["self", "page"])]
+    fn answered(answer: &str);
+
+    /// Takes the reason why there is none: a [`Failure`] as JSON.
+    #[wasm_bindgen(js_namespace = ["self", "page"])]
+    fn refused(failure: &str);
+}
+
+/// Answers the request of the page. It takes and returns nothing, so that browsers can pause it while it
+/// works, and hear whether to end.
+#[wasm_bindgen]
+pub fn work() {
+    let host = Page::new(lent(&files()));
+    match answer(&Context::new(&host), &request()) {
+        Ok(answer) => answered(&answer),
+        Err(failure) => refused(&failure.json()),
+    }
 }
 
 /// The version of the library.
@@ -60,3 +86,6 @@ fn lent(files: &Map) -> Files {
 pub(crate) fn unwritable(error: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::new(format!("the answer cannot be written: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,9 @@
 //! Small answers: examples, and questions in another form.
 
+use std::path::Path;
+
+use question::{Diagnostic, keywords};
+use scenarios::Folder;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,12 +32,34 @@ pub(crate) struct Examples {
 struct Example {
     /// The name that links use.
     name: &'static str,
+    /// What it asks, in a line.
+    title: String,
     /// The question itself, as a scenario file.
     text: &'static str,
 }
 
-/// All examples.
-pub(crate) fn examples() -> Examples {
-    let example = |(name, text)| Example { name, text };
-    Examples { examples: scenarios::EXAMPLES.files().map(example).collect() }
+/// The examples in `folder`.
+pub(crate) fn examples(folder: Folder) -> Result<Examples, Diagnostic> {
+    let example = |(name, text)| {
+        let keys = keywords::document(Path::new(name), text)?;
+        let title = keys["title"].as_str().unwrap_or(name).to_owned();
+        Ok(Example { name, title, text })
+    };
+    let examples = folder.files().map(example).collect::<Result<_, Diagnostic>>()?;
+    Ok(Examples { examples })
+}
+
+/// The names of what is built in.
+#[derive(Serialize)]
+pub(crate) struct BuiltIn {
+    machines: Vec<&'static str>,
+    clusters: Vec<&'static str>,
+}
+
+/// Machines and clusters.
+pub(crate) fn built_in() -> BuiltIn {
+    BuiltIn {
+        machines: scenarios::MACHINES.names().collect(),
+        clusters: scenarios::CLUSTERS.names().collect(),
+    }
 }

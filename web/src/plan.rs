@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use answer::plan::{self as planning, Planned, export};
+use answer::plan::{self as planning, Planned, export, tables};
 use draw::pictures;
 use papers::measured::memory_error;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
+
+use crate::request::text;
 
 /// A question for [`answer::plan`].
 #[derive(Deserialize)]
@@ -23,6 +25,15 @@ pub(crate) struct Answer {
     planned: Planned,
     /// The tables for people.
     table: String,
+    /// The same with all that is known of each plan.
+    details: String,
+    /// The columns of the table of plans, and its lines.
+    columns: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// The plans as CSV.
+    csv: String,
+    /// All of it as a page of its own.
+    page: String,
     /// Days against dollars.
     svg: String,
     /// The files that make the plan to take run in other programs, and their contents.
@@ -37,6 +48,18 @@ impl Request {
         let svg = pictures::plan::svg(&planned.question, &planned.answer)?;
         let winner = planned.winner();
         let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
-        Ok(Answer { table: draw::text::plan(&planned, false), svg, export, planned })
+        let plans = (1..).zip(&planned.answer.plans);
+        let line = |(number, plan)| tables::line(&planned.question, number, plan);
+        Ok(Answer {
+            columns: tables::HEADER.to_vec(),
+            rows: plans.map(line).collect(),
+            csv: text(tables::csv(&planned.question, &planned.answer)?),
+            table: draw::text::plan(&planned, false),
+            details: draw::text::plan(&planned, true),
+            page: pictures::plan::html(&planned)?,
+            svg,
+            export,
+            planned,
+        })
     }
 }

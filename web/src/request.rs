@@ -7,7 +7,7 @@ use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{lists, plan, search, simulate, unwritable};
+use crate::{edit, export, figure9, limits, lists, open, plan, search, simulate, unwritable};
 
 /// A request.
 #[derive(Deserialize)]
@@ -23,12 +23,46 @@ enum Request {
     Keys { text: String },
     /// The scenario file of keys.
     Text { keys: Value },
+    /// The scenario file with some of its keys changed.
+    Change(edit::Request),
     /// Schedules side by side.
     Simulate(simulate::Request),
     /// The best order under a memory limit.
     Search(search::Request),
     /// Set-ups of a model on machines.
     Plan(plan::Request),
+    /// Questions for the planner, to begin with.
+    PlanExamples,
+    /// The names of what is built in.
+    BuiltIn,
+    /// A schedule for other tools.
+    Export(export::Request),
+    /// The timelines of a question as a picture.
+    Picture(export::Picture),
+    /// The figures of a question, or of all questions of a sweep, as CSV.
+    Sweep(export::Sweep),
+    /// The memory limits of a figure of bubble against memory.
+    Limits(figure9::Limits),
+    /// A point of such a figure.
+    Point(figure9::Point),
+    /// The figure itself, of the points that there are.
+    Figure(figure9::Figure),
+    /// Whether the page should read a file.
+    Admit { name: String, bytes: u64 },
+    /// What a file is.
+    Kind(open::File),
+    /// The shape of an order.
+    Order(open::File),
+    /// The profile in a file.
+    Profile(open::File),
+    /// Whether a certificate holds.
+    Verify(open::File),
+    /// The steps of a real run.
+    Replay(open::Replay),
+    /// A timeline.
+    Timeline(open::File),
+    /// Prediction against measurement.
+    Compare(open::Compare),
 }
 
 /// An answer, and what its user should be warned of.
@@ -71,15 +105,32 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     Ok(match request {
         Request::Schema { of } => json(context, &papers::schemas::named(&of)?),
         Request::Schedules => json(context, &::answer::schedules::schedules()),
-        Request::Examples => json(context, &lists::examples()),
+        Request::Examples => json(context, &lists::examples(scenarios::EXAMPLES)?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
         Request::Text { keys } => {
             let text = keywords::written(&keys)?;
             json(context, &lists::Text { text })
         }
+        Request::Change(request) => json(context, &request.answer()?),
         Request::Simulate(request) => json(context, &request.answer(context)?),
         Request::Search(request) => json(context, &request.answer(context)?),
         Request::Plan(request) => json(context, &request.answer(context)?),
+        Request::PlanExamples => json(context, &lists::examples(scenarios::PLANS)?),
+        Request::BuiltIn => json(context, &lists::built_in()),
+        Request::Export(request) => json(context, &request.answer(context)?),
+        Request::Picture(request) => json(context, &request.answer(context)?),
+        Request::Sweep(request) => json(context, &request.answer(context)?),
+        Request::Limits(request) => json(context, &request.answer()?),
+        Request::Point(request) => json(context, &request.answer(context)?),
+        Request::Figure(request) => json(context, &request.answer()?),
+        Request::Admit { name, bytes } => json(context, &limits::check_file(&name, bytes)?),
+        Request::Kind(file) => json(context, &file.kind(context)?),
+        Request::Order(file) => json(context, &file.order(context)?),
+        Request::Profile(file) => json(context, &file.profile(context)?),
+        Request::Verify(file) => json(context, &file.verify(context)?),
+        Request::Replay(request) => json(context, &request.answer(context)?),
+        Request::Timeline(file) => json(context, &file.timeline(context)?),
+        Request::Compare(request) => json(context, &request.answer(context)?),
     }?)
 }
 
@@ -99,4 +150,9 @@ fn keys(text: &str) -> Result<Value, Diagnostic> {
 /// The scenario `text`, checked.
 pub(crate) fn scenario(context: &Context<'_>, text: String) -> Result<Scenario, Diagnostic> {
     Scenario::parse(context, Path::new(QUESTION), text)
+}
+
+/// `bytes` of a file that the library has written, as text.
+pub(crate) fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_default()
 }

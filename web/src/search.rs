@@ -1,13 +1,20 @@
 //! The best order under a memory limit.
 
 use answer::search::{Row, certificate};
+use draw::gantt::{self, Chart};
 use draw::pictures;
+use pipeline::{Family, Timeline};
+use question::case::{self, Case, ScheduleSource};
+use question::scenario::{Scenario, Setting};
 use question::search::Keys;
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sim::Replay;
 
-use crate::request::scenario;
+use crate::limits;
+use crate::request::{scenario, text};
+use crate::sheet::{Part, parts};
 
 /// A question for [`answer::search`].
 #[derive(Deserialize)]
@@ -26,7 +33,12 @@ pub(crate) struct Answer {
     #[serde(flatten)]
     answer: answer::search::Answer,
     /// The same as tables.
-    table: String,
+    sheet: Vec<Part>,
+    /// The rows as CSV.
+    csv: String,
+    /// Bubble against memory, where there are several limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<String>,
     /// The orders that were found, row by row.
     found: Vec<Found>,
 }
@@ -37,20 +49,71 @@ struct Found {
     title: String,
     /// In the text form.
     order: String,
+    /// As torch reads it.
+    torch: Option<String>,
+    /// Why torch cannot run it, if it cannot.
+    not_torch: Option<String>,
     certificate: String,
-    /// Its timeline, beside the best that was published.
+    /// Its timeline, above that of the best published schedule that fits.
     svg: String,
+    /// The name of that schedule.
+    published: Option<&'static str>,
 }
 
 impl Found {
-    fn of(row: &Row) -> Result<Self, Diagnostic> {
+    fn of(asked: &Asked<'_>, row: &Row, setting: &Setting) -> Result<Self, Diagnostic> {
+        let (torch, not_torch) = match pipeline::torch_csv::write(&row.searched.found.schedule) {
+            Ok(csv) => (Some(csv), None),
+            Err(refusal) => (None, Some(refusal.to_string())),
+        };
         Ok(Self {
             title: row.title(),
             order: row.searched.found.schedule.to_string(),
+            torch,
+            not_torch,
             certificate: certificate(row)?,
-            svg: pictures::search::timelines([row])?,
+            svg: asked.drawn(row, setting)?,
+            published: row.published().map(|one| one.family.name()),
         })
     }
+}
+
+/// The question that was answered.
+struct Asked<'a> {
+    context: &'a Context<'a>,
+    scenario: &'a Scenario,
+}
+
+impl Asked<'_> {
+    /// The timelines of the order in `row`, and of the best published schedule of its `setting`.
+    fn drawn(&self, row: &Row, setting: &Setting) -> Result<String, Diagnostic> {
+        let title = row.title();
+        let found = timeline(&row.searched.case)?;
+        // Searches split each backward where it stands: a schedule that has none of its own to draw is left out.
+        let published = row.published().and_then(|one| self.published(one.family, setting).ok());
+        let mut charts = vec![chart(&title, &found)];
+        charts.extend(published.as_ref().map(|(name, timeline)| chart(name, timeline)));
+        Ok(gantt::svg(&charts)?)
+    }
+
+    fn published(
+        &self,
+        family: Family,
+        setting: &Setting,
+    ) -> Result<(&'static str, Timeline), Diagnostic> {
+        let rule = ScheduleSource::Family(family);
+        let case = case::case(self.context, self.scenario, setting, &rule)?;
+        Ok((family.name(), timeline(&case)?))
+    }
+}
+
+fn timeline(case: &Case) -> Result<Timeline, Diagnostic> {
+    let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
+    timeline.map_err(|fault| case.error(&fault))
+}
+
+const fn chart<'a>(title: &'a str, timeline: &'a Timeline) -> Chart<'a> {
+    Chart { title, timeline, row: "stage", copies: &[] }
 }
 
 impl Request {
@@ -62,8 +125,20 @@ impl Request {
         };
         let scenario =
             scenario(context, self.text)?.with(context, &question::keys::Keys::default())?;
+        limits::check_passes(&scenario, &ScheduleSource::Searched(keys.placement()))?;
         let answer = answer::search::search(context, &scenario, &keys)?;
-        let found = answer.rows.iter().map(Found::of).collect::<Result<_, _>>()?;
-        Ok(Answer { table: draw::html::sheet(&answer.sheet()), answer, found })
+        let settings = answer::search::settings(&scenario, &keys);
+        let asked = Asked { context, scenario: &scenario };
+        let rows = answer.rows.iter().zip(&settings);
+        let found = rows.map(|(row, setting)| Found::of(&asked, row, setting));
+        let found = found.collect::<Result<_, _>>()?;
+        let front = (answer.rows.len() > 1).then(|| pictures::search::svg(None, &answer.rows));
+        Ok(Answer {
+            sheet: parts(answer.sheet()),
+            csv: text(answer.csv()?),
+            front: front.transpose()?,
+            answer,
+            found,
+        })
     }
 }

@@ -1,41 +1,112 @@
-//! Schedules side by side, with their timelines.
+//! Schedules side by side: their figures, and their timelines as the page draws them.
 
-use answer::outcome;
-use answer::simulate::{Answers, Wants};
+use answer::explain::report as why;
+use answer::front::Standing;
+use answer::outcome::{self, Outcome};
+use answer::simulate::{Answers, Wants, point, report};
+use draw::html::Drawing;
+use draw::pictures::explain as pictures;
 use pipeline::{Span, Timeline};
+use question::case;
+use question::format;
 use question::keys::Keys;
+use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
+use crate::edit::{self, Changes};
 use crate::request::scenario;
+use crate::sheet::{Part, parts};
+
+/// The most passes of all schedules and steps of a question: some hundred megabytes.
+const MOST_PASSES: u64 = 3_000_000;
+/// The most passes that are drawn.
+const MOST_DRAWN: u64 = 300_000;
 
 /// A question for [`answer::simulate`].
 #[derive(Deserialize)]
 pub(crate) struct Request {
     /// The scenario.
     text: String,
+    /// Keys of it that are changed first.
+    #[serde(default)]
+    change: Changes,
     /// The schedules, in place of those of the scenario.
     #[serde(default)]
     schedules: Option<Vec<String>>,
+    /// Whether to answer for the schedules that can do the question, where some cannot.
+    #[serde(default)]
+    partial: bool,
     /// Whether to say why stages wait.
     #[serde(default)]
     explain: bool,
     /// Whether to say which schedules nothing beats in bubble and memory.
     #[serde(default)]
     front: bool,
-    /// Whether to give the timelines.
+    /// Whether to give the timelines, slot by slot.
     #[serde(default)]
     timelines: bool,
+    /// How the timelines are wanted as the page draws them.
+    #[serde(default)]
+    draw: Draw,
+}
+
+/// The detail of drawn timelines.
+#[derive(Deserialize, Default, PartialEq, Eq, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Draw {
+    /// None.
+    #[default]
+    None,
+    /// Passes and what each waited for: as fast as can be.
+    Passes,
+    /// The causes of each gap and all transfers, too.
+    All,
 }
 
 /// The answers, and their timelines.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// What the command line prints.
+    /// The scenario that was answered, as a file.
+    text: String,
+    /// What the command line prints as JSON.
     #[serde(flatten)]
     answers: Answers,
+    /// What it prints for people, with all that belongs to each table.
+    sheet: Vec<Part>,
+    /// By result, the standing in bubble and memory.
+    points: Vec<Point>,
     /// The timelines of all results, if they were asked for.
     timelines: Vec<Columns>,
+    /// The same as the page draws them.
+    drawing: Option<Drawing>,
+    /// Why they are not drawn.
+    not_drawn: Option<String>,
+    /// By result, why stages wait, if it was asked.
+    why: Vec<Why>,
+}
+
+/// A result in the plane of bubble and memory.
+#[derive(Serialize)]
+struct Point {
+    title: String,
+    schedule: String,
+    /// The bubble rate, and in words.
+    bubble: (f64, String),
+    /// The peak memory, and in words.
+    memory: (f64, String),
+    /// Its standing beside the others, if that was asked.
+    standing: Option<&'static str>,
+}
+
+/// Why the stages of a result wait.
+#[derive(Serialize)]
+struct Why {
+    title: String,
+    /// In words.
+    sheet: Vec<Part>,
+    /// What changes would be worth, as a picture.
+    svg: String,
 }
 
 /// A timeline, slot by slot.
@@ -46,6 +117,108 @@ struct Columns {
     slot: Vec<String>,
     start: Vec<u64>,
     end: Vec<u64>,
+}
+
+impl Request {
+    /// Answers it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+        let text = edit::changed(self.text, &self.change)?;
+        let scenario = scenario(context, text.clone())?;
+        let flags = Keys { schedule: self.schedules, ..Keys::default() };
+        let scenario = scenario.with(context, &flags)?;
+        check_size(context, &scenario)?;
+        let wants = Wants {
+            explanation: self.explain,
+            front: self.front,
+            runs: self.draw != Draw::None,
+            partial: self.partial,
+            ..Wants::default()
+        };
+        let answers = answer::simulate::simulate(context, &scenario, wants)?;
+        let outcomes = &answers.outcomes[..];
+        let drawn = outcomes.iter().filter(|_| self.timelines);
+        let columns = |one| Ok(Columns::of(outcome::title(one), &*outcome::timeline(one)?));
+        let timelines = drawn.map(columns).collect::<Result<_, Diagnostic>>()?;
+        let (drawing, not_drawn) = drawing(outcomes, self.draw)?;
+        Ok(Answer {
+            text,
+            sheet: parts(report::sheet(&answers)),
+            points: outcomes.iter().map(Point::of).collect(),
+            timelines,
+            drawing,
+            not_drawn,
+            why: outcomes.iter().filter_map(Why::of).collect::<Result<_, _>>()?,
+            answers,
+        })
+    }
+}
+
+/// Refuses a question of more passes than a browser can bear.
+fn check_size(context: &Context<'_>, scenario: &Scenario) -> Result<(), Diagnostic> {
+    let mut passes = 0u64;
+    for setting in &scenario.settings {
+        let steps = u64::from(setting.keys.hardware.steps.unwrap_or(1));
+        for one in case::selected(context, scenario, setting)? {
+            let forwards = case::forwards(setting, &one.rule);
+            passes = passes.saturating_add(forwards.saturating_mul(3).saturating_mul(steps));
+        }
+    }
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    let message = format!("{passes} passes are too many for this page: at most {MOST_PASSES}");
+    Err(Diagnostic::new(message)
+        .with_help("ask for fewer stages, microbatches or schedules, or ask the command line"))
+}
+
+/// The timelines of `outcomes` as the page draws them, or why they are not drawn.
+fn drawing(
+    outcomes: &[Outcome],
+    draw: Draw,
+) -> Result<(Option<Drawing>, Option<String>), Diagnostic> {
+    let passes = pictures::passes(outcomes);
+    if draw == Draw::None {
+        return Ok((None, None));
+    }
+    if passes > MOST_DRAWN {
+        let why = format!("{passes} passes are too many to be drawn: at most {MOST_DRAWN}");
+        return Ok((None, Some(why)));
+    }
+    let all = draw == Draw::All;
+    // A schedule of passes that take no time has figures, and no picture.
+    let timed = |outcome: &Outcome| outcome.metrics.makespan().0 > 0;
+    if !outcomes.iter().any(timed) {
+        return Ok((None, Some("no pass takes time".to_owned())));
+    }
+    pictures::drawing(outcomes, all, all).map(|drawing| (Some(drawing), None))
+}
+
+impl Point {
+    fn of(outcome: &Outcome) -> Self {
+        let (memory, bubble) = point(outcome);
+        let (_, peak) = outcome.worst();
+        let words = match outcome.case.has_footprints {
+            true => format::size(peak),
+            false => format!("{memory:.2} M_B"),
+        };
+        Self {
+            title: outcome::title(outcome),
+            schedule: outcome.case.name.clone(),
+            bubble: (bubble, format::percent(bubble)),
+            memory: (memory, words),
+            standing: outcome.standing.map(Standing::name),
+        }
+    }
+}
+
+impl Why {
+    fn of(outcome: &Outcome) -> Option<Result<Self, Diagnostic>> {
+        let explanation = outcome.explanation.as_ref()?;
+        let title = outcome::title(outcome);
+        let sheet = parts(why::sheet(&title, explanation));
+        let svg = pictures::tornado(std::slice::from_ref(outcome));
+        Some(svg.map(|svg| Self { title, sheet, svg }))
+    }
 }
 
 impl Columns {
@@ -65,17 +238,5 @@ impl Columns {
     }
 }
 
-impl Request {
-    /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
-        let scenario = scenario(context, self.text)?;
-        let flags = Keys { schedule: self.schedules, ..Keys::default() };
-        let scenario = scenario.with(context, &flags)?;
-        let wants = Wants { explanation: self.explain, front: self.front, ..Wants::default() };
-        let answers = answer::simulate::simulate(context, &scenario, wants)?;
-        let drawn = answers.outcomes.iter().filter(|_| self.timelines);
-        let columns = |one| Ok(Columns::of(outcome::title(one), &*outcome::timeline(one)?));
-        let timelines = drawn.map(columns).collect::<Result<_, Diagnostic>>()?;
-        Ok(Answer { answers, timelines })
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,10 @@
 // All tests of the page, in one process and one browser: `node --test-reporter=spec web/tests/all.js`.
 
 import "./load.test.js";
+import "./examples.test.js";
+import "./drag.test.js";
+import "./links.test.js";
+import "./hostile-links.test.js";
+import "./markup.test.js";
+import "./accessibility.test.js";
+import "./keyboard.test.js";

@@ -1,7 +1,6 @@
 // A real browser, one for all tests, and pages in it that write down what they ask and say.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { after, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -13,9 +12,8 @@ import { server } from "./server.js";
 /** The page as it was built: the file that DEBUBBLE_PAGE names, else that of `make web`. */
 export const BUILT = process.env.DEBUBBLE_PAGE ?? fileURLToPath(new URL("../dist/index.html", import.meta.url));
 
-/** The browsers that are looked for, after the one that CHROMIUM names. */
-const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"];
+/** The names of the tabs, as they stand. */
+export const TABS = ["Play", "Search", "Plan", "Open a file"];
 
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];
@@ -28,8 +26,7 @@ let started = null;
 
 /** The browser. */
 export function browser() {
-  const executablePath = process.env.CHROMIUM ?? BROWSERS.find((path) => existsSync(path));
-  assert.ok(executablePath, "there is no chromium: CHROMIUM names one");
+  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
   started ??= puppeteer.launch({ executablePath, headless: true, args: ARGUMENTS });
   return started;
 }
@@ -50,10 +47,15 @@ after(async () => {
  * @property {boolean} [still] whether the system asks for less motion
  */
 
+/** What stands behind `#`. @param {Record<string, string>} link */
+function written(link) {
+  return Object.entries(link).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+}
+
 /** The address of the page with `link` behind `#`. @param {How} how */
 export async function address({ from = "disk", link = {} }) {
   const page = from === "disk" ? pathToFileURL(BUILT).href : (await server()).address;
-  const hash = Object.entries(link).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  const hash = written(link);
   return hash ? `${page}#${hash}` : page;
 }
 
@@ -114,7 +116,7 @@ export class Opened {
     await this.rest();
   }
 
-  /** Waits until nothing is being worked out, and the page has asked nothing more for 20 frames. */
+  /** Waits until nothing is being worked out, and the page has asked nothing more for 30 frames. */
   async rest() {
     await this.page.evaluate(() => /** @type {any} */ (window).watched.rest());
   }
@@ -129,12 +131,56 @@ export class Opened {
     return kind ? all.filter((/** @type {any} */ one) => one.request.ask === kind) : all;
   }
 
+  /**
+   * Waits until the last request of the name `kind` is as `is` says.
+   * @param {string} kind @param {(one: import("./watch.js").Asked) => boolean} is
+   */
+  async until(kind, is) {
+    const last = `watched.asked.findLast((one) => one.request.ask === ${JSON.stringify(kind)})`;
+    await this.page.waitForFunction(`(() => { const last = ${last}; return last && (${is})(last); })()`);
+  }
+
   /** The last answer to a request of the name `kind`. @param {string} kind */
   async answer(kind) {
     const answered = (await this.questions(kind)).filter((one) => one.answer);
     const last = answered.at(-1)?.answer;
     assert.ok(last, `the page has no answer to "${kind}"`);
     return JSON.parse(last);
+  }
+
+  /** Follows a link to this page, as if it were typed. @param {Record<string, string>} link */
+  async follow(link) {
+    await this.page.evaluate((to) => { location.hash = to; }, written(link));
+    await this.rest();
+  }
+
+  /** Chooses the tab of this name. @param {string} tab */
+  async choose(tab) {
+    await this.named("tab", tab).click();
+    await this.rest();
+  }
+
+  /** The name of the tab that is chosen. */
+  chosen() {
+    return this.page.$eval("[role=tab][aria-selected=true]", (tab) => tab.textContent);
+  }
+
+  /** Presses the first button of this name that can be pressed. @param {string} name */
+  async press(name) {
+    const buttons = await this.page.$$(`::-p-aria(${name}[role="button"])`);
+    for (const button of buttons) {
+      if (await button.evaluate((one) => /** @type {HTMLButtonElement} */ (one).disabled)) continue;
+      await button.click();
+      return;
+    }
+    assert.fail(`there is no button "${name}" that can be pressed`);
+  }
+
+  /** Chooses files of these paths in the tab that is shown. @param {...string} paths */
+  async give(...paths) {
+    const field = await this.page.waitForSelector("[role=tabpanel]:not([hidden]) input[type=file]");
+    await field?.uploadFile(...paths);
+    await this.rest();
   }
 
   /** The text that the page shows. */

@@ -36,3 +36,13 @@ export function json(...words) {
   assert.equal(status, 0, stderr);
   return JSON.parse(stdout);
 }
+
+/**
+ * All that the command line answers is in the page's answer, which says more.
+ * @param {any} answer @param {any} expected @param {string} what
+ */
+export function agrees(answer, expected, what) {
+  for (const [name, value] of Object.entries(expected)) {
+    assert.deepEqual(answer[name], value, `${name} of ${what}`);
+  }
+}

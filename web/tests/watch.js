@@ -23,12 +23,12 @@ export function watch() {
   /** @param {Asked} one */
   const under = (one) => !("answer" in one || "failure" in one || "broken" in one || one.ended);
 
-  /** Resolves when nothing has been under way for 20 frames. */
+  /** Resolves when nothing has been under way for 30 frames. */
   const rest = () => new Promise((resolve) => {
     let quiet = 0;
     const look = () => {
       quiet = asked.some(under) ? 0 : quiet + 1;
-      if (quiet > 20) resolve(null);
+      if (quiet > 30) resolve(null);
       else requestAnimationFrame(look);
     };
     look();

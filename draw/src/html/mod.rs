@@ -1,53 +1,36 @@
 //! Timelines as one self-contained page: zoom, pan, search for a microbatch, memory and links; and
 //! sheets as fragments of a page.
 //!
-//! The page holds its data as JSON and draws on canvases; it loads nothing and runs nothing else.
+//! The page holds its data as JSON and draws on canvases; it loads nothing and runs nothing else. The
+//! scripts that read the data and draw it are modules, which the page of the room `web` has, too.
 
+mod drawing;
 mod idle;
 mod pack;
 mod sheet;
 
-use std::collections::BTreeSet;
-
-use pipeline::{Bytes, Kind, Nanos, Schedule};
-use serde::Serialize;
-use sim::engine::Run;
-use sim::explain::Waits;
-
 use super::DrawError;
-use super::canvas::{IDLE, colours};
-use idle::IdleData;
+pub use drawing::{Chart, Drawing};
 pub use idle::{Idle, Key};
-use question::format;
 pub use sheet::sheet;
 
 const PAGE: &str = include_str!("page.html");
+/// The parts of the script that draw, each of which knows only those before it.
+const CHARTS: [&str; 6] = [
+    include_str!("read.js"),
+    include_str!("words.js"),
+    include_str!("chart.js"),
+    include_str!("gantt.js"),
+    include_str!("curves.js"),
+    include_str!("charts.js"),
+];
+/// The part that makes the page of them.
 const SCRIPT: &str = include_str!("page.js");
-/// The part of the script that reads numbers.
-const READER: &str = include_str!("read.js");
 
 /// The most bytes of a page.
 pub const MOST_BYTES: u64 = 20_000_000;
 /// The bytes that a pass takes at least.
 const PASS_BYTES: u64 = 4;
-
-/// One schedule of the page.
-pub struct Chart<'a> {
-    /// The title.
-    pub title: String,
-    /// The order of passes.
-    pub schedule: &'a Schedule,
-    /// The run.
-    pub run: &'a Run,
-    /// The device of each stage.
-    pub devices: Vec<usize>,
-    /// By device, the bytes held from each moment on; empty where that is not known.
-    pub memory: &'a [Vec<(Nanos, Bytes)>],
-    /// The memory of each device, if that is known.
-    pub capacities: Option<&'a [Bytes]>,
-    /// Why stages wait in the last step, or why that cannot be said.
-    pub idle: Result<Idle<'a>, String>,
-}
 
 /// A page, and what it lacks.
 pub struct Page {
@@ -82,158 +65,33 @@ pub fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
 
 /// The same with at most `most` bytes.
 fn page_within(charts: &[Chart<'_>], most: u64) -> Result<Page, DrawError> {
-    let end = charts.iter().map(Chart::makespan).max().unwrap_or(0);
-    if end == 0 {
-        return Err(DrawError::Empty { what: "no pass takes time" });
-    }
-    let (axis, last) = axis(charts);
-    let spans = charts.iter().flat_map(|chart| chart.run.timeline.stages.iter().flatten());
-    let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
-    let shades = |kind| [false, true].map(|later| hex(colours(kind, later).0));
-    let mut data = Data {
-        end: last.max(end),
-        axis,
-        left_out: None,
-        causes: idle::keys(),
-        kinds: kinds.into_iter().map(|kind| kind as u8).collect(),
-        colours: Kind::ALL.map(shades),
-        letters: Kind::ALL.map(|kind| hex(colours(kind, false).1)),
-        idle: hex(IDLE),
-        charts: charts.iter().map(ChartData::from).collect(),
-    };
-    let mut html = written(&data)?;
+    let mut drawing = Drawing::of(charts, true)?;
+    let mut html = written(&drawing)?;
     if html.len() as u64 > most {
-        data.charts.iter_mut().for_each(|chart| chart.transfers.clear());
-        let megabytes = html.len().div_ceil(1_000_000);
-        data.left_out = Some(format!(
-            "transfers are left out: with them, the page would be about {megabytes} MB"
-        ));
-        html = written(&data)?;
+        drawing.leave_out_transfers(html.len());
+        html = written(&drawing)?;
     }
     let bytes = html.len() as u64;
     if bytes > most {
         return Err(DrawError::TooLarge { bytes, most });
     }
-    Ok(Page { html, left_out: data.left_out })
+    Ok(Page { html, left_out: drawing.left_out })
 }
 
-fn written(data: &Data) -> Result<String, DrawError> {
+fn written(drawing: &Drawing) -> Result<String, DrawError> {
     // Names come from strangers: with no `<` in it, nothing can end the element early.
-    let json = serde_json::to_string(data).map_err(|_| DrawError::Empty { what: "no JSON" })?;
+    let json = serde_json::to_string(drawing).map_err(|_| DrawError::Empty { what: "no JSON" })?;
     let json = json.replace('<', "\\u003c");
     let (head, rest) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
     let (middle, tail) = rest.split_once("@SCRIPT@").unwrap_or((rest, ""));
-    Ok([head, &json, middle, READER, SCRIPT, tail].concat())
-}
-
-/// Why the axis ends where it does, in words, and the end of the last step.
-fn axis(charts: &[Chart<'_>]) -> (String, u64) {
-    let end = |chart: &Chart<'_>| chart.idle.as_ref().map_or(0, Idle::end).max(chart.makespan());
-    let last = charts.iter().max_by_key(|chart| end(chart));
-    let Some((chart, end)) = last.map(|chart| (chart, end(chart))) else {
-        return (String::new(), 0);
-    };
-    let name = &chart.title;
-    let (end_text, makespan) = (format::time(Nanos(end)), format::time(Nanos(chart.makespan())));
-    let text = match &chart.idle {
-        Ok(idle) if end > chart.makespan() => {
-            let gaps = &idle.gaps;
-            let optimizer = if gaps.optimizer > Nanos(0) { ", the optimizer with it" } else { "" };
-            format!(
-                "The axis ends at {end_text}. The last pass of {name} ends at {makespan}, its makespan (dashed); \
-                 every stage has a step as long as the longest one, {}{optimizer}, and that of the stage \
-                 which begins last ends later.",
-                format::time(gaps.cost)
-            )
-        }
-        _ => format!("The axis ends at {end_text}, the makespan of {name} (dashed)."),
-    };
-    (text, end)
-}
-
-fn hex(colour: plotters::style::RGBColor) -> String {
-    format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)
-}
-
-#[derive(Serialize)]
-struct Data {
-    end: u64,
-    /// Why it ends there.
-    axis: String,
-    /// The part that is left out, and why.
-    left_out: Option<String>,
-    /// By cause: name and colour.
-    causes: Vec<[&'static str; 2]>,
-    /// The kinds that occur.
-    kinds: Vec<u8>,
-    /// By kind: the colour of a first and of a later chunk.
-    colours: [[String; 2]; Kind::ALL.len()],
-    letters: [String; Kind::ALL.len()],
-    idle: String,
-    charts: Vec<ChartData>,
-}
-
-/// One schedule; how its texts of numbers are read is written in `pack.rs` and in the script.
-#[derive(Serialize)]
-struct ChartData {
-    name: String,
-    makespan: u64,
-    /// By stage, its slots.
-    stages: Vec<String>,
-    /// The device, the most it holds, and what it holds from each moment on.
-    memory: Vec<(usize, u64, String)>,
-    /// By device, what it has.
-    limits: Option<Vec<u64>>,
-    /// From one stage to another, what is sent.
-    transfers: Vec<(usize, usize, String)>,
-    /// By step, when each stage's optimizer ends, and how long it takes.
-    releases: Vec<Vec<u64>>,
-    optimizer: u64,
-    idle: IdleData,
-}
-
-impl Chart<'_> {
-    /// The end of the last pass.
-    fn makespan(&self) -> u64 {
-        let ends = self.run.timeline.stages.iter().filter_map(|spans| spans.last());
-        ends.map(|span| span.end.0).max().unwrap_or(0)
-    }
-}
-
-impl From<&Chart<'_>> for ChartData {
-    fn from(chart: &Chart<'_>) -> Self {
-        let waits = Waits::new(chart.schedule, chart.run, &chart.devices);
-        let stages = chart.run.timeline.stages.iter().enumerate();
-        let slots = |(stage, spans): (usize, &Vec<_>)| {
-            pack::slots(stage, (0..spans.len()).map(|at| waits.link(stage, at)))
-        };
-        let memory = chart.memory.iter().enumerate().filter(|(_, curve)| !curve.is_empty());
-        let memory = memory.map(|(device, curve)| {
-            let peak = curve.iter().map(|(_, bytes)| bytes.0).max().unwrap_or(0);
-            (device, peak, pack::curve(curve))
-        });
-        Self {
-            name: chart.title.clone(),
-            makespan: chart.makespan(),
-            stages: stages.map(slots).collect(),
-            memory: memory.collect(),
-            limits: chart.capacities.map(|all| all.iter().map(|bytes| bytes.0).collect()),
-            transfers: pack::transfers(&chart.run.transfers),
-            releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
-            optimizer: chart.idle.as_ref().map_or(0, |idle| idle.gaps.optimizer.0),
-            idle: IdleData::of(&chart.idle, chart.run),
-        }
-    }
-}
-
-fn nanos(times: &[Nanos]) -> Vec<u64> {
-    times.iter().map(|time| time.0).collect()
+    Ok([head, &json, middle, &CHARTS.concat(), SCRIPT, tail].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::pack::tests::Unpacked;
     use super::*;
+    use pipeline::{Bytes, Nanos};
     use pipeline::{Family, PassTimes, Problem, Shape};
     use sim::Simulation;
     use sim::explain::{Cause, unshared};
@@ -267,7 +125,7 @@ mod tests {
             devices: vec![0, 1, 2],
             memory: &memory,
             capacities: None,
-            idle: Ok(Idle { gaps: Cow::Owned(gaps), keys: vec![key] }),
+            idle: Some(Ok(Idle { gaps: Cow::Owned(gaps), keys: vec![key] })),
         };
         page_within(&[chart], most)
     }

@@ -20,6 +20,7 @@ class Numbers {
   }
 }
 
+// The slots of a stage, as the form of spans in words.js says.
 function readSpans(text, stage) {
   const from = new Numbers(text), spans = [], lengths = {}, last = {};
   let end = 0, travels = 0;
@@ -69,14 +70,15 @@ function readCurve(text) {
   return points;
 }
 
-// By gap: before which slot, then nanoseconds by cause.
-function readGaps(text) {
+// By gap: before which slot, then nanoseconds by cause, of which there are `count`.
+function readGaps(text, count) {
   const from = new Numbers(text), gaps = [];
   let at = 0;
   while (from.more()) {
     at += from.signed();
     const causes = from.natural();
-    gaps.push([at, ...data.causes.map((_, cause) => (causes >> cause) & 1 ? from.signed() : 0)]);
+    const shares = Array.from({ length: count }, (_, cause) => (causes >> cause) & 1 ? from.signed() : 0);
+    gaps.push([at, ...shares]);
   }
   return gaps;
 }

@@ -10,7 +10,7 @@ use sim::occupancy::Curve;
 
 use crate::DrawError;
 use crate::html;
-use crate::html::Page;
+use crate::html::{Drawing, Page};
 use crate::plot::tornado;
 use crate::plot::tornado::Tornado;
 use answer::explain::report::{ratio, seen, signed, whole};
@@ -39,18 +39,42 @@ fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
 
 /// All timelines on a page for a browser.
 pub fn page(outcomes: &[Outcome]) -> Result<Page, Diagnostic> {
+    html::check(passes(outcomes)).map_err(too_large)?;
+    with_charts(outcomes, true, |charts| html::page(charts).map_err(too_large))
+}
+
+/// All timelines as the script of a page reads them, with the cause of each gap where `gaps` are wanted and
+/// all transfers where `transfers` are.
+///
+/// # Errors
+/// If a run that is simulated again fails, or no pass takes any time.
+pub fn drawing(outcomes: &[Outcome], gaps: bool, transfers: bool) -> Result<Drawing, Diagnostic> {
+    with_charts(outcomes, gaps, |charts| Ok(Drawing::of(charts, transfers)?))
+}
+
+/// How many passes the timelines of `outcomes` have.
+#[must_use]
+pub fn passes(outcomes: &[Outcome]) -> u64 {
     let passes = |outcome: &Outcome| {
         let steps = outcome.case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
         (outcome.case.schedule.passes() as u64).saturating_mul(steps.into())
     };
-    html::check(outcomes.iter().map(passes).fold(0, u64::saturating_add)).map_err(too_large)?;
+    outcomes.iter().map(passes).fold(0, u64::saturating_add)
+}
+
+/// What `make` makes of the charts of `outcomes`, with the cause of each gap where `gaps` are wanted.
+fn with_charts<T>(
+    outcomes: &[Outcome],
+    gaps: bool,
+    make: impl FnOnce(&[html::Chart<'_>]) -> Result<T, Diagnostic>,
+) -> Result<T, Diagnostic> {
     let runs = outcomes.iter().map(outcome::recorded).collect::<Result<Vec<_>, _>>()?;
     let memory = outcomes.iter().zip(&runs).map(|(one, run)| outcome::memory_curves(one, run));
     let memory = memory.collect::<Result<Vec<_>, _>>()?;
     let charts = outcomes.iter().zip(&runs).zip(&memory);
     let charts: Vec<_> =
-        charts.map(|((outcome, run), memory)| chart(outcome, run, memory)).collect();
-    html::page(&charts).map_err(too_large)
+        charts.map(|((outcome, run), memory)| chart(outcome, run, memory, gaps)).collect();
+    make(&charts)
 }
 
 /// The error with its cure, if a page is too large.
@@ -62,12 +86,17 @@ fn too_large(error: DrawError) -> Diagnostic {
     }
 }
 
-fn chart<'a>(outcome: &'a Outcome, run: &'a Run, memory: &'a [Curve]) -> html::Chart<'a> {
+fn chart<'a>(
+    outcome: &'a Outcome,
+    run: &'a Run,
+    memory: &'a [Curve],
+    gaps: bool,
+) -> html::Chart<'a> {
     let case = &outcome.case;
     html::Chart {
         title: title(outcome),
         schedule: &case.schedule,
-        idle: idle(outcome, run),
+        idle: gaps.then(|| idle(outcome, run)),
         run,
         devices: outcome.devices(),
         memory,

@@ -20,10 +20,13 @@ use wasm_bindgen_cli_support::Bindgen;
 struct Arguments {
     /// The library, as cargo has built it
     wasm: PathBuf,
-    /// The folder with index.html, style.css, worker.js and the modules of the page
+    /// The folder with index.html, worker.js, and the styles and modules of the page
     page: PathBuf,
     /// The folder to write
     out: PathBuf,
+    /// The folder of the scripts that draw timelines
+    #[arg(long, default_value = "draw/src/html")]
+    charts: PathBuf,
     /// The program that makes WebAssembly smaller, of binaryen; without it the page is larger
     #[arg(long)]
     wasm_opt: Option<PathBuf>,
@@ -33,7 +36,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     fs::create_dir_all(&arguments.out)?;
     let library = Library::of(&arguments)?;
-    let page = page(&arguments.page, &library)?;
+    let page = page(&arguments, &library)?;
     let file = arguments.out.join("index.html");
     fs::write(&file, &page).with_context(|| format!("cannot write {}", file.display()))?;
     let sizes = [library.wasm.len(), page.len(), gzipped(page.as_bytes())?.len()];
@@ -94,14 +97,17 @@ fn smaller(program: &Path, wasm: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The page of `folder` with everything that it needs inside.
+/// The scripts that draw timelines, each of which knows only those before it: one module together.
+const CHARTS: [&str; 6] = ["read.js", "words.js", "chart.js", "gantt.js", "curves.js", "charts.js"];
+
+/// The page with everything that it needs inside.
 ///
 /// Modules are data of an import map, under the name `page/FILE`: browsers load no module from a file
 /// beside a page that they opened from a disk. The library is compressed, and unpacked by the page.
-fn page(folder: &Path, library: &Library) -> Result<String> {
-    let mut modules = BTreeMap::new();
-    let mut page = String::new();
-    let mut entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+fn page(arguments: &Arguments, library: &Library) -> Result<String> {
+    let mut modules = BTreeMap::from([("page/charts.js".to_owned(), charts(&arguments.charts)?)]);
+    let (mut page, mut style) = (String::new(), String::new());
+    let mut entries = fs::read_dir(&arguments.page)?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     let mut parts = BTreeMap::new();
     for entry in entries {
@@ -109,16 +115,23 @@ fn page(folder: &Path, library: &Library) -> Result<String> {
         let text = || fs::read_to_string(entry.path()).with_context(|| name.clone());
         match name.as_str() {
             "index.html" => page = text()?,
-            "style.css" => drop(parts.insert("{{style}}", text()?)),
             "worker.js" => drop(parts.insert("{{worker}}", library.script.clone() + &text()?)),
+            _ if name.ends_with(".css") => style += &text()?,
             _ if name.ends_with(".js") => drop(modules.insert(format!("page/{name}"), text()?)),
             _ => {}
         }
     }
-    ensure!(!page.is_empty(), "{} has no index.html", folder.display());
+    ensure!(!page.is_empty(), "{} has no index.html", arguments.page.display());
+    parts.insert("{{style}}", style);
     parts.insert("{{modules}}", import_map(&modules));
     parts.insert("{{wasm}}", STANDARD.encode(gzipped(&library.wasm)?));
     filled(&page, &parts)
+}
+
+/// The module of the scripts in `folder` that draw timelines.
+fn charts(folder: &Path) -> Result<String> {
+    let read = |name| fs::read_to_string(folder.join(name)).context(name);
+    CHARTS.map(read).into_iter().collect()
 }
 
 /// `page` with `parts` in place of their names.

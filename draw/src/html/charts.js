@@ -1,0 +1,200 @@
+// Charts one below the other on one time axis: their view, what is pointed at, and their data.
+
+// The colours beside those of passes and causes.
+const LIGHT = { ink: "#222", paper: "#fff", faint: "#777", mark: "#8a1c00", optimizer: "#444",
+  area: "#c9d8ea", curve: "#1b3a6b", idle: null, shade: 0 };
+
+// Each cause has a hatching of its own beside its colour, to be told apart from passes, and in grey:
+// lines from corner to corner, and none for what is left in the end.
+const HATCHES = [[[0, 0, 8, 8], [0, 8, 8, 0]], [[0, 8, 8, 0]], [[0, 4, 8, 4]], [[4, 0, 4, 8]],
+  [[0, 0, 8, 8]], [[0, 4, 8, 4], [4, 0, 4, 8]], []];
+
+// The hatching of the cause `at`, which has that `colour`.
+function tile(colour, at, shade) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 8, 8);
+  pen.fillStyle = `rgba(0, 0, 0, ${shade})`;
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = "#fff";
+  pen.lineWidth = 1.2;
+  for (const [a, b, c, d] of HATCHES[at] || []) {
+    pen.beginPath();
+    pen.moveTo(a, b);
+    pen.lineTo(c, d);
+    pen.stroke();
+  }
+  return tile;
+}
+
+/**
+ * Charts in the element `root`. `options.tip` is the element that says what is pointed at, `options.said` one
+ * that is read aloud, `options.shown` is told the view and how many passes are too narrow to be seen,
+ * `options.zooms` says whether a turn of the wheel zooms, `options.legend` whether there is a table of where
+ * time goes over each timeline, and `options.memory` and `options.links` whether these have charts.
+ */
+export class Charts {
+  constructor(root, options) {
+    Object.assign(this, { root, options, view: [0, 1], wanted: null, theme: LIGHT, scale: 1 });
+    Object.assign(this, { end: 0, causes: [], tiles: [], colours: [], letters: [], charts: [] });
+    this.zooms = options.zooms || (() => true);
+    addEventListener("scroll", () => requestAnimationFrame(() => this.drawStale()), { passive: true });
+    new ResizeObserver(() => this.draw()).observe(root);
+  }
+  /** Takes the colours of `theme` in place of the light ones. */
+  paint(theme) {
+    this.theme = { ...LIGHT, ...theme };
+    this.tiles = this.causes.map(([, colour], at) => tile(colour, at, this.theme.shade));
+    this.draw();
+  }
+  /** Shows the timelines of `data`. A view of the whole step stays one; another is kept. */
+  take(data) {
+    const [begin, end] = this.view, whole = begin === 0 && end === (this.end || 1);
+    const { causes, colours, letters, idle } = data;
+    Object.assign(this, { end: data.end, causes, colours, letters, idle });
+    this.tiles = causes.map(([, colour], at) => tile(colour, at, this.theme.shade));
+    this.scale = Math.max(parseFloat(getComputedStyle(this.root).fontSize) / 13, 1) || 1;
+    const wanted = data.charts.flatMap((chart) => this.wantedOf(chart));
+    const same = wanted.length === this.charts.length &&
+      wanted.every(({ kind, chart }, at) => this.charts[at] instanceof kind && this.charts[at].of === chart.name);
+    if (!same || this.options.legend) this.rebuild(wanted);
+    wanted.forEach(({ chart, height }, at) => this.charts[at].take(chart, height));
+    this.point(null);
+    if (whole) this.view = [0, this.end || 1];
+    this.show(...this.view);
+  }
+  wantedOf(chart) {
+    const rows = chart.stages.length, { memory = true, links = true } = this.options;
+    const all = [{ kind: Gantt, chart, height: rows > 40 ? 10 : rows > 16 ? 14 : 20 }];
+    if (memory && chart.memory.length) all.push({ kind: Curve, chart, height: chart.memory.length > 16 ? 16 : 28 });
+    if (links && chart.transfers.length) all.push({ kind: Links, chart, height: chart.transfers.length > 32 ? 7 : 12 });
+    return all;
+  }
+  rebuild(wanted) {
+    this.root.replaceChildren();
+    this.charts = wanted.map(({ kind, chart }) => {
+      if (kind === Gantt && this.options.legend && chart.idle) this.root.append(whereTimeGoes(chart, this.tiles));
+      const one = new kind(this, chart.name);
+      one.of = chart.name;
+      this.root.append(one.canvas);
+      return one;
+    });
+  }
+  /** Shows the time from `begin` to `end`. */
+  show(begin, end) {
+    this.view = [begin, end];
+    // Many moves of the mouse are drawn once.
+    if (!this.pending) requestAnimationFrame(() => this.draw());
+    this.pending = true;
+  }
+  /** Shows the whole step. */
+  fit() { this.show(0, this.end || 1); }
+  /** Shows `factor` times as much time, with the moment `around` where it is. */
+  zoom(factor, around = (this.view[0] + this.view[1]) / 2) {
+    const [begin, end] = this.view;
+    const length = Math.min(Math.max((end - begin) * factor, 10), 4 * (this.end || 1));
+    const share = (around - begin) / (end - begin);
+    this.show(around - share * length, around + (1 - share) * length);
+  }
+  /** Makes all passes faint but those of `microbatch`; of null, none. */
+  find(microbatch) {
+    this.wanted = microbatch;
+    this.draw();
+  }
+  /** Draws all charts on the screen. */
+  draw() {
+    this.pending = false;
+    this.charts.forEach((chart) => chart.draw());
+    this.tell();
+  }
+  // Draws what has come onto the screen.
+  drawStale() {
+    const stale = this.charts.filter((chart) => chart.stale);
+    stale.forEach((chart) => chart.draw());
+    if (stale.some((chart) => !chart.stale)) this.tell();
+  }
+  tell() {
+    const narrow = this.charts.reduce((sum, chart) => sum + (chart.stale ? 0 : chart.narrow || 0), 0);
+    this.options.shown?.(text(this.view[0]) + " to " + text(this.view[1]), narrow
+      ? narrow + " passes are narrower than a pixel: where most are, each pixel shows what runs in the " +
+        "middle of its time; zoom in to see them"
+      : "");
+  }
+  // Says what is at `target`, beside the place `x`, `y` of the window, and aloud if `aloud`.
+  point(target, x, y, aloud = false) {
+    const { tip, said } = this.options, before = this.pointed;
+    this.pointed = target?.chart || null;
+    const cursor = target?.chart.cursor;
+    if (before && before !== this.pointed && before.cursor) {
+      before.cursor = null;
+      before.draw();
+    }
+    const lines = target ? target.chart.hover(target.row, target.time) : null;
+    const now = target?.chart.cursor;
+    if (target && (cursor?.row !== now?.row || cursor?.at !== now?.at)) target.chart.draw();
+    tip.style.display = lines ? "block" : "none";
+    if (!lines) return;
+    tip.textContent = lines.join("\n");
+    if (aloud && said) said.textContent = lines.join(". ");
+    const side = x > innerWidth / 2;
+    tip.style.left = side ? "" : x + 14 + "px";
+    tip.style.right = side ? Math.max(innerWidth - x + 14, 0) + "px" : "";
+    tip.style.top = Math.max(Math.min(y + 14, innerHeight - tip.offsetHeight - 8), 0) + "px";
+  }
+}
+
+/**
+ * A table of what the average stage of `chart` does with its time: the totals of its gaps, with the hatchings
+ * `tiles` of the causes.
+ */
+export function whereTimeGoes(chart, tiles) {
+  const table = document.createElement("table");
+  table.className = "why";
+  const cell = (row, kind, label) => {
+    const one = document.createElement(kind);
+    one.textContent = label;
+    row.append(one);
+    return one;
+  };
+  const names = table.insertRow(), times = table.insertRow(), shares = table.insertRow();
+  cell(names, "th", "where time goes, " + chart.name);
+  cell(times, "th", "average stage");
+  cell(shares, "th", "of the " + (chart.releases.length > 1 ? "last " : "") + "step, " +
+    text(chart.idle.cost));
+  for (const { name, cause, time, share } of chart.idle.keys) {
+    const head = cell(names, "th", name);
+    if (cause !== null || name === "optimizer") head.prepend(key(cause === null ? null : tiles[cause]));
+    cell(times, "td", time);
+    cell(shares, "td", share);
+  }
+  if (chart.idle.note) cell(table.insertRow(), "td", "causes are not known: " + chart.idle.note);
+  return table;
+}
+
+// A sample of a hatching, or of the optimizer's colour.
+function key(tile) {
+  const key = document.createElement("canvas");
+  key.className = "key";
+  key.width = key.height = 12;
+  const pen = key.getContext("2d");
+  pen.fillStyle = tile ? pen.createPattern(tile, "repeat") : LIGHT.optimizer;
+  pen.fillRect(0, 0, 12, 12);
+  return key;
+}
+
+export { bytes, text };
+
+/** Puts into `element` what the colours of `data` stand for. */
+export function legend(element, data, idle = data.idle) {
+  const swatch = (colour) => {
+    const key = document.createElement("span");
+    key.className = "key";
+    key.style.background = colour;
+    return key;
+  };
+  const used = KINDS.map((kind, at) => [kind, at]).filter(([, at]) => data.kinds.includes(at));
+  element.replaceChildren(...used.flatMap(([kind, at]) => [swatch(data.colours[at][0]), kind]),
+    swatch(idle), "idle; darker, with a line: a later chunk");
+}

@@ -1,0 +1,240 @@
+//! Files that were opened on the page: what each is, and what the library says of it.
+
+use std::path::PathBuf;
+
+use ::profile::AnyProfile;
+use answer::timelines::{self, Recorded, Source};
+use answer::{compare, profile, replay, verify};
+use draw::gantt::{self, Chart};
+use draw::pictures;
+use question::kinds::Kind;
+use question::{Context, Diagnostic, profiles};
+use serde::{Deserialize, Serialize};
+
+use crate::sheet::{Part, parts};
+
+/// The most bytes of a file that are looked at for what it is.
+const LOOKED_AT: u64 = 16 << 20;
+/// The most bytes of a file of any kind.
+const MOST: u64 = 64 << 20;
+/// What a Parquet file begins with.
+const PARQUET: &[u8] = b"PAR1";
+/// The most slots of a timeline that are drawn.
+const MOST_DRAWN: usize = 100_000;
+
+/// A file of the page.
+#[derive(Deserialize)]
+pub(crate) struct File {
+    /// Its name.
+    file: PathBuf,
+}
+
+/// The kind of a file.
+#[derive(Serialize)]
+pub(crate) struct Told {
+    kind: Option<Kind>,
+    /// The same in words.
+    words: &'static str,
+    /// Its text, where it is a question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// An order of passes.
+#[derive(Serialize)]
+pub(crate) struct Order {
+    stages: usize,
+    microbatches: u32,
+    chunks: u16,
+    passes: usize,
+}
+
+/// A profile.
+#[derive(Serialize)]
+pub(crate) struct Profile {
+    /// Whether it is that of a trainer, and not of a machine and the parts of a transformer.
+    trainer: bool,
+    /// The times of a trainer, as a table.
+    sheet: Option<Vec<Part>>,
+    /// The stages and microbatches that were recorded of a trainer.
+    stages: Option<usize>,
+    microbatches: Option<u32>,
+}
+
+/// A checked certificate.
+#[derive(Serialize)]
+pub(crate) struct Verified {
+    /// What the command line prints.
+    #[serde(flatten)]
+    answer: verify::Answer,
+    sheet: Vec<Part>,
+}
+
+/// A timeline.
+#[derive(Serialize)]
+pub(crate) struct Timeline {
+    name: String,
+    source: &'static str,
+    device: String,
+    stages: usize,
+    microbatches: u32,
+    steps: usize,
+    /// The step that stands for all, drawn; nothing if it has too many passes.
+    svg: Option<String>,
+    /// The profile of the trainer, if it is a recording that has one.
+    profile: Option<String>,
+    /// The same as a table.
+    sheet: Option<Vec<Part>>,
+}
+
+impl File {
+    /// What it is, by its content.
+    pub(crate) fn kind(&self, context: &Context<'_>) -> Result<Told, Diagnostic> {
+        let content = context.read_bytes(&self.file, MOST)?;
+        let told = |kind: Option<Kind>, text| {
+            Ok(Told {
+                kind,
+                words: kind.map_or("a file of no kind that is known", Kind::words),
+                text,
+            })
+        };
+        if content.starts_with(PARQUET) {
+            return told(Some(Kind::Trace), None);
+        }
+        let text = String::from_utf8(content);
+        let text = text.map_err(|_| Diagnostic::unreadable(&self.file, "it is not UTF-8 text"))?;
+        if text.len() as u64 > LOOKED_AT {
+            // Nothing else is as long.
+            return told(text.trim_start().starts_with(['{', '[']).then_some(Kind::Trace), None);
+        }
+        let kind = Kind::of(&text);
+        let asks = matches!(
+            kind,
+            Some(Kind::Scenario | Kind::Sweep | Kind::Plan | Kind::ModelConfig | Kind::Cluster)
+        );
+        told(kind, asks.then_some(text))
+    }
+
+    /// The shape of the order in it.
+    pub(crate) fn order(&self, context: &Context<'_>) -> Result<Order, Diagnostic> {
+        let (_, schedule) = question::case::read_schedule(context, &self.file)?;
+        let shape = schedule.shape();
+        Ok(Order {
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            passes: schedule.passes(),
+        })
+    }
+
+    /// The profile in it.
+    pub(crate) fn profile(&self, context: &Context<'_>) -> Result<Profile, Diagnostic> {
+        Ok(match profiles::parse(context, &self.file)? {
+            AnyProfile::Machine(_) => {
+                Profile { trainer: false, sheet: None, stages: None, microbatches: None }
+            }
+            AnyProfile::Trainer(trainer) => Profile {
+                trainer: true,
+                sheet: Some(parts(profile::sheet(&trainer))),
+                stages: Some(trainer.stages),
+                microbatches: Some(trainer.microbatches),
+            },
+        })
+    }
+
+    /// Whether the certificate in it holds.
+    pub(crate) fn verify(&self, context: &Context<'_>) -> Result<Verified, Diagnostic> {
+        let answer = verify::verify(context, &self.file)?;
+        Ok(Verified { sheet: parts(answer.sheet()), answer })
+    }
+
+    /// The timeline in it.
+    pub(crate) fn timeline(&self, context: &Context<'_>) -> Result<Timeline, Diagnostic> {
+        let recorded = timelines::read(context, &self.file)?;
+        let made = match recorded.source {
+            Source::Measured => profile::of(&recorded).ok(),
+            Source::Simulated => None,
+        };
+        let shape = recorded.shape();
+        Ok(Timeline {
+            name: recorded.name.clone(),
+            source: recorded.source.name(),
+            device: recorded.device.clone(),
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            steps: recorded.steps.len(),
+            svg: drawn(&recorded)?,
+            profile: made.as_ref().map(::profile::TrainerProfile::to_toml),
+            sheet: made.map(|made| parts(profile::sheet(&made))),
+        })
+    }
+}
+
+/// The step of `recorded` that stands for all, if it has not too many passes.
+fn drawn(recorded: &Recorded) -> Result<Option<String>, Diagnostic> {
+    let timeline = recorded.steps[recorded.chosen()].timeline();
+    let slots: usize = timeline.stages.iter().map(Vec::len).sum();
+    if slots > MOST_DRAWN {
+        return Ok(None);
+    }
+    let chart = Chart { title: &recorded.name, timeline: &timeline, row: "stage", copies: &[] };
+    Ok(Some(gantt::svg(&[chart])?))
+}
+
+/// A question for [`replay::replay`].
+#[derive(Deserialize)]
+pub(crate) struct Replay {
+    /// The traces of the run, one or one for each rank.
+    files: Vec<PathBuf>,
+    #[serde(default)]
+    launch_delays: bool,
+    #[serde(default)]
+    keys: question::replay::Keys,
+}
+
+/// The steps of a run.
+#[derive(Serialize)]
+pub(crate) struct Replayed {
+    /// What the command line prints.
+    #[serde(flatten)]
+    answer: replay::Answer,
+    sheet: Vec<Part>,
+}
+
+impl Replay {
+    /// Answers it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Replayed, Diagnostic> {
+        let answer = replay::replay(context, &self.files, self.launch_delays, &self.keys)?;
+        Ok(Replayed { sheet: parts(answer.sheet()), answer })
+    }
+}
+
+/// A question for [`compare::Comparison`].
+#[derive(Deserialize)]
+pub(crate) struct Compare {
+    predicted: PathBuf,
+    measured: PathBuf,
+}
+
+/// Prediction against measurement.
+#[derive(Serialize)]
+pub(crate) struct Compared {
+    /// What the command line prints.
+    comparison: serde_json::Value,
+    sheet: Vec<Part>,
+    svg: String,
+}
+
+impl Compare {
+    /// Answers it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Compared, Diagnostic> {
+        let predicted = timelines::read(context, &self.predicted)?;
+        let measured = timelines::read(context, &self.measured)?;
+        let comparison = compare::Comparison::of(&predicted, &measured)?;
+        Ok(Compared {
+            comparison: serde_json::to_value(&comparison).map_err(crate::unwritable)?,
+            sheet: parts(compare::report::sheet(&comparison)),
+            svg: pictures::compare::timelines(&comparison)?,
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! Tables and texts as the page shows them.
+
+use question::sheet::{Block, Sheet};
+use serde::Serialize;
+
+/// A part of a sheet.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Part {
+    /// A table.
+    Table { header: Vec<String>, rows: Vec<Vec<String>> },
+    /// Text with its line breaks.
+    Text(String),
+}
+
+/// The parts of `sheet`.
+pub(crate) fn parts(sheet: Sheet) -> Vec<Part> {
+    let part = |block| match block {
+        Block::Table { header, rows } => Part::Table { header, rows },
+        Block::Text(text) => Part::Text(text),
+    };
+    sheet.blocks.into_iter().map(part).collect()
+}

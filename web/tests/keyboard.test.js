@@ -1,0 +1,62 @@
+// Everything that a mouse can do on the page, keys can.
+
+import assert from "node:assert/strict";
+
+import { TABS, onPage } from "./browser.js";
+
+/**
+ * Marks all that can be operated and is shown, and says how much that is. Of a group that is one stop, such as tabs
+ * or radio buttons, only the chosen one counts.
+ */
+function mark() {
+  const all = document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]");
+  const shown = [...all].filter((element) => element.checkVisibility({ visibilityProperty: true })
+    && /** @type {HTMLElement} */ (element).tabIndex >= 0 && !element.matches(":disabled, [inert] *")
+    && !element.matches("input[type=radio]:not(:checked)"));
+  shown.forEach((element, at) => element.setAttribute("data-stop", String(at)));
+  return shown.length;
+}
+
+/** What has the focus: its mark, how it calls itself, and whether one sees that it has the focus. */
+function focused() {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const style = getComputedStyle(element);
+  const seen = (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
+  return { stop: element.getAttribute("data-stop"), what: element.outerHTML.slice(0, 120), seen };
+}
+
+for (const tab of TABS) {
+  onPage(`the tab key reaches all of ${tab}, and shows where it is`, {}, async (opened) => {
+    const { page } = opened;
+    await opened.choose(tab);
+    const count = await page.evaluate(mark);
+    assert.ok(count > 0);
+    await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement)?.blur());
+    const reached = new Set();
+    for (let press = 0; press < 2 * count && reached.size < count; press += 1) {
+      await page.keyboard.press("Tab");
+      const focus = await page.evaluate(focused);
+      if (!focus) continue;
+      assert.ok(focus.seen, `nobody sees that this has the focus: ${focus.what}`);
+      if (focus.stop !== null) reached.add(Number(focus.stop));
+    }
+    const missed = await page.evaluate((stops) => [...document.querySelectorAll("[data-stop]")]
+      .filter((element) => !stops.includes(Number(element.getAttribute("data-stop"))))
+      .map((element) => element.outerHTML.slice(0, 120)), [...reached]);
+    assert.deepEqual(missed, []);
+  });
+}
+
+onPage("arrow keys go from tab to tab, and round", {}, async (opened) => {
+  await opened.page.focus("[role=tab][aria-selected=true]");
+  for (const tab of [...TABS.slice(1), TABS[0]]) {
+    await opened.page.keyboard.press("ArrowRight");
+    assert.equal(await opened.chosen(), tab);
+    assert.equal(await opened.page.evaluate(() => document.activeElement?.textContent), tab);
+    const panels = await opened.page.$$eval("[role=tabpanel]", (all) => all.filter((one) => one.checkVisibility()).map((one) => one.getAttribute("aria-labelledby")));
+    assert.equal(panels.length, 1);
+  }
+  await opened.page.keyboard.press("ArrowLeft");
+  assert.equal(await opened.chosen(), TABS.at(-1));
+});
