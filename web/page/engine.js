@@ -34,13 +34,18 @@ export class Engine {
   constructor() {
     this.turn = Promise.resolve();
     this.worker = null;
+    /** The version of the library. */
+    this.version = "";
+    /** Whether the worker hears that it shall end. */
+    this.stops = false;
+    this.patience = 0;
   }
 
   /**
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
-   * @param {{ ask: string }} request
+   * @param {{ ask: string, [key: string]: any }} request
    * @param {Options} options
    */
   ask(request, options = {}) {
@@ -49,7 +54,7 @@ export class Engine {
     return answer;
   }
 
-  /** @param {{ ask: string }} request @param {Options} options */
+  /** @param {{ ask: string, [key: string]: any }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));
@@ -86,7 +91,7 @@ export class Engine {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
     const compiled = await library;
-    await new Promise((resolve, reject) => {
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
       worker.onmessage = ({ data }) => {
         [this.version, this.stops] = [data.ready, data.stops];
