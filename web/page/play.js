@@ -103,11 +103,11 @@ class Play {
   // In a frame of another page: the way to all of this one.
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
-    whole.addEventListener("pointerdown", () => this.aim(whole));
-    whole.addEventListener("focus", () => this.aim(whole));
+    const aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
+    state.listen((changed) => { if (changed.has("scenario")) aim(); });
+    aim();
     return whole;
   }
-  aim(whole) { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); }
 
   /** Begins anew with the scenario `text`. */
   async load(text) {
