@@ -29,6 +29,11 @@ export class Refusal extends Error {
 }
 
 /**
+ * A request: its name, and what it is about.
+ * @typedef {{ ask: string, [key: string]: any }} Question
+ */
+
+/**
  * What goes with a request.
  * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
  */
@@ -38,13 +43,18 @@ export class Engine {
   constructor() {
     this.turn = Promise.resolve();
     this.worker = null;
+    /** The version of the library. */
+    this.version = "";
+    /** Whether the worker hears that it shall end. */
+    this.stops = false;
+    this.patience = 0;
   }
 
   /**
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
-   * @param {{ ask: string }} request
+   * @param {Question} request
    * @param {Options} options
    */
   ask(request, options = {}) {
@@ -53,7 +63,7 @@ export class Engine {
     return answer;
   }
 
-  /** @param {{ ask: string }} request @param {Options} options */
+  /** @param {Question} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));
@@ -90,14 +100,12 @@ export class Engine {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
     const compiled = await library;
-    await new Promise((resolve, reject) => {
+    const { ready, stops } = await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => {
-        [this.version, this.stops] = [data.ready, data.stops];
-        resolve();
-      };
+      worker.onmessage = ({ data }) => resolve(data);
       worker.postMessage({ library: compiled });
     });
+    [this.version, this.stops] = [ready, stops];
     this.worker = worker;
     return worker;
   }

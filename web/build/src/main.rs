@@ -1,6 +1,9 @@
 //! Makes the page: the library as WebAssembly, its JavaScript and the files of `web/page` in one HTML file
 //! that needs no server.
 
+// A program reads and writes files.
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
