@@ -139,9 +139,9 @@ wheel sdist: cargo
 
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
 web: cargo
-	cargo build --locked --package debubble-web --profile web --target $(WASM)
-	smaller=$$(bash tests/web.sh wasm-opt) && cargo run --quiet --locked --package debubble-web-build -- \
-	  $${smaller:+"$$smaller"} "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
+	cargo build --locked --package debubble-web --package debubble-web-unpack --profile web --target $(WASM)
+	cargo run --quiet --locked --package debubble-web-build -- \
+	  "$(TARGET)/$(WASM)/web/web.wasm" "$(TARGET)/$(WASM)/web/unpack.wasm" web/page web/dist
 
 # With the program that the tests have built.
 web-test: cargo

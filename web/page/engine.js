@@ -1,11 +1,15 @@
 // The library in workers: requests out, answers back.
 
-/** The compiled library, unpacked from the page. */
+/** The bytes that the page holds as text in the element `id`. */
+function bytes(id) {
+  const text = document.getElementById(id).textContent.trim();
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** The compiled library, unpacked from the page. `unpacker` is a library of its own, which the page loads. */
 async function compiled() {
-  const text = document.getElementById("wasm").textContent.trim();
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  await unpacker({ module_or_path: bytes("unpack") });
+  return WebAssembly.compile(unpacker.unpack(bytes("wasm")));
 }
 
 /** How long a worker that was told to end may take, in milliseconds. */
