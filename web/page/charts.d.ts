@@ -17,6 +17,8 @@ export class Charts {
   constructor(root: HTMLElement, options: Options);
   options: Options;
   tiles: HTMLCanvasElement[];
+  view: [number, number];
+  end: number;
   paint(theme: Theme): void;
   take(data: any): void;
   show(begin: number, end: number): void;
@@ -26,7 +28,7 @@ export class Charts {
   draw(): void;
 }
 
-export function whereTimeGoes(chart: any, tiles: HTMLCanvasElement[]): HTMLTableElement;
+export function key(tile: HTMLCanvasElement | null): HTMLCanvasElement;
 export function legend(element: HTMLElement, data: any, idle?: string): void;
 export function bytes(count: number): string;
 export function text(ns: number): string;

@@ -20,7 +20,7 @@ export class Form {
     this.all = keys(schema);
     this.changed = changed;
     this.controls = new Map();
-    this.played = make("div", { class: "controls" }, ...PLAYED.map((name) => this.control(name, true)));
+    this.played = make("div", { class: "controls played" }, ...PLAYED.map((name) => this.control(name, true)));
     const lists = Object.entries(LISTS).map(([name, words]) => this.list(name, words));
     this.noise = make("details", { class: "box" }, make("summary", {}, "Stragglers and noise"),
       make("div", { class: "controls" }, ...lists, ...NOISE.map((name) => this.control(name, name !== "stall"))));
@@ -59,7 +59,6 @@ export class Form {
   }
   /** Says beside the field of `key` what is wrong with it; whether it has one. */
   complain(key, text) {
-    this.settle();
     const control = this.controls.get(key);
     if (!control) return false;
     control.complain(text);

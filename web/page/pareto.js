@@ -20,13 +20,13 @@ export function pareto(answer, chosen) {
   svg.append(...axes(most[0], most[1], x, y, isBytes));
   if (limit) {
     svg.append(draw("line", { x1: x(limit), x2: x(limit), y1: TOP, y2: TALL - BOTTOM, class: "limit" }),
-      words(x(limit) - 4, TOP + 10, "memory limit", "end"));
+      words(x(limit) + 4, TALL - BOTTOM - 6, "memory limit", "start"));
   }
   const front = points.filter((one) => one.standing === "front").toSorted((a, b) => a.memory[0] - b.memory[0]);
   const steps = front.flatMap((one, at) => [at ? [one.memory[0], front[at - 1].bubble[0]] : null, [one.memory[0], one.bubble[0]]]);
   const path = steps.filter(Boolean).map(([memory, bubble]) => `${x(memory)},${y(bubble)}`).join(" ");
   svg.append(draw("polyline", { points: path, class: "front" }));
-  svg.append(...points.map((one) => mark(one, x, y, chosen)));
+  svg.append(...points.map((one) => mark(one, x, y, chosen)), ...labels(points, x, y));
   return svg;
 }
 
@@ -59,9 +59,7 @@ function mark(one, x, y, chosen) {
     : draw("circle", { cx, cy, r: one.standing === "front" ? 6 : 5 });
   const title = draw("title", {});
   title.textContent = said;
-  const label = words(cx + 8, cy - 6, one.title, cx > WIDE - 120 ? "end" : "start");
-  if (cx > WIDE - 120) label.setAttribute("x", cx - 8);
-  group.append(title, draw("circle", { cx, cy, r: 12, class: "reach" }), form, label);
+  group.append(title, draw("circle", { cx, cy, r: 12, class: "reach" }), form);
   const act = () => chosen(one);
   group.addEventListener("click", act);
   group.addEventListener("keydown", (event) => {
@@ -70,6 +68,33 @@ function mark(one, x, y, chosen) {
     act();
   });
   return group;
+}
+
+// The names beside the points, those of one point together and those on the front first, where they have room.
+function labels(points, x, y) {
+  const spots = new Map();
+  const worth = (one) => (one.standing === "front" ? 0 : 1);
+  for (const one of points.toSorted((a, b) => worth(a) - worth(b))) {
+    const [cx, cy] = [x(one.memory[0]), y(one.bubble[0])];
+    const near = [...spots.values()].find((spot) => Math.hypot(spot.cx - cx, spot.cy - cy) < 3);
+    if (near) near.names.push(one.title);
+    else spots.set(one, { cx, cy, names: [one.title], front: worth(one) === 0 });
+  }
+  const taken = [...spots.values()].map(({ cx, cy }) => [cx - 6, cy - 6, cx + 6, cy + 6]);
+  return [...spots.values()].flatMap(({ cx, cy, names, front }) => {
+    const text = names.join(", "), wide = text.length * 6.2;
+    const boxes = [[9, -5], [9, 13], [-9 - wide, -5], [-9 - wide, 13], [-wide / 2, -12], [-wide / 2, 20]]
+      .map(([right, down]) => [cx + right, cy + down - 9, cx + right + wide, cy + down + 3]);
+    const apart = (a, b) => a[2] < b[0] || a[0] > b[2] || a[3] < b[1] || a[1] > b[3];
+    const free = (box) => box[0] > LEFT && box[2] < WIDE && box[1] > 0 && box[3] < TALL - BOTTOM
+      && taken.every((one) => apart(box, one));
+    const box = boxes.find(free);
+    if (!box) return [];
+    taken.push(box);
+    const label = words(box[0], box[3] - 3, text, "start");
+    label.setAttribute("class", front ? "name front" : "name");
+    return [label];
+  });
 }
 
 function words(x, y, text, anchor) {

@@ -13,6 +13,9 @@ import * as state from "page/state.js";
 /** Milliseconds without a change after which details are asked for, and after which work can be stopped. */
 const REST = 250, SLOW = 600;
 
+/** What stands before the source of a question that was changed. */
+const BEGUN = "changed; at first: ";
+
 /** Makes the tab. */
 export async function begin({ engine, examples }) {
   const [schema, { schedules }] = await Promise.all([
@@ -35,7 +38,8 @@ class Play {
     this.thorough = new Latest(new Engine());
     this.form = new Form(schema, (key, value) => this.change(key, value));
     this.schedules = new Schedules(schedules, (names) => this.change("schedule", names));
-    this.gantts = new Gantts();
+    this.look = settled((look) => this.note(look), REST);
+    this.gantts = new Gantts((look) => this.look(look));
     this.results = new Results((point) => this.explain(point));
     this.settle = settled(() => this.details(), REST);
     this.element = this.made(examples);
@@ -51,6 +55,7 @@ class Play {
     this.source = make("p", { class: "help" });
     this.fault = make("pre", { class: "error", role: "alert", hidden: true });
     this.busy = make("p", { class: "busy", hidden: true, role: "status" });
+    this.said = make("p", { class: "unseen", "aria-live": "polite" });
     this.text = make("textarea", { spellcheck: false, rows: 18, "aria-label": "The scenario as TOML" });
     this.text.addEventListener("input", settled(() => this.retype(), REST));
     this.pareto = make("details", { class: "box" }, make("summary", {}, "All schedules: bubble against memory"));
@@ -60,10 +65,20 @@ class Play {
     this.why = make("section", { class: "box", hidden: true, "aria-label": "Why stages wait", tabIndex: -1 });
     const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
     const head = make("div", { class: "bar start" }, this.examples, this.share(), this.whole());
-    const side = make("div", { class: "side" }, head, this.form.played, this.schedules.element, this.form.noise, this.form.rest, text);
+    const boxes = [this.schedules.element, this.form.noise, this.form.rest, text];
+    const side = make("div", { class: "side" }, head, this.form.played);
     this.answer = make("div", { class: "answer" }, this.results.element, this.why, this.gantts.element, this.pareto);
-    return make("div", { class: "split" }, side,
-      make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.answer));
+    const main = make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.said, this.answer);
+    // On a narrow page the picture follows the sliders.
+    const narrow = matchMedia("(max-width: 820px)");
+    const place = () => {
+      (narrow.matches ? main : side).append(...boxes);
+      if (narrow.matches) this.results.element.before(this.gantts.element);
+      else this.why.after(this.gantts.element);
+    };
+    narrow.addEventListener("change", place);
+    place();
+    return make("div", { class: "split" }, side, main);
   }
   share() {
     const share = button("Copy link", async () => {
@@ -81,17 +96,23 @@ class Play {
     }, { class: "share" });
     return share;
   }
+  // Keeps in the link which part of the timelines is shown.
+  note(look) {
+    if (!this.unseen && !document.getElementById("play").hidden) link.write({ ...link.read(), ...look });
+  }
   // In a frame of another page: the way to all of this one.
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
-    whole.addEventListener("pointerdown", () => this.aim(whole));
-    whole.addEventListener("focus", () => this.aim(whole));
+    const aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
+    state.listen((changed) => { if (changed.has("scenario")) aim(); });
+    aim();
     return whole;
   }
-  aim(whole) { whole.href = link.address({ view: "play", scenario: state.now.scenario }); }
 
   /** Begins anew with the scenario `text`. */
   async load(text) {
+    // The first question is that of the link, with the part of the timelines that it shows.
+    this.unseen = this.base ? null : link.read();
     this.base = text;
     this.changes = {};
     if (document.activeElement !== this.text) this.text.value = text;
@@ -108,16 +129,31 @@ class Play {
   show() {
     this.form.show(this.keys);
     this.schedules.show(this.keys.schedule);
+    this.describe();
+  }
+  /** Changes the key `name` of the scenario; null takes it out. */
+  change(name, value) {
+    const changes = { [name]: value, ...(name === "schedule" ? {} : this.begun()) };
+    this.changes = { ...this.changes, ...changes };
+    for (const [key, one] of Object.entries(changes)) {
+      if (one === null) delete this.keys[key]; else this.keys[key] = one;
+    }
+    this.describe();
+    this.ask();
+  }
+  // Title and source of a question whose figures are no longer those of its source.
+  begun() {
+    const { title, source } = this.keys, said = ", changed";
+    return {
+      ...(title && !title.endsWith(said) ? { title: title + said } : {}),
+      ...(source && !source.startsWith(BEGUN) ? { source: BEGUN + source } : {}),
+    };
+  }
+  describe() {
     this.title.textContent = this.keys.title || "Schedules side by side";
     const settings = this.keys.setting?.length;
     this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
       .filter(Boolean).join(". ");
-  }
-  /** Changes the key `name` of the scenario; null takes it out. */
-  change(name, value) {
-    this.changes = { ...this.changes, [name]: value };
-    if (value === null) delete this.keys[name]; else this.keys[name] = value;
-    this.ask();
   }
   retype() {
     if (this.text.value === state.now.scenario) return;
@@ -150,6 +186,8 @@ class Play {
     this.form.settle();
     this.answer.classList.remove("stale");
     this.gantts.take(answer.drawing, answer.not_drawn);
+    if (this.unseen && answer.drawing) this.gantts.see(this.unseen);
+    this.unseen = null;
     this.results.take(answer);
     this.why.classList.add("stale");
     performance.measure("question to picture", { start: this.began, end: performance.now() });
@@ -166,10 +204,10 @@ class Play {
     const failure = error.failure || { text: error.message };
     this.answer.classList.add("stale");
     this.began = null;
-    const told = failure.key && !failure.line && this.form.complain(failure.key, failure.message);
+    this.form.settle();
+    if (failure.key) this.form.complain(failure.key, failure.message);
     this.fault.textContent = failure.text;
     this.fault.hidden = false;
-    if (told) this.fault.setAttribute("data-key", failure.key);
     if (!error.failure) return;
     try {
       const { text } = await this.engine.ask({ ask: "change", text: base, change: changes });
@@ -185,6 +223,8 @@ class Play {
       const answer = await this.thorough.ask(this.request({ draw: "all" }), this.options());
       if (!answer || base !== this.base || changes !== this.changes) return;
       if (answer.drawing) this.gantts.take(answer.drawing, answer.not_drawn);
+      this.said.textContent = answer.points.map(({ title, bubble, memory }) =>
+        `${title}: bubble ${bubble[1]}, peak memory ${memory[1]}`).join("; ");
     } catch {
       // The question has been refused already, or the work was stopped.
     }
@@ -221,7 +261,9 @@ class Play {
     const watch = this.watch(this.thorough), { base } = this;
     try {
       const answer = await this.thorough.ask(this.request({ schedules: [schedule], explain: true }), this.options());
-      if (!answer || base !== this.base) return;
+      // A later question has come first.
+      this.why.hidden = !answer || base !== this.base;
+      if (this.why.hidden) return;
       const parts = answer.why.filter((one) => one.title === title || answer.why.length === 1);
       this.why.replaceChildren(...parts.flatMap((one) => [make("h3", {}, `Why ${one.title} waits`),
         ...sheet(one.sheet.slice(1)), picture(one.svg, `What changes would be worth for ${one.title}`)]));

@@ -11,12 +11,21 @@ const WORTH = {
   "noise-free bubble": (one) => one.noise_free?.bubble_rate,
 };
 
+/** The columns that stand first: what most ask for. */
+const FIRST = ["setting", "schedule", "span", "bubble", "peak memory", "fits", "front", "noise-free bubble"];
+
+/** The places of the columns `header` in the order in which they are shown. */
+function order(header) {
+  const rank = (at) => (FIRST.includes(header[at]) ? FIRST.indexOf(header[at]) : FIRST.length);
+  return [...header.keys()].toSorted((a, b) => rank(a) - rank(b));
+}
+
 /** The table of an answer. `why` is called with the schedule whose waiting is to be explained. */
 export class Results {
   constructor(why) {
     this.why = why;
     this.by = null;
-    this.table = make("div", { class: "wide" });
+    this.table = make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Schedules side by side" });
     this.refused = make("div");
     this.notes = make("ul", { class: "notes" });
     this.more = make("details", { class: "box" }, make("summary", {}, "Memory of each stage, and more"));
@@ -41,8 +50,10 @@ export class Results {
   draw() {
     const [first] = this.answer.sheet;
     const rows = first.rows.map((cells, at) => ({ cells, result: this.answer.results[at], point: this.answer.points[at] }));
-    const head = make("tr", {}, ...first.header.map((name, at) => this.head(name, at)), make("th", {}, ""));
-    const body = this.sorted(rows).map((row) => this.row(first.header, row));
+    const places = order(first.header);
+    const [name, ...names] = places.map((at) => this.head(first.header[at], at));
+    const head = make("tr", {}, name, make("th", { scope: "col" }, "causes"), ...names);
+    const body = this.sorted(rows).map((row) => this.row(first.header, places, row));
     const table = make("table", { class: "figures" }, make("caption", { class: "unseen" }, "Schedules side by side"),
       make("thead", {}, head), make("tbody", {}, ...body));
     this.table.replaceChildren(table);
@@ -52,15 +63,16 @@ export class Results {
     const act = () => {
       this.by = { at, up: this.by?.at === at ? !this.by.up : true };
       this.draw();
-      this.table.querySelectorAll("th button")[at]?.focus();
+      /** @type {HTMLElement} */ (this.table.querySelector(`[aria-sort] button`))?.focus();
     };
     return make("th", { scope: "col", "aria-sort": up }, button(name, act, { title: `Sort by ${name}` }));
   }
-  row(header, { cells, result, point }) {
-    const words = cells.map((cell, at) => make(at === 0 ? "th" : "td", {
-      scope: at === 0 ? "row" : undefined, class: header[at] === "fits" && result.fits === false ? "no" : undefined }, cell));
+  row(header, places, { cells, result, point }) {
+    const cell = (at) => make(at === 0 ? "th" : "td", {
+      scope: at === 0 ? "row" : undefined, class: header[at] === "fits" && result.fits === false ? "no" : undefined }, cells[at]);
+    const [name, ...words] = places.map(cell);
     const ask = button("Why?", () => this.why(point), { "aria-label": `Why does ${point.title} wait?` });
-    return make("tr", {}, ...words, make("td", {}, ask));
+    return make("tr", {}, name, make("td", {}, ask), ...words);
   }
   sorted(rows) {
     if (!this.by) return rows;

@@ -145,11 +145,9 @@ export class Charts {
   }
 }
 
-/**
- * A table of what the average stage of `chart` does with its time: the totals of its gaps, with the hatchings
- * `tiles` of the causes.
- */
-export function whereTimeGoes(chart, tiles) {
+// A table of what the average stage of `chart` does with its time: the totals of its gaps, with the hatchings
+// `tiles` of the causes.
+function whereTimeGoes(chart, tiles) {
   const table = document.createElement("table");
   table.className = "why";
   const cell = (row, kind, label) => {
@@ -173,8 +171,8 @@ export function whereTimeGoes(chart, tiles) {
   return table;
 }
 
-// A sample of a hatching, or of the optimizer's colour.
-function key(tile) {
+/** A sample of the hatching `tile`, or of the optimizer's colour. */
+export function key(tile) {
   const key = document.createElement("canvas");
   key.className = "key";
   key.width = key.height = 12;

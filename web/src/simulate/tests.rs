@@ -139,9 +139,9 @@ fn what_a_browser_cannot_bear_is_refused_or_not_drawn() {
     assert!(answer["drawing"].is_null() && answer["results"][0]["stages"] == 100);
     let why = answer["not_drawn"].as_str().unwrap();
     assert!(why.contains("at most 300000"), "{why}");
-    for (stages, microbatches) in [(8, 1_000_000), (10_000, 1_000), (u64::MAX, u64::MAX)] {
-        let (message, help) = with(stages, microbatches).unwrap_err();
-        assert!(!message.is_empty() && !help.is_empty(), "{message}");
+    for (stages, microbatches) in [(8, 1_000_000), (10_000, 1_000), (1 << 62, 1 << 62)] {
+        let (message, _) = with(stages, microbatches).unwrap_err();
+        assert!(message.contains("at most"), "{message}");
     }
     let still = with(8, 1).unwrap();
     assert!(still["drawing"].is_object());
