@@ -99,15 +99,14 @@ class Play {
   // Keeps in the link which part of the timelines is shown.
   note(look) {
     if (!this.unseen && !document.getElementById("play").hidden) link.write({ ...link.read(), ...look });
+    this.aim();
   }
   // In a frame of another page: the way to all of this one.
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
-    whole.addEventListener("pointerdown", () => this.aim(whole));
-    whole.addEventListener("focus", () => this.aim(whole));
+    this.aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
     return whole;
   }
-  aim(whole) { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); }
 
   /** Begins anew with the scenario `text`. */
   async load(text) {
@@ -198,6 +197,7 @@ class Play {
   settled(text) {
     if (document.activeElement !== this.text) this.text.value = text;
     state.change({ scenario: text }, this);
+    this.aim();
   }
   // Says what is wrong, beside the field to blame where there is one; the last answer stays, and greys.
   async refuse(error, base, changes) {
