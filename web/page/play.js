@@ -278,7 +278,7 @@ class Play {
   watch(latest) {
     this.watched = (this.watched || 0) + 1;
     const timer = setTimeout(() => {
-      this.busy.replaceChildren("Working … ", button("Stop", () => latest.engine.end("Stopped.")));
+      this.busy.replaceChildren("Working … ", button("Stop", () => latest.stop("Stopped.")));
       this.busy.hidden = false;
     }, SLOW);
     return () => {
