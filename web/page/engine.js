@@ -1,11 +1,15 @@
 // The library in workers: requests out, answers back.
 
-/** The compiled library, unpacked from the page. */
+/** The bytes that the page holds as text in the element `id`. */
+function bytes(id) {
+  const text = document.getElementById(id).textContent.trim();
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** The compiled library, unpacked from the page. `unpacker` is a library of its own, which the page loads. */
 async function compiled() {
-  const text = document.getElementById("wasm").textContent.trim();
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  await unpacker({ module_or_path: bytes("unpack") });
+  return WebAssembly.compile(unpacker.unpack(bytes("wasm")));
 }
 
 /** How long a worker that was told to end may take, in milliseconds. */
@@ -25,6 +29,11 @@ export class Refusal extends Error {
 }
 
 /**
+ * A request: its name, and what it is about.
+ * @typedef {{ ask: string, [key: string]: any }} Question
+ */
+
+/**
  * What goes with a request.
  * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
  */
@@ -34,13 +43,18 @@ export class Engine {
   constructor() {
     this.turn = Promise.resolve();
     this.worker = null;
+    /** The version of the library. */
+    this.version = "";
+    /** Whether the worker hears that it shall end. */
+    this.stops = false;
+    this.patience = 0;
   }
 
   /**
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
-   * @param {{ ask: string }} request
+   * @param {Question} request
    * @param {Options} options
    */
   ask(request, options = {}) {
@@ -49,7 +63,7 @@ export class Engine {
     return answer;
   }
 
-  /** @param {{ ask: string }} request @param {Options} options */
+  /** @param {Question} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));
@@ -86,14 +100,12 @@ export class Engine {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
     const compiled = await library;
-    await new Promise((resolve, reject) => {
+    const { ready, stops } = await new Promise((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => {
-        [this.version, this.stops] = [data.ready, data.stops];
-        resolve();
-      };
+      worker.onmessage = ({ data }) => resolve(data);
       worker.postMessage({ library: compiled });
     });
+    [this.version, this.stops] = [ready, stops];
     this.worker = worker;
     return worker;
   }

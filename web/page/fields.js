@@ -43,7 +43,7 @@ export class Fields {
     this.controls = new Map();
     for (const key of all.values()) {
       if (skip.includes(key.name) || !key.plain || (only && !only.includes(key.name))) continue;
-      this.controls.set(key.name, new Control(key, (name, value) => this.take(key, value, changed), { slider: false }));
+      this.controls.set(key.name, new Control(key, (_, value) => this.take(key, value, changed), { slider: false }));
     }
     this.element = make("div", { class: "controls" }, ...[...this.controls.values()].map((one) => one.element));
   }

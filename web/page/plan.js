@@ -31,12 +31,18 @@ export function take(kind, text, name) {
 
 class Plan {
   constructor(engine, schema, examples, built) {
-    Object.assign(this, { engine, schema, examples, built, text: "", config: "", files: new Map() });
+    this.engine = engine;
+    this.schema = schema;
+    this.examples = examples;
+    /** The question, the config.json of its model, and the files of machines. */
+    this.text = "";
+    this.config = "";
+    this.files = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
     for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
-    const sizes = resolved(schema, schema.properties.model).anyOf.find((one) => one.$ref);
+    const sizes = resolved(schema, schema.properties.model).anyOf.map((one) => resolved(schema, one)).find((one) => one.properties);
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
     this.work = new Work("Plan", (own, options) => this.answer(own, options));
@@ -84,13 +90,19 @@ class Plan {
 
   configured(text) {
     this.config = text.trim();
-    if (this.config) this.sizes.show({});
+    if (this.config && Object.keys(this.sizes.values).length) {
+      // The title is that of the model whose sizes stood here.
+      const { title, ...values } = this.fields[""].values;
+      this.fields[""].show(values);
+      this.sizes.show({});
+    }
     this.pasted.value = text;
     return this.edited();
   }
 
   /** What the fields ask, as the keys of a file. */
   keys() {
+    /** @type {Record<string, any>} */
     const keys = { ...this.fields[""].values };
     keys.model = this.config ? CONFIG : this.sizes.values;
     keys.cluster = this.machines.values();
@@ -185,8 +197,9 @@ class Plan {
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
     return [
       ...notes, picture(answer.svg, "Days against dollars of all plans"),
+      ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, at ? one : `The plan to take: ${one}`)),
       table(answer.columns, answer.rows, answer.winner),
-      make("pre", { tabIndex: 0 }, answer.table),
+      make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), make("pre", { tabIndex: 0 }, answer.table)),
       make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
       make("h3", {}, "Take it with you"),
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
@@ -208,7 +221,10 @@ class Machines {
   constructor(schema, names, changed) {
     this.all = described(schema, schema.properties.cluster.items);
     this.all.get("machine").choices = names;
-    Object.assign(this, { names, changed, entries: [], kept: [] });
+    this.names = names;
+    this.changed = changed;
+    this.entries = [];
+    this.kept = [];
     this.list = make("div", {});
     this.element = make("div", {}, this.list, make("div", { class: "buttons" }, button("Add a cluster", () => {
       this.add(this.names[0]);

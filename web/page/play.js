@@ -105,6 +105,8 @@ class Play {
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
     this.aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
+    state.listen((changed) => { if (changed.has("scenario")) this.aim(); });
+    this.aim();
     return whole;
   }
 
@@ -197,7 +199,6 @@ class Play {
   settled(text) {
     if (document.activeElement !== this.text) this.text.value = text;
     state.change({ scenario: text }, this);
-    this.aim();
   }
   // Says what is wrong, beside the field to blame where there is one; the last answer stays, and greys.
   async refuse(error, base, changes) {

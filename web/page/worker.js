@@ -46,8 +46,9 @@ self.page = {
 
 /** Loads the library, so that it is paused where it asks whether to end. */
 async function load(library) {
-  const instantiate = WebAssembly.instantiate;
-  WebAssembly.instantiate = (compiled, imports) => {
+  const loader = /** @type {any} */ (WebAssembly);
+  const { instantiate } = loader;
+  loader.instantiate = (compiled, imports) => {
     for (const part of Object.values(imports)) {
       const name = Object.keys(part).find((one) => one.startsWith("__wbg_stopped_"));
       if (name && pauses) part[name] = new WebAssembly.Suspending(part[name]);

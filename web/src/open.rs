@@ -8,7 +8,7 @@ use answer::{compare, profile, replay, verify};
 use draw::gantt::{self, Chart};
 use draw::pictures;
 use question::kinds::Kind;
-use question::{Context, Diagnostic, profiles};
+use question::{Context, Diagnostic, echo, keywords, profiles};
 use serde::{Deserialize, Serialize};
 
 use crate::sheet::{Part, parts};
@@ -108,11 +108,30 @@ impl File {
             return told(text.trim_start().starts_with(['{', '[']).then_some(Kind::Trace), None);
         }
         let kind = Kind::of(&text);
+        if kind.is_none() {
+            self.check(context, &text)?;
+        }
         let asks = matches!(
             kind,
             Some(Kind::Scenario | Kind::Sweep | Kind::Plan | Kind::ModelConfig | Kind::Cluster)
         );
         told(kind, asks.then_some(text))
+    }
+
+    /// Says what is wrong with `text`, of no kind that is known, by the form that its name promises.
+    fn check(&self, context: &Context<'_>, text: &str) -> Result<(), Diagnostic> {
+        let extension = self.file.extension().and_then(|one| one.to_str()).unwrap_or_default();
+        match extension {
+            "toml" | "cert" => keywords::document(&self.file, text).map(drop),
+            "json" => {
+                serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
+                    let message = format!("{}: it is no JSON: {error}", echo::path(&self.file));
+                    Diagnostic::file(&self.file, message)
+                })
+            }
+            "txt" | "csv" => question::case::read_schedule(context, &self.file).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// The shape of the order in it.

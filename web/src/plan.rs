@@ -23,6 +23,8 @@ pub(crate) struct Answer {
     /// What the command line prints.
     #[serde(flatten)]
     planned: Planned,
+    /// The plan to take, in words: which it is, what comes of it, and why it is not the cheapest.
+    taken: Vec<String>,
     /// The tables for people.
     table: String,
     /// The same with all that is known of each plan.
@@ -50,7 +52,13 @@ impl Request {
         let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
         let plans = (1..).zip(&planned.answer.plans);
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
+        let taken = winner.map_or_else(Vec::new, |one| {
+            let [which, what] = tables::taken(&planned.question, &planned.answer, one);
+            let why = tables::roomier(&planned.question, &planned.answer.plans, one);
+            [which, what].into_iter().chain(why).collect()
+        });
         Ok(Answer {
+            taken,
             columns: tables::HEADER.to_vec(),
             rows: plans.map(line).collect(),
             csv: text(tables::csv(&planned.question, &planned.answer)?),

@@ -121,7 +121,7 @@ fn an_order_that_was_found_has_a_certificate_and_files() {
 fn points_of_a_figure_are_those_of_simulations() {
     let range = json!({ "ask": "limits", "from": "1p", "to": "2p", "step": "0.5p" });
     let listed = asked(&range, &Files::new());
-    assert_eq!(listed["limits"], json!(["1.0p", "1.5p", "2.0p"]));
+    assert_eq!(listed["limits"], json!(["1p", "1.5p", "2p"]));
     let mut series = Vec::new();
     for schedule in ["zb-heuristic", "zb-v", "zb-auto"] {
         let mut points = Vec::new();
@@ -209,6 +209,18 @@ fn files_are_told_apart_by_their_content() {
 }
 
 #[test]
+fn of_a_broken_file_is_said_what_its_name_promises() {
+    for (name, content, why) in [
+        ("a.toml", "stages = 2\nforward = [\n", "a.toml"),
+        ("a.json", "{\"traceEvents\": [", "no JSON: EOF"),
+        ("a.txt", "F0.0 X1.1\n", "X1.1"),
+    ] {
+        let said = refused(&json!({ "ask": "kind", "file": name }), &one(name, content));
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn a_timeline_is_drawn_compared_and_replayed() {
     let before = timeline(&Keys::default());
     let flags = Keys { hop: Some("5ms".parse().unwrap()), ..Keys::default() };
@@ -252,6 +264,7 @@ fn a_plan_is_that_of_the_command_line() {
     let plans = planned["plans"].as_array().unwrap().len();
     assert_eq!((planned["rows"].as_array().unwrap().len(), plans > 0), (plans, true));
     assert_eq!(text(&planned, "csv").lines().count(), 1 + plans);
+    assert!(planned["taken"].as_array().unwrap().len() >= 2);
     assert!(!planned["export"].as_array().unwrap().is_empty());
 }
 

@@ -19,7 +19,7 @@ const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-firs
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];
 
 /** Longer than anything that a test waits for takes on a machine with much else to do. */
-const PATIENCE = 120_000;
+const PATIENCE = 60_000;
 
 /** @type {Promise<import("puppeteer-core").Browser> | null} */
 let started = null;

@@ -77,6 +77,7 @@ onPage("a file of 100 MB is refused before it is read", { link: LINK }, async (o
   truncateSync(path, 100_000_000);
   await opened.give(path);
   assert.match(await refused(opened, "huge.json"), /MiB/);
+  assert.deepEqual((await opened.questions("kind")).length, 0);
   await lives(opened);
 });
 

@@ -60,3 +60,29 @@ onPage("arrow keys go from tab to tab, and round", {}, async (opened) => {
   await opened.page.keyboard.press("ArrowLeft");
   assert.equal(await opened.chosen(), TABS.at(-1));
 });
+
+const SCENARIO = 'schedule = ["1f1b", "zb-h1"]\nstages = 4\nmicrobatches = 8\nforward = "1ms"\nbackward-input = "1ms"\nbackward-weight = "1ms"\n';
+
+onPage("keys move a slider, choose a schedule and ask why stages wait", { link: { view: "play", scenario: SCENARIO } }, async (opened) => {
+  const { page } = opened;
+  const slider = await opened.named("slider", "microbatches, slider").waitHandle();
+  await slider.focus();
+  await page.keyboard.press("ArrowRight");
+  await opened.rest();
+  const results = async () => (await opened.answer("simulate")).results;
+  assert.deepEqual((await results()).map((/** @type {any} */ one) => one.microbatches), [9, 9]);
+
+  const box = await opened.named("checkbox", "zb-h2").waitHandle();
+  await box.focus();
+  await page.keyboard.press("Space");
+  await opened.rest();
+  assert.deepEqual((await results()).map((/** @type {any} */ one) => one.schedule), ["1f1b", "zb-h1", "zb-h2"]);
+
+  const why = await opened.named("button", "Why does zb-h2 wait?").waitHandle();
+  await why.focus();
+  await page.keyboard.press("Enter");
+  await opened.rest();
+  const asked = (await opened.questions("simulate")).filter(({ request }) => request.explain);
+  assert.equal(asked.length, 1);
+  assert.match(await opened.text(), /Why zb-h2 .*waits/);
+});
