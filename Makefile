@@ -101,14 +101,14 @@ gpu-bundle: cargo
 
 # All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
 # new enough for it. Whatever selects packages or features otherwise builds most of them once more. What
-# makes the page has no tests of its own: making it is one.
+# makes the page has no tests of its own: the page is tried in a browser.
 TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
 
 # `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
 	cargo build --profile test $(TESTED) --lib --bins --examples --tests
 	cargo test $(TESTED)
-	$(MAKE) --no-print-directory slurm python
+	$(MAKE) --no-print-directory slurm python web-test
 
 # With the program that the tests have built.
 slurm: cargo

@@ -25,6 +25,9 @@ packages() {
   [ "$(node -p 'parseInt(process.versions.node)')" -ge 18 ] ||
     skip "$1 needs node 18 or newer, and this is $(node --version)"
   local installed=web/node_modules/.installed
+  # Others may be at it, too.
+  exec 9<web/package-lock.json
+  if command -v flock >/dev/null; then flock 9; fi
   if ! cmp --silent web/package-lock.json "$installed"; then
     (cd web && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>npm.log) || {
       cat web/npm.log >&2
@@ -33,6 +36,7 @@ packages() {
     rm -f web/npm.log
     cp web/package-lock.json "$installed"
   fi
+  exec 9<&-
 }
 
 # Prints the path of a chromium, if there is one.

@@ -29,11 +29,6 @@ export class Refusal extends Error {
 }
 
 /**
- * A request: its name, and what it is about.
- * @typedef {{ ask: string, [key: string]: any }} Question
- */
-
-/**
  * What goes with a request.
  * @typedef {{ files?: Map<string, Uint8Array>, progress?: function, signal?: AbortSignal }} Options
  */
@@ -54,7 +49,7 @@ export class Engine {
    * The answer to `request`, an object with the name of the request under `ask`.
    * `options.files` is a Map of names to Uint8Array, `options.progress` is told how far the work is, and
    * `options.signal` of an AbortController ends it: with what there is by then, where the request can.
-   * @param {Question} request
+   * @param {{ ask: string, [key: string]: any }} request
    * @param {Options} options
    */
   ask(request, options = {}) {
@@ -63,7 +58,7 @@ export class Engine {
     return answer;
   }
 
-  /** @param {Question} request @param {Options} options */
+  /** @param {{ ask: string, [key: string]: any }} request @param {Options} options */
   async answered(request, { files, progress, signal }) {
     const worker = await this.started();
     const flag = signal && URL.createObjectURL(new Blob(["go on"]));
@@ -100,12 +95,14 @@ export class Engine {
     if (this.worker) return this.worker;
     const worker = new Worker(script);
     const compiled = await library;
-    const { ready, stops } = await new Promise((resolve, reject) => {
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }) => resolve(data);
+      worker.onmessage = ({ data }) => {
+        [this.version, this.stops] = [data.ready, data.stops];
+        resolve();
+      };
       worker.postMessage({ library: compiled });
     });
-    [this.version, this.stops] = [ready, stops];
     this.worker = worker;
     return worker;
   }

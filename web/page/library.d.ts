@@ -1,5 +1,5 @@
-// What the page finds beside its own files: the JavaScript that stands before `worker.js`, what a worker lends
-// the library, and what TypeScript does not know of WebAssembly.
+// What the page finds beside its own files: the JavaScript that stands before `worker.js`, and what a worker
+// lends the library.
 
 /** Loads the library. */
 declare function wasm_bindgen(options: { module_or_path: WebAssembly.Module }): Promise<{
