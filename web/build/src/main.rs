@@ -141,8 +141,8 @@ fn import_map(modules: &BTreeMap<String, String>) -> String {
 
 /// `bytes` as LZMA, with a header.
 fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
-    // Bytes of WebAssembly are not aligned to anything.
-    let options = LzmaOptions { lc: 4, pb: 0, ..LzmaOptions::with_preset(9) };
+    // Bytes of WebAssembly are not aligned to anything. The dictionary is memory that unpacking takes, too.
+    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, ..LzmaOptions::with_preset(9) };
     let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
     writer.write_all(bytes)?;
     Ok(writer.finish()?)

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read};
 
 use lzma_rust2::LzmaReader;
-use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::prelude::{JsError, wasm_bindgen};
 
 /// The most memory for unpacking, in KiB.
 const MOST_KIB: u32 = 64 << 10;
@@ -13,9 +13,9 @@ const MOST_KIB: u32 = 64 << 10;
 /// # Errors
 /// If it is none, or takes more memory than a page can be expected to have.
 #[wasm_bindgen]
-pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
+pub fn unpack(packed: &[u8]) -> Result<Vec<u8>, JsError> {
     let mut content = Vec::new();
     let reader = LzmaReader::new_mem_limit(Cursor::new(packed), MOST_KIB, None);
     let read = reader.and_then(|mut reader| reader.read_to_end(&mut content));
-    read.map(|_| content).map_err(|error| error.to_string())
+    read.map(|_| content).map_err(|error| JsError::new(&error.to_string()))
 }
