@@ -44,7 +44,7 @@ after(async () => {
  * @property {number} [width] in CSS pixels
  * @property {number} [height] in CSS pixels
  * @property {"light" | "dark"} [scheme] the colours that the system asks for
- * @property {boolean} [still] whether the system asks for less motion
+ * @property {boolean} [apart] whether it shares nothing with other pages, as if for another person
  */
 
 /** What stands behind `#`. @param {Record<string, string>} link */
@@ -61,9 +61,8 @@ export async function address({ from = "disk", link = {} }) {
 
 /** A page of debubble, and what it has said and asked for since it was opened. */
 export class Opened {
-  /** @param {import("puppeteer-core").BrowserContext} context @param {import("puppeteer-core").Page} page @param {string} address */
-  constructor(context, page, address) {
-    this.context = context;
+  /** @param {import("puppeteer-core").Page} page @param {string} address */
+  constructor(page, address) {
     this.page = page;
     /** Where it was opened, with what stands behind `#`. */
     this.address = address;
@@ -73,10 +72,11 @@ export class Opened {
     this.requests = [];
   }
 
-  /** Opens the page in a context of its own: nothing is shared with other pages. @param {How} how */
+  /** @param {How} how */
   static async open(how = {}) {
-    const context = await (await browser()).createBrowserContext();
-    const opened = new Opened(context, await context.newPage(), await address(how));
+    const all = await browser();
+    const context = how.apart ? await all.createBrowserContext() : all.defaultBrowserContext();
+    const opened = new Opened(await context.newPage(), await address(how));
     await opened.prepare(how);
     await opened.page.goto(opened.address);
     await opened.ready();
@@ -84,7 +84,7 @@ export class Opened {
   }
 
   /** @param {How} how */
-  async prepare({ width = 1280, height = 900, scheme = "light", still = false }) {
+  async prepare(how) {
     const { page } = this;
     page.setDefaultTimeout(PATIENCE);
     page.on("console", (message) => {
@@ -98,10 +98,14 @@ export class Opened {
       // A worker that has ended by now asks for nothing more.
       worker.client.send("Network.enable").catch(() => {});
     });
-    await page.setViewport({ width, height });
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme },
-      { name: "prefers-reduced-motion", value: still ? "reduce" : "no-preference" }]);
+    await this.look(how);
     await page.evaluateOnNewDocument(watch);
+  }
+
+  /** Gives the page a size and colours. @param {How} how */
+  async look({ width = 1280, height = 900, scheme = "light" }) {
+    await this.page.setViewport({ width, height });
+    await this.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   }
 
   /** @param {string} url */
@@ -200,7 +204,7 @@ export class Opened {
   }
 
   async close() {
-    await this.context.close();
+    await this.page.close();
   }
 }
 

@@ -21,7 +21,7 @@ onPage("a link restores the question, to the byte of every answer", { link: { vi
     const link = await first.page.evaluate(() => location.hash);
     const parts = Object.fromEntries(new URLSearchParams(link.slice(1)));
     assert.equal(parts.scenario, QUESTION);
-    const second = await Opened.open({ from: "server", link: parts });
+    const second = await Opened.open({ from: "server", link: parts, apart: true });
     try {
       /** @param {Opened} opened */
       const asked = async (opened) => (await opened.questions("simulate")).map(({ request, answer }) => ({ request, answer }));
