@@ -139,9 +139,9 @@ wheel sdist: cargo
 
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
 web: cargo
-	cargo build --locked --package debubble-web --profile web --target $(WASM)
-	smaller=$$(bash tests/web.sh wasm-opt) && cargo run --quiet --locked --package debubble-web-build -- \
-	  $${smaller:+"$$smaller"} "$(TARGET)/$(WASM)/web/web.wasm" web/page web/dist
+	cargo build --locked --package debubble-web --package debubble-web-unpack --profile web --target $(WASM)
+	cargo run --quiet --locked --package debubble-web-build -- \
+	  "$(TARGET)/$(WASM)/web/web.wasm" "$(TARGET)/$(WASM)/web/unpack.wasm" web/page web/dist
 
 # With the program that the tests have built.
 web-test: cargo
@@ -152,10 +152,13 @@ web-test: cargo
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
 
+# The same packages and targets with and without CUDA: all that does not know it is looked at once.
+LINTED = --workspace --exclude debubble-exact --all-targets
+
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --exclude debubble-exact --all-targets --features nccl --locked -- -D warnings
-	cargo clippy --no-default-features --locked -- -D warnings
+	cargo clippy $(LINTED) --features nccl --locked -- -D warnings
+	cargo clippy $(LINTED) --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
 	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
 	  echo cargo check --package debubble-draw --target $(WASM); \

@@ -1,7 +1,6 @@
 //! Kinds of devices as flags name them, and what is missing where one cannot be opened.
 
 use std::env;
-use std::process::Command;
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
@@ -82,18 +81,27 @@ pub fn begin_with_environment(backend: Backend) {
     if env::var_os(name).is_some() {
         return;
     }
-    #[cfg(unix)]
-    if let Ok(program) = env::current_exe() {
-        use std::os::unix::process::CommandExt;
-        let mut arguments = env::args_os();
-        let mut again = Command::new(program);
-        if let Some(name) = arguments.next() {
-            again.arg0(name);
-        }
-        // Returns only where it fails.
-        let _ = again.args(arguments).env(name, wanted).exec();
-    }
+    start_anew(name, wanted);
 }
+
+/// Replaces this process by the same program and arguments, with the variable `name` set. Returns only where
+/// it fails.
+#[cfg(unix)]
+fn start_anew(name: &str, value: &str) {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+    let Ok(program) = env::current_exe() else { return };
+    let mut arguments = env::args_os();
+    let mut again = Command::new(program);
+    if let Some(name) = arguments.next() {
+        again.arg0(name);
+    }
+    let _ = again.args(arguments).env(name, value).exec();
+}
+
+/// No process is replaced by another here.
+#[cfg(not(unix))]
+fn start_anew(_: &str, _: &str) {}
 
 /// `error` of devices of the kind `backend`, with its cure.
 pub fn not_opened(backend: Backend, error: &OpenError) -> Error {

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What npm brings to the page, the checks of its JavaScript, and its tests in a real browser.
-#   tests/web.sh wasm-opt    prints the option with the program that makes WebAssembly smaller
+# The checks of the page's JavaScript, and its tests in a real browser.
 #   tests/web.sh lint
 #   tests/web.sh test target/debug/debubble
 # Packages lie in web/node_modules, as web/package-lock.json pins them; the browser is the chromium that
@@ -51,11 +50,6 @@ chromium() {
   return 1
 }
 
-wasm_opt() {
-  packages "the page's WebAssembly stays larger than it could be" 1>&2
-  echo "--wasm-opt=$PWD/web/node_modules/.bin/wasm-opt"
-}
-
 lint() {
   packages "the page's JavaScript is not checked"
   web/node_modules/.bin/tsc --project web/tests
@@ -74,8 +68,7 @@ tests() {
 }
 
 case ${1:-} in
-  wasm-opt) wasm_opt ;;
   lint) lint ;;
   test) tests "${2:-}" ;;
-  *) echo "wasm-opt, lint or test?" >&2; exit 2 ;;
+  *) echo "lint or test?" >&2; exit 2 ;;
 esac

@@ -87,11 +87,9 @@ def visit_html(translator: Any, node: play) -> None:
         )
         raise nodes.SkipNode
     address = f"{top}play/index.html#embed=1&view={node['view']}&scenario={quote(node['scenario'], safe='')}"
-    whole = address.replace("embed=1&", "", 1)
     translator.body.append(
         f'<iframe class="play" loading="lazy" height="{node["height"]}" title="{html.escape(node["title"])}"'
         f' src="{html.escape(address)}"></iframe>\n'
-        f'<p class="play"><a href="{html.escape(whole)}">Open it on a page of its own</a></p>\n'
     )
     raise nodes.SkipNode
 

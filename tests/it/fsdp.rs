@@ -172,13 +172,18 @@ fn pulls_that_get_less_than_rings_are_predicted_slower_and_why() {
     assert!(table.contains("predicted slower than collectives in 1 of 2 rows"), "{table}");
 }
 
+/// Models of one layer, whose steps are soon simulated.
+const ONE_LAYER: &str = "model,layers,hidden,parameters,devices\n\
+                         1.5b,1,1536,1540000000,8\n7b,1,3584,7620000000,8\n";
+
 #[test]
 fn real_lengths_take_the_place_of_drawn_ones() {
     let folder = tempfile::tempdir().unwrap();
     let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
-    for name in ["odc.csv", "odc-lengths.csv", "odc-models.csv", "odc-claims.csv"] {
+    for name in ["odc.csv", "odc-lengths.csv", "odc-claims.csv"] {
         fs::copy(paper.join(name), folder.path().join(name)).unwrap();
     }
+    fs::write(folder.path().join("odc-models.csv"), ONE_LAYER).unwrap();
     let tasks = "task,kind,lengths\nlongalign,sft,file:own.txt\n";
     fs::write(folder.path().join("odc-tasks.csv"), tasks).unwrap();
     let question = format!("reproduce odc --json --no-files --paper {}", folder.path().display());
@@ -257,10 +262,7 @@ fn a_figure_that_differs_is_a_miss() {
     for name in ["odc-lengths.csv", "odc-tasks.csv", "odc-claims.csv"] {
         fs::copy(paper.join(name), folder.path().join(name)).unwrap();
     }
-    // Models of one layer, whose steps are soon simulated.
-    let models = "model,layers,hidden,parameters,devices\n\
-                  1.5b,1,1536,1540000000,8\n7b,1,3584,7620000000,8\n";
-    fs::write(folder.path().join("odc-models.csv"), models).unwrap();
+    fs::write(folder.path().join("odc-models.csv"), ONE_LAYER).unwrap();
     let figures = fs::read_to_string(paper.join("odc.csv")).unwrap();
     let check = |from: &str, to: &str| {
         assert!(figures.contains(from), "{from}");

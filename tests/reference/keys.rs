@@ -156,8 +156,10 @@ impl Page<'_> {
         facts.extend(self.examples(schema).map(|example| format!("example: {example}")));
         text += &format!("*Form:* {}.\n\n", facts.join("; "));
         text += &self.names(schema);
-        if key == "sweep" {
-            text += &self.range();
+        match key {
+            "sweep" => text += &self.range(),
+            "setting" => text += &self.own_keys(schema),
+            _ => {}
         }
         text
     }
@@ -171,6 +173,17 @@ impl Page<'_> {
         }
         let all: Vec<String> = definition["examples"].as_array()?.iter().map(forms::json).collect();
         Some(all.join(", "))
+    }
+
+    /// The keys of the tables of a list which the question itself does not have.
+    fn own_keys(&self, list: &Value) -> String {
+        let keys = list["items"]["properties"].as_object().into_iter().flatten();
+        let own = keys.filter(|(key, _)| self.schema["properties"][key.as_str()].is_null());
+        let rows = own.map(|(key, schema)| {
+            let meaning = self.resolved(schema)["description"].as_str().unwrap_or_default();
+            vec![code(key), sentence(meaning)]
+        });
+        format!("Each may also have:\n\n{}\n", table(&["key", "meaning"], rows))
     }
 
     /// The range of an axis.

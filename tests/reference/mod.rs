@@ -176,7 +176,10 @@ fn nothing_is_left_out() {
     needed.extend(accuracy::PARTS.iter().map(|(which, _)| format!("accuracy {which}")));
     for name in needed {
         let times = found.iter().filter(|found| **found == name).count();
-        assert_eq!(times, 1, "<!-- generated: {name} --> stands on {times} pages");
+        assert_eq!(
+            times, 1,
+            "<!-- generated: {name} --> stands on {times} pages of docs/, not on one"
+        );
     }
 }
 

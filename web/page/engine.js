@@ -1,11 +1,15 @@
 // The library in workers: requests out, answers back.
 
-/** The compiled library, unpacked from the page. */
+/** The bytes that the page holds as text in the element `id`. */
+function bytes(id) {
+  const text = document.getElementById(id).textContent.trim();
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** The compiled library, unpacked from the page. `unpacker` is a library of its own, which the page loads. */
 async function compiled() {
-  const text = document.getElementById("wasm").textContent.trim();
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  await unpacker({ module_or_path: bytes("unpack") });
+  return WebAssembly.compile(unpacker.unpack(bytes("wasm")));
 }
 
 /** How long a worker that was told to end may take, in milliseconds. */
@@ -111,21 +115,33 @@ export class Engine {
   }
 }
 
+/** After how many milliseconds a request no longer keeps a later one waiting. */
+const OLD = 1_500;
+
 /** An engine that is asked the same kind of question again and again: only the latest one matters. */
 export class Latest {
   constructor(engine = new Engine()) {
     this.engine = engine;
     this.next = null;
     this.busy = false;
+    this.since = 0;
   }
 
-  /** The answer to `request`, or `null` if a later request has come before its turn. */
+  /** The answer to `request`, or `null` if a later request has come before its turn, or while it took long. */
   ask(request, options) {
     return new Promise((resolve, reject) => {
       this.next?.resolve(null);
       this.next = { request, options, resolve, reject };
       if (!this.busy) this.run();
+      else if (performance.now() - this.since > OLD) this.engine.end();
     });
+  }
+
+  /** Ends the request that is worked at, and forgets one that waits. */
+  stop(why) {
+    this.next?.resolve(null);
+    this.next = null;
+    this.engine.end(why);
   }
 
   async run() {
@@ -133,7 +149,8 @@ export class Latest {
     while (this.next) {
       const { request, options, resolve, reject } = this.next;
       this.next = null;
-      await this.engine.ask(request, options).then(resolve, reject);
+      this.since = performance.now();
+      await this.engine.ask(request, options).then(resolve, (error) => (this.next ? resolve(null) : reject(error)));
     }
     this.busy = false;
   }

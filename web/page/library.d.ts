@@ -33,3 +33,9 @@ interface Window {
     broken(why: string): void;
   };
 }
+
+/** Unpacks the library: a small library of its own, which `index.html` loads. */
+declare const unpacker: {
+  (options: { module_or_path: Uint8Array }): Promise<unknown>;
+  unpack(packed: Uint8Array): Uint8Array<ArrayBuffer>;
+};

@@ -99,13 +99,14 @@ class Play {
   // Keeps in the link which part of the timelines is shown.
   note(look) {
     if (!this.unseen && !document.getElementById("play").hidden) link.write({ ...link.read(), ...look });
+    this.aim();
   }
   // In a frame of another page: the way to all of this one.
   whole() {
     const whole = make("a", { class: "whole", target: "_blank", rel: "noopener" }, "Open in a page of its own");
-    const aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
-    state.listen((changed) => { if (changed.has("scenario")) aim(); });
-    aim();
+    this.aim = () => { whole.href = link.address({ ...link.read(), view: "play", scenario: state.now.scenario, embed: null }); };
+    state.listen((changed) => { if (changed.has("scenario")) this.aim(); });
+    this.aim();
     return whole;
   }
 
@@ -278,7 +279,7 @@ class Play {
   watch(latest) {
     this.watched = (this.watched || 0) + 1;
     const timer = setTimeout(() => {
-      this.busy.replaceChildren("Working … ", button("Stop", () => latest.engine.end("Stopped.")));
+      this.busy.replaceChildren("Working … ", button("Stop", () => latest.stop("Stopped.")));
       this.busy.hidden = false;
     }, SLOW);
     return () => {

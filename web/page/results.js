@@ -25,7 +25,7 @@ export class Results {
   constructor(why) {
     this.why = why;
     this.by = null;
-    this.table = make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Schedules side by side" });
+    this.table = make("div", { class: "wide results", tabIndex: 0, role: "region", "aria-label": "Schedules side by side" });
     this.refused = make("div");
     this.notes = make("ul", { class: "notes" });
     this.more = make("details", { class: "box" }, make("summary", {}, "Memory of each stage, and more"));

@@ -3,6 +3,8 @@
 import "./load.test.js";
 import "./examples.test.js";
 import "./drag.test.js";
+import "./play.test.js";
+import "./timelines.test.js";
 import "./links.test.js";
 import "./embed.test.js";
 import "./search.test.js";

@@ -1,20 +1,20 @@
-//! The answer of the planner: plans with their time, money and error bars.
+//! The answer of the planner: set-ups searched, and priced with their time, money and error bars.
 
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Nanos};
+use pipeline::Nanos;
 use plan::{
     Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup, Watch,
     number, percentiles_with,
 };
-use serde::Serialize;
 
 use papers::measured::ErrorBar;
 use question::host::foretell;
 use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
-use crate::front::{Candidate, standings};
+use super::choice::mark_front;
+use super::priced::{Plan, seconds};
 
 /// The most devices of a cluster that is proposed.
 const LARGEST: u64 = 1 << 16;
@@ -24,39 +24,6 @@ const DAY: f64 = 86_400.0;
 const LEAST_GOODPUT: f64 = 1e-6;
 /// Why a set-up is left out that leaves less.
 const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
-
-/// A set-up with all that a planner asks of it.
-pub struct Plan {
-    /// Its cluster, by number.
-    pub cluster: usize,
-    /// The run of the event engine.
-    pub finalist: Finalist,
-    /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
-    /// before enough were drawn.
-    pub percentiles: Option<[Nanos; 2]>,
-    /// Tokens a second, by the nominal step.
-    pub tokens_per_second: f64,
-    /// Model FLOPs utilisation.
-    pub mfu: f64,
-    /// Hardware FLOPs utilisation.
-    pub hfu: f64,
-    /// Share of time that failures leave.
-    pub goodput: f64,
-    /// Seconds between two checkpoints.
-    pub checkpoint_interval: f64,
-    /// Days for all tokens, with failures.
-    pub days: f64,
-    /// Hours of all devices together for all tokens, with failures.
-    pub gpu_hours: f64,
-    /// Dollars for all tokens.
-    pub dollars: f64,
-    /// Of what kind its step is.
-    pub kind: Kind,
-    /// How far its step may be off, as a share; nothing if nothing of its kind was measured.
-    pub error: Option<f64>,
-    /// Whether no other plan is both faster and cheaper.
-    pub on_front: bool,
-}
 
 /// The result for one cluster.
 pub struct Searched {
@@ -381,124 +348,4 @@ impl Planner<'_> {
 pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Inputs<'a> {
     let inputs = Inputs::new(&question.model, &question.recipe, cluster);
     Inputs { layout: question.layout(), ..inputs }
-}
-
-/// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
-/// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
-/// of another kind are off by something else, so that nothing is known of the difference.
-#[must_use]
-pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
-    let cheapest = cheapest(question, plans)?;
-    let alike = |plan: &&Plan| {
-        let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
-        let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
-        is_comparable && apart.abs() <= told_apart(cheapest)
-    };
-    // Of those that leave as much, the faster.
-    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
-    plans.iter().filter(|plan| is_in_time(question, plan)).filter(alike).max_by_key(room)
-}
-
-/// The cheapest plan of those that meet the deadline.
-#[must_use]
-pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
-    let in_time = plans.iter().filter(|plan| is_in_time(question, plan));
-    in_time.min_by(|a, b| a.dollars.total_cmp(&b.dollars))
-}
-
-fn is_in_time(question: &Question, plan: &Plan) -> bool {
-    question.deadline_days.is_none_or(|days| plan.days <= days)
-}
-
-/// By how much two steps must differ to be told apart where nothing was measured of their kind: an
-/// assumption, about the mean error on measured steps of other kinds.
-const UNMEASURED: f64 = 0.05;
-
-/// By how much the step of another plan of the kind of `plan` must differ from its to be told apart,
-/// as a share: the error bar of the kind.
-pub fn told_apart(plan: &Plan) -> f64 {
-    plan.error.unwrap_or(UNMEASURED)
-}
-
-fn mark_front(plans: &mut [Plan]) {
-    let candidate = |plan: &Plan| Candidate::new((plan.days, plan.dollars), None);
-    let all: Vec<Candidate> = plans.iter().map(candidate).collect();
-    for (plan, standing) in plans.iter_mut().zip(standings(&all)) {
-        plan.on_front = standing.is_on_front();
-    }
-}
-
-/// A time in seconds.
-pub fn seconds(time: Nanos) -> f64 {
-    number(time.0) / 1e9
-}
-
-/// Where the time of a step goes, on the stage that works longest.
-#[derive(Serialize)]
-pub struct Part {
-    /// The name of the part.
-    pub name: &'static str,
-    /// Seconds of a step.
-    pub seconds: f64,
-}
-
-impl Plan {
-    /// The memory that may be used of the fullest device, and the memory that is used.
-    pub fn memory(&self) -> [Bytes; 2] {
-        let (stage, held) = self.finalist.evaluation.fullest();
-        [self.finalist.costed().capacities[stage], held.sum()]
-    }
-
-    /// The memory left on the device that has least left.
-    pub fn room(&self) -> Bytes {
-        let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
-        let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
-        left.min().unwrap_or_default()
-    }
-
-    /// Whether `framework` runs it.
-    pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
-        framework.runs(&self.finalist.costed().setup, question.recipe.batch)
-    }
-
-    /// The parts of the step; they add up to it.
-    pub fn parts(&self) -> Vec<Part> {
-        let costed = self.finalist.costed();
-        let microbatches = f64::from(costed.shape.microbatches());
-        let placement = costed.setup.family.about().placement;
-        let busiest = (0..).zip(&self.finalist.metrics.stages).max_by_key(|(_, times)| times.busy);
-        let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
-        let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
-        let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
-        let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
-        let times = layers * microbatches * halves;
-        let layer = &costed.layer;
-        let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
-        let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
-        let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
-        let sending = seconds(self.finalist.sending[stage]);
-        let passes =
-            seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);
-        let mut parts = vec![
-            Part { name: "matrix products of layers", seconds: layer.products * times },
-            Part { name: "attention", seconds: layer.attention * times },
-            Part { name: "elementwise kernels", seconds: layer.elementwise * times },
-            Part {
-                name: "collectives of tensor, context and expert parallelism",
-                seconds: layer.collectives * times,
-            },
-            Part { name: "head and loss", seconds: head },
-        ];
-        let known: f64 = parts.iter().map(|part| part.seconds).sum();
-        let launches = seconds(busy) - known;
-        parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
-        parts.push(Part { name: "transfers between stages", seconds: sending });
-        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
-        parts.push(Part {
-            name: "gradient exchange and tied embedding",
-            seconds: seconds(costed.exchange),
-        });
-        parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
-        parts
-    }
 }

@@ -4,7 +4,8 @@
 use pipeline::{Choice, Family};
 use plan::{Boundary, Machine, Setup, Zero};
 
-use super::answer::{Answer, Plan};
+use super::answer::Answer;
+use super::priced::Plan;
 use question::plan::Question;
 
 /// A thing left out: whether it applies to a plan, and the line.

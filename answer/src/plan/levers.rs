@@ -3,7 +3,8 @@
 use pipeline::{Bytes, Nanos};
 use plan::{Machine, Orders, Watch};
 
-use super::answer::{Plan, ground, seconds};
+use super::answer::ground;
+use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;
 

@@ -2,8 +2,10 @@
 
 mod answer;
 pub mod assumptions;
+mod choice;
 pub mod export;
 mod levers;
+mod priced;
 pub mod tables;
 
 use papers::measured::ErrorBar;
@@ -13,10 +15,10 @@ use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
 use self::answer::Planner;
-pub use self::answer::{
-    Answer, Part, Plan, Searched, cheapest, ground, seconds, told_apart, winner,
-};
+pub use self::answer::{Answer, Searched, ground};
+pub use self::choice::{cheapest, told_apart, winner};
 pub use self::levers::Lever;
+pub use self::priced::{Part, Plan, seconds};
 
 /// A question with all that a planner says to it.
 pub struct Planned {

@@ -4,8 +4,10 @@ use pipeline::{Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
-use super::answer::{Answer, Plan, cheapest, seconds, told_apart};
+use super::answer::Answer;
+use super::choice::{cheapest, told_apart};
 use super::levers::Lever;
+use super::priced::{Part, Plan, seconds};
 use question::Diagnostic;
 use question::format;
 use question::plan::{Framework, Question};
@@ -355,7 +357,7 @@ pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let step = seconds(plan.finalist.step);
-    let line = |part: super::answer::Part| {
+    let line = |part: Part| {
         let share = format::percent(part.seconds / step);
         vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
     };

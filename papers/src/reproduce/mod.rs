@@ -49,11 +49,11 @@ pub const MAX_EFFORT: u64 = 1_000_000;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {
-    /// The names of the tables; [`ALL`] stands for every one.
+    /// The names of the tables; `all` stands for every one.
     pub tables: Vec<String>,
     /// Whether to search better orders than the published ones, in the tables where that can be done.
     pub beyond: bool,
-    /// The effort of each search in multiples of the default, at most [`MAX_EFFORT`].
+    /// The effort of each search in multiples of the default, at most 1,000,000.
     pub effort: u64,
     /// The folder with the settings and figures; those that are built in if it is not named.
     pub paper: Option<PathBuf>,

@@ -1,33 +1,25 @@
 //! `debubble calibrate`: times the kernels and links of this machine and writes a profile.
 
+mod measured;
 mod report;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use calibrate::background_load::BackgroundLoad;
-use calibrate::check::{self, LoneStage};
 use calibrate::machine;
-use calibrate::measure::{
-    self, KERNEL_MEASUREMENTS, KernelTimes, MeasureError, check_memory, kernel_times, link_times,
-    target_link_times, traffic,
-};
-use calibrate::sample::{Rule, sample};
+use calibrate::measure::{MeasureError, check_memory};
+use calibrate::sample::Rule;
 use clap::{Args, ValueEnum};
-use executor::{Backend, Cpu, Cut, Model, Ops, Target, TargetOptions, WithTarget};
+use executor::{Backend, Cut, Model, Target, TargetOptions, WithTarget};
 use pipeline::Nanos;
-use profile::{Element, Link, LinkKind, Machine, ModelShape, Profile, Quantity, predict};
-use question::format;
+use profile::{Element, LinkKind, ModelShape};
 
 use super::{OUTPUT, note};
 use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
-use crate::interrupt;
-use crate::progress;
-use crate::progress::Progress;
 use native::memory;
 
 const EXAMPLES: &str = "\
@@ -172,27 +164,6 @@ impl Effort {
     }
 }
 
-/// All that was measured.
-struct Outcome {
-    profile: Profile,
-    nothing: Quantity,
-    /// How long the host takes to begin a kernel that it does not wait for.
-    launch: Option<Quantity>,
-    peak: (Quantity, u64),
-    checks: Vec<Checked>,
-}
-
-/// A pass of a whole stage, predicted and measured.
-struct Checked {
-    stage: usize,
-    layers: usize,
-    pass: &'static str,
-    predicted: Nanos,
-    measured: Quantity,
-}
-
-/// Layers of the model whose two stages are checked.
-const CHECKED_LAYERS: usize = 12;
 /// The most workers side by side.
 const MAX_WORKERS: usize = 1024;
 /// How long a GPU takes to raise its clocks from those of an idle one (345 of 1980 MHz on an H200).
@@ -321,77 +292,6 @@ impl Calibrate {
         }
         kinds
     }
-
-    fn measure<T: Target>(
-        &self,
-        target: &T,
-        shape: ModelShape,
-        rule: &Rule,
-        (pinned, neighbours): (bool, usize),
-    ) -> Result<Outcome, MeasureError> {
-        let message = shape.message();
-        let of_links: usize = self.kinds().iter().map(|&kind| traffic(kind, message).len()).sum();
-        interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
-        let bar = progress::bar((KERNEL_MEASUREMENTS + of_links + 2) as u64, "measurements");
-        let core = || Ok(Cpu::<f32>::new());
-        let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
-        let times =
-            kernel_times(|| target.ops(), shape, target.peak(self.hidden), rule, || bar.inc(1))?;
-        // Links are timed without: a stage that waits for a value leaves its core or part idle.
-        drop(load);
-        let half = Rule { time: rule.time / 2, ..*rule };
-        let empty = times.nothing.median().0;
-        let mut links = Vec::new();
-        for kind in self.kinds() {
-            let link = match kind.is_of_gpus() {
-                true => target_link_times(target, kind, message, empty, &half, || bar.inc(1))?,
-                false => link_times(core, kind, message, empty, &half, pinned, || bar.inc(1))?,
-            };
-            links.extend(link);
-        }
-        let ops = target.ops()?;
-        let launch = match ops.runs_ahead() {
-            true => Some(measure::launch_time(ops, &half)?),
-            false => None,
-        };
-        let KernelTimes { nothing, peak, layer, embedding, head, overhead, optimizer } = times;
-        let (machine, model) = (target.describe(self.machine(pinned, neighbours)), shape);
-        let half_width = rule.half_width;
-        let profile = Profile {
-            machine,
-            model,
-            half_width,
-            layer,
-            embedding,
-            head,
-            overhead,
-            optimizer,
-            links,
-        };
-        let load = BackgroundLoad::new(neighbours, target.neighbours(), shape, pinned)?;
-        let checks = checks(target, &profile, &half, &bar)?;
-        drop(load);
-        bar.finish_and_clear();
-        Ok(Outcome { profile, nothing, launch, peak, checks })
-    }
-
-    fn machine(&self, pinned: bool, neighbours: usize) -> Machine {
-        let governor = machine::governor().map(|rule| format!("governor {rule}"));
-        let clock = machine::megahertz().map(|clock| format!("{clock} MHz"));
-        let clocks: Vec<String> = clock.into_iter().chain(governor).collect();
-        Machine {
-            cpu: machine::cpu(),
-            cores: machine::cores(),
-            os: machine::os(),
-            clocks: (!clocks.is_empty()).then(|| clocks.join(", ")),
-            pinned,
-            neighbours: neighbours as u64,
-            date: machine::today(),
-            program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
-            remark: self.remark.clone(),
-            ..Machine::default()
-        }
-    }
 }
 
 /// A calibration of whatever target is opened for it.
@@ -433,32 +333,6 @@ fn timed_part(cut: Cut, neighbours: usize) -> String {
     format!("timing {multiprocessors} of {of} multiprocessors, while {others}")
 }
 
-/// Whole stages of the executor, against the sum of their parts.
-fn checks<T: Target>(
-    target: &T,
-    profile: &Profile,
-    rule: &Rule,
-    bar: &Progress,
-) -> Result<Vec<Checked>, MeasureError> {
-    let model = profile.model.with_layers(CHECKED_LAYERS)?;
-    let mut checks = Vec::new();
-    for stage in 0..2 {
-        let mut lone = LoneStage::new(target.ops()?, model, stage)?;
-        let predicted = predict(profile, CHECKED_LAYERS, lone.shape());
-        let predicted = predicted.map_err(|_| MeasureError::NoTimes("a stage"))?;
-        let times = predicted.costs.chunks()[stage];
-        let told = [times.forward, times.backward_input, times.backward_weight];
-        let series = sample(&mut lone, check::SERIES, 0, rule)?;
-        let layers = model.layers_by_chunk(lone.shape())?[stage];
-        for ((pass, predicted), samples) in ["F", "B", "W"].into_iter().zip(told).zip(series) {
-            let measured = Quantity::of(samples).ok_or(MeasureError::NoTimes("a stage"))?;
-            checks.push(Checked { stage, layers, pass, predicted, measured });
-        }
-        bar.inc(1);
-    }
-    Ok(checks)
-}
-
 fn refuse(error: &MeasureError) -> Error {
     let refused = Error::question(error.to_string());
     match error {
@@ -467,35 +341,4 @@ fn refuse(error: &MeasureError) -> Error {
         }
         _ => refused,
     }
-}
-
-/// Billions of floating-point operations per second.
-fn gflops(operations: f64, time: Nanos) -> Option<f64> {
-    (time.0 > 0).then(|| operations / time.0 as f64)
-}
-
-/// The number of operations known to be computed in each quantity of a profile.
-fn operations(profile: &Profile, name: &str) -> Option<f64> {
-    let model = profile.model.one_layer();
-    let [forward, backward_input, backward_weight] = measure::layer_operations(model);
-    match name {
-        "layer F" => Some(forward),
-        "layer B" => Some(backward_input),
-        "layer W" => Some(backward_weight),
-        "head F" | "head B" | "head W" => Some(measure::head_operations(model)),
-        _ => None,
-    }
-}
-
-/// The fit of a link in words.
-fn fit(link: &Link) -> Option<String> {
-    let fit = link.fit()?;
-    let latency = format::time(Nanos(fit.latency));
-    let bandwidth = fit.bandwidth().filter(|_| link.kind.moves_bytes());
-    let bandwidth = bandwidth.map_or_else(
-        || "at any size".to_owned(),
-        |bytes| format!("+ size / {:.2} GB/s", bytes / 1e9),
-    );
-    let worst = fit.worst_per_mille as f64 / 10.0;
-    Some(format!("{}: {latency} {bandwidth}, at worst {worst:.1} % off", link.kind.name()))
 }

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use calibrate::machine;
+use calibrate::{machine, measure};
 use draw::text;
 use pipeline::{Bytes, Nanos};
-use profile::{Quantity, Verdict};
+use profile::{Link, Profile, Quantity, Verdict};
 use question::format;
 use serde::Serialize;
 
-use super::{Checked, Outcome, fit, gflops, operations};
+use super::measured::{Checked, Outcome};
 use crate::commands::{note, print_json};
 use crate::error::Error;
 
@@ -35,6 +35,37 @@ fn rows(outcome: &Outcome) -> Vec<Row<'_>> {
     let quantities = profile.quantities().into_iter();
     rows.extend(quantities.map(|(name, one)| row(name, one, operations(profile, name))));
     rows
+}
+
+/// Billions of floating-point operations per second.
+fn gflops(operations: f64, time: Nanos) -> Option<f64> {
+    (time.0 > 0).then(|| operations / time.0 as f64)
+}
+
+/// The number of operations known to be computed in each quantity of a profile.
+fn operations(profile: &Profile, name: &str) -> Option<f64> {
+    let model = profile.model.one_layer();
+    let [forward, backward_input, backward_weight] = measure::layer_operations(model);
+    match name {
+        "layer F" => Some(forward),
+        "layer B" => Some(backward_input),
+        "layer W" => Some(backward_weight),
+        "head F" | "head B" | "head W" => Some(measure::head_operations(model)),
+        _ => None,
+    }
+}
+
+/// The fit of a link in words.
+fn fit(link: &Link) -> Option<String> {
+    let fit = link.fit()?;
+    let latency = format::time(Nanos(fit.latency));
+    let bandwidth = fit.bandwidth().filter(|_| link.kind.moves_bytes());
+    let bandwidth = bandwidth.map_or_else(
+        || "at any size".to_owned(),
+        |bytes| format!("+ size / {:.2} GB/s", bytes / 1e9),
+    );
+    let worst = fit.worst_per_mille as f64 / 10.0;
+    Some(format!("{}: {latency} {bandwidth}, at worst {worst:.1} % off", link.kind.name()))
 }
 
 /// The speed of the square product.

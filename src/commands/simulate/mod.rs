@@ -221,6 +221,7 @@ impl Simulate {
             runs: files.into_iter().any(Option::is_some),
             front: self.pareto.is_some(),
             sort: self.sort,
+            partial: false,
         }
     }
 

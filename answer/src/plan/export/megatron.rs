@@ -3,7 +3,7 @@
 use pipeline::{Choice, Family, LayerLayout, Vocabulary};
 use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
 
-use super::super::answer::Plan;
+use super::super::priced::Plan;
 use question::plan::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM

@@ -11,7 +11,7 @@ use pipeline::{Bandwidth, Bytes, Nanos, PassTimes};
 use sim::cluster::ClusterSpec;
 
 use self::torch_order::TorchOrder;
-use super::answer::Plan;
+use super::priced::Plan;
 use question::plan::Question;
 
 /// The order of the plan as torch reads it, beside the configurations of torchtitan that name it.

@@ -3,7 +3,7 @@
 use pipeline::torch_csv::{self, TorchRefusal};
 use pipeline::{InTorch, Placement};
 
-use super::super::answer::Plan;
+use super::super::priced::Plan;
 
 /// How torchtitan gets the order of a plan.
 pub(super) enum TorchOrder {

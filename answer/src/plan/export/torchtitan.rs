@@ -2,7 +2,7 @@
 
 use plan::{Boundary, Costed, Recompute, Zero};
 
-use super::super::answer::Plan;
+use super::super::priced::Plan;
 use super::torch_order::TorchOrder;
 use super::{SCHEDULE_CSV, array};
 use question::plan::Question;
