@@ -40,12 +40,12 @@ packages() {
 }
 
 # Prints the path of a chromium, if there is one.
-chromium() {
+browser() {
   local name names=(chromium chromium-browser google-chrome google-chrome-stable)
   names+=("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
   if [ -n "${CHROMIUM:-}" ]; then names=("$CHROMIUM"); fi
   for name in "${names[@]}"; do
-    command -v "$name" && return
+    type -P "$name" && return
   done
   return 1
 }
@@ -58,7 +58,7 @@ lint() {
 
 tests() {
   packages "the page is not tried"
-  CHROMIUM=$(chromium) || skip "the page is not tried: there is no chromium, and CHROMIUM names none"
+  CHROMIUM=$(browser) || skip "the page is not tried: there is no chromium, and CHROMIUM names none"
   [ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown)" ] ||
     skip "the page is not tried: rustc has no target wasm32-unknown-unknown"
   make --no-print-directory web

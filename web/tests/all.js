@@ -6,7 +6,6 @@ import "./drag.test.js";
 import "./play.test.js";
 import "./timelines.test.js";
 import "./links.test.js";
-import "./embed.test.js";
 import "./search.test.js";
 import "./plan.test.js";
 import "./files.test.js";

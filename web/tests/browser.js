@@ -120,7 +120,7 @@ export class Opened {
     await this.rest();
   }
 
-  /** Waits until nothing is being worked out, and the page has asked nothing more for 30 frames. */
+  /** Waits until nothing is being worked out, and the page asks nothing more. */
   async rest() {
     await this.page.evaluate(() => /** @type {any} */ (window).watched.rest());
   }
@@ -131,8 +131,8 @@ export class Opened {
    * @returns {Promise<import("./watch.js").Asked[]>}
    */
   async questions(kind) {
-    const all = await this.page.evaluate(() => /** @type {any} */ (window).watched.asked);
-    return kind ? all.filter((/** @type {any} */ one) => one.request.ask === kind) : all;
+    return this.page.evaluate((kind) => /** @type {any} */ (window).watched.asked
+      .filter((/** @type {any} */ one) => !kind || one.request.ask === kind), kind);
   }
 
   /**
@@ -146,8 +146,8 @@ export class Opened {
 
   /** The last answer to a request of the name `kind`. @param {string} kind */
   async answer(kind) {
-    const answered = (await this.questions(kind)).filter((one) => one.answer);
-    const last = answered.at(-1)?.answer;
+    const last = await this.page.evaluate((kind) => /** @type {any} */ (window).watched.asked
+      .findLast((/** @type {any} */ one) => one.request.ask === kind && one.answer)?.answer, kind);
     assert.ok(last, `the page has no answer to "${kind}"`);
     return JSON.parse(last);
   }

@@ -29,7 +29,7 @@ const REFUSED = [
 onPage("hostile questions in links are refused with a message, and the page lives", {}, async (opened) => {
   for (const [what, scenario, message] of REFUSED) {
     await opened.follow({ view: "play", scenario });
-    const asked = (await opened.questions()).filter(({ request }) => request.text === scenario);
+    const asked = (await opened.questions("simulate")).filter(({ request }) => request.text === scenario);
     const failures = asked.flatMap(({ failure }) => failure ? [JSON.parse(failure).message] : []);
     assert.ok(failures.length > 0, `${what} is not refused: ${asked.at(-1)?.broken ?? "there is an answer"}`);
     const [failure] = failures;
@@ -47,6 +47,9 @@ onPage("links that are no questions open the page all the same", { link: { view:
     assert.equal(await opened.chosen(), "Play");
     await opened.page.evaluate(() => { location.hash = "#%FF%C0&=&&scenario=%E0%A4%A"; });
     await opened.rest();
-    await opened.follow({ view: "play", scenario: FINE });
+    // An address that is changed by hand is followed.
+    await opened.follow({ view: "plan", scenario: FINE });
+    assert.equal(await opened.chosen(), "Plan");
+    assert.equal((await opened.questions("simulate")).at(-1)?.request.text, FINE);
     assert.equal((await opened.answer("simulate")).results.length, 1);
   });

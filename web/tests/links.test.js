@@ -34,11 +34,3 @@ onPage("a link restores the question, to the byte of every answer", { link: { vi
       await second.close();
     }
   });
-
-onPage("an address that is changed by hand is followed", {}, async (opened) => {
-  await opened.follow({ view: "play", scenario: QUESTION });
-  const asked = (await opened.questions("simulate")).at(-1);
-  assert.equal(asked?.request.text, QUESTION);
-  await opened.follow({ view: "plan" });
-  assert.equal(await opened.chosen(), "Plan");
-});

@@ -36,8 +36,8 @@ onPage("its policy keeps it from other hosts and from scripts in texts", {}, asy
     return { fetched, shown };
   });
   assert.deepEqual(outcome, { fetched: "refused", shown: "refused" });
-  const refused = await opened.page.evaluate(() => /** @type {any} */ (window).watched.refused);
-  assert.equal(refused.filter((/** @type {string} */ url) => url.startsWith("https://example.org")).length, 3);
+  // The browser tells of each that the policy has refused it.
+  await opened.page.waitForFunction("watched.refused.filter((url) => url.startsWith('https://example.org')).length === 3");
   // These were tried on purpose, and what is refused is said in the console.
   opened.complaints.length = opened.requests.length = 0;
 });

@@ -104,6 +104,12 @@ onPage("in a frame there are sliders and timelines alone, and a way to all of th
       all.filter((one) => one.checkVisibility()).map((one) => one.outerHTML.slice(0, 80)));
     assert.deepEqual(shown, []);
     assert.ok((await opened.page.$$(".charts canvas")).length === 2);
-    const address = String(await opened.page.$eval("a.whole", (one) => one.getAttribute("href")));
-    assert.ok(address.includes("scenario=") && !address.includes("embed"), address);
+    await (await opened.named("slider", "stages, slider").waitHandle()).focus();
+    await opened.page.keyboard.press("ArrowRight");
+    await opened.rest();
+    const { text, results } = await opened.answer("simulate");
+    assert.equal(results[0].stages, 5);
+    const whole = await opened.named("link", "Open in a page of its own").waitHandle();
+    const parts = new URLSearchParams(await whole.evaluate((one) => /** @type {HTMLAnchorElement} */ (one).hash.slice(1)));
+    assert.deepEqual([parts.get("scenario"), parts.get("embed")], [text, null]);
   });

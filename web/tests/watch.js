@@ -23,22 +23,25 @@ export function watch() {
   /** @param {Asked} one */
   const under = (one) => !("answer" in one || "failure" in one || "broken" in one || one.ended);
 
-  /** Resolves when nothing has been under way for 30 frames. */
+  /** Resolves when nothing has been under way for longer than the page waits before it asks on its own. */
   const rest = () => new Promise((resolve) => {
     let quiet = 0;
     const look = () => {
       quiet = asked.some(under) ? 0 : quiet + 1;
-      if (quiet > 30) resolve(null);
-      else requestAnimationFrame(look);
+      if (quiet > 10) resolve(null);
+      else setTimeout(look, 40);
     };
     look();
   });
 
+  // Frames are counted while there is something to count them for: they cost more than the library.
+  let counting = false;
   const count = () => {
-    asked.filter(under).forEach((one) => one.frames += 1);
-    requestAnimationFrame(count);
+    const open = asked.filter(under);
+    open.forEach((one) => one.frames += 1);
+    counting = open.length > 0;
+    if (counting) requestAnimationFrame(count);
   };
-  requestAnimationFrame(count);
 
   window.Worker = class extends window.Worker {
     /** @param {string | URL} script @param {WorkerOptions} [options] */
@@ -64,6 +67,8 @@ export function watch() {
         const one = { request: JSON.parse(message.request), progress: 0, frames: 0 };
         asked.push(one);
         this.open.push(one);
+        if (!counting) requestAnimationFrame(count);
+        counting = true;
       }
       super.postMessage(message, ...rest);
     }
