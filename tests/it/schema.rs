@@ -286,6 +286,8 @@ fn the_keys_of_a_scenario_are_the_flags_of_simulate() {
         "html",
         "trace",
         "timeline",
+        "baseline",
+        "tolerance",
     ];
     let file = ["title", "source", "convention", "setting", "sweep"];
     let flags = flags("simulate", &answer);
