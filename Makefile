@@ -104,11 +104,14 @@ gpu-bundle: cargo
 # makes the page has no tests of its own: the page is tried in a browser.
 TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
 
+# Where make can, it shows what each of several targets says in one piece.
+TOGETHER = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 # `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
 	cargo build --profile test $(TESTED) --lib --bins --examples --tests
 	cargo test $(TESTED)
-	$(MAKE) --no-print-directory slurm python web-test
+	$(MAKE) --no-print-directory --jobs=3 $(TOGETHER) slurm python web-test
 
 # With the program that the tests have built.
 slurm: cargo
