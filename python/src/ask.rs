@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use question::{Context, Diagnostic, Host, ReadError, Work};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::ending::LookUp;
+use crate::ending::{self, LookUp};
 use crate::error::{InternalError, broken, raised};
 
 /// How often the thread that asked looks for signals and shows the progress.
@@ -127,8 +127,12 @@ fn rest<T>(come: &Mutex<Receiver<T>>) -> (Result<T, RecvTimeoutError>, Option<Lo
     loop {
         let next = come.recv_timeout(TICK);
         let look = LookUp::begin();
-        if look.is_some() || !matches!(next, Err(RecvTimeoutError::Timeout)) {
+        if look.is_some() {
             return (next, look);
+        }
+        if !matches!(next, Err(RecvTimeoutError::Timeout)) {
+            ending::go_back();
+            return (next, None);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A thread that attaches to an interpreter that is taken apart is ended by it on the spot, or worse. So once
 //! the interpreter begins to end, threads look up no more before they have their answers: nobody is there to
-//! press Ctrl-C or to see the progress.
+//! press Ctrl-C or to see the progress. With their answers they go back only as long as it is whole.
 
 // How long the end waits is a matter of the clock.
 #![allow(clippy::disallowed_methods)]
@@ -24,6 +24,9 @@ static LOOKING_UP: AtomicU64 = AtomicU64::new(0);
 /// How long the end waits for threads that have looked up: a function that shows the progress may take as
 /// long as it likes.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a thread with an answer waits, once the end has begun, before it goes back.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// How often the end looks whether they have gone back to waiting.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -55,6 +58,16 @@ fn count(change: impl Fn(u64) -> u64) -> u64 {
         |known: u64| known.checked_sub(process).filter(|count| count >> 32 == 0).unwrap_or(0);
     let changed = |known| Some(process + change(here(known)));
     here(LOOKING_UP.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed).unwrap_or_default())
+}
+
+/// Waits until a thread with an answer may go back to an interpreter that has begun to end: never, once that
+/// is taken apart. Functions of `atexit` are called before, and may have joined this thread: for theirs it
+/// goes back, after a while in which an end without any is over.
+pub(crate) fn go_back() {
+    thread::sleep(GRACE);
+    while Python::try_attach(|_| ()).is_none() {
+        thread::park();
+    }
 }
 
 /// Has the interpreter say when it begins to end.
