@@ -5,7 +5,7 @@ use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 
 /// The most bytes of a file. The page, its worker and a parser each hold it once.
-const MOST_BYTES: u64 = 64 << 20;
+pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// The most passes of an order that is searched or written down.
 const MOST_PASSES: u64 = 300_000;
 

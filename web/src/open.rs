@@ -11,12 +11,11 @@ use question::kinds::Kind;
 use question::{Context, Diagnostic, echo, keywords, profiles};
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
 use crate::sheet::{Part, parts};
 
 /// The most bytes of a file that are looked at for what it is.
 const LOOKED_AT: u64 = 16 << 20;
-/// The most bytes of a file of any kind.
-const MOST: u64 = 64 << 20;
 /// What a Parquet file begins with.
 const PARQUET: &[u8] = b"PAR1";
 /// The most slots of a timeline that are drawn.
@@ -90,7 +89,7 @@ pub(crate) struct Timeline {
 impl File {
     /// What it is, by its content.
     pub(crate) fn kind(&self, context: &Context<'_>) -> Result<Told, Diagnostic> {
-        let content = context.read_bytes(&self.file, MOST)?;
+        let content = context.read_bytes(&self.file, limits::MOST_BYTES)?;
         let told = |kind: Option<Kind>, text| {
             Ok(Told {
                 kind,
