@@ -2,8 +2,11 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
+use std::sync::Arc;
+
 use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
+use crate::overlap::Overlap;
 use crate::pass::{Kind, Pass, Slot, Value};
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
@@ -67,6 +70,8 @@ pub struct Costs {
     /// By stage; empty if the vocabulary is not in shards.
     shards: Vec<ShardTimes>,
     collectives: Collectives,
+    /// The segments of passes, if they are known: their sums are the times of `chunks`.
+    overlap: Option<Arc<Overlap>>,
 }
 
 impl Costs {
@@ -82,13 +87,46 @@ impl Costs {
             recompute: Vec::new(),
             shards: Vec::new(),
             collectives,
+            overlap: None,
         }
     }
 
-    /// The same with other times of the chunks, in model order.
+    /// Passes that are chains of segments, which share the two streams of their device as `overlap` says;
+    /// `hop` as in [`Self::new`].
+    #[must_use]
+    pub fn overlapped(overlap: Overlap, hop: Nanos) -> Self {
+        let overlap = Some(Arc::new(overlap));
+        let chunks = overlap.iter().flat_map(|overlap| overlap.times()).collect();
+        Self { overlap, ..Self::new(chunks, hop) }
+    }
+
+    /// How passes share the streams of their device, if their segments are known.
+    #[must_use]
+    #[inline]
+    pub fn overlap(&self) -> Option<&Overlap> {
+        self.overlap.as_deref()
+    }
+
+    /// The same where the communication within passes takes no time.
+    #[must_use]
+    pub fn without_segment_communication(self) -> Self {
+        match self.overlap.as_deref().map(Overlap::without_communication) {
+            None => self,
+            Some(overlap) => {
+                let chunks = overlap.times();
+                Self { chunks, overlap: Some(Arc::new(overlap)), ..self }
+            }
+        }
+    }
+
+    /// The same with other times of the chunks, in model order; segments are stretched or shortened
+    /// alike.
     #[must_use]
     pub fn with_chunks(self, chunks: Vec<PassTimes>) -> Self {
-        Self { chunks, ..self }
+        let fits = |overlap: &&Overlap| overlap.chunks() == chunks.len();
+        let overlap = self.overlap.as_deref().filter(fits);
+        let overlap = overlap.map(|overlap| Arc::new(overlap.at_pace(&chunks)));
+        Self { chunks, overlap, ..self }
     }
 
     /// The same with another latency of a hop.
@@ -187,7 +225,8 @@ impl Costs {
         self.collectives
     }
 
-    /// How long `pass` takes. An R of which no time is given takes as long as F.
+    /// How long `pass` takes with all it does one after the other. An R of which no time is given takes as
+    /// long as F.
     ///
     /// # Panics
     /// If the costs have no such chunk or shard.
@@ -214,11 +253,30 @@ impl Costs {
         if value.is_collective(shape) { self.collectives.of(value) } else { self.hop }
     }
 
-    /// How long `slot` takes: the two passes of a pair share the device, so their times add up.
+    /// How long `slot` takes: the times of its passes add up, unless their segments share the streams of
+    /// the device ([`Overlap`]).
     #[must_use]
     #[inline]
     pub fn of_slot(&self, slot: Slot) -> Nanos {
-        slot.passes().map(|pass| self.of(pass)).sum()
+        let apart = slot.passes().map(|pass| self.of(pass)).sum();
+        match &self.overlap {
+            None => apart,
+            Some(overlap) => overlap.duration(slot, apart),
+        }
+    }
+
+    /// How long `slot` takes if its passes take `apart` one after the other rather than what they cost:
+    /// what they share is stretched or shortened alike, to the next whole nanosecond.
+    #[must_use]
+    pub fn slot_at_pace(&self, slot: Slot, apart: Nanos) -> Nanos {
+        let nominal: Nanos = slot.passes().map(|pass| self.of(pass)).sum();
+        let shared = self.of_slot(slot);
+        if shared == nominal || nominal == apart {
+            return if nominal == apart { shared } else { apart };
+        }
+        let scaled =
+            (u128::from(shared.0) * u128::from(apart.0)).div_ceil(u128::from(nominal.0.max(1)));
+        Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
     /// Checks that these are the costs of a pipeline of `shape`, and that no step under them can
@@ -243,6 +301,9 @@ impl Costs {
         let recompute = self.recompute.iter().flatten().map(|time| u128::from(time.0));
         let parts = self.chunks.iter().map(sum).chain(self.copies.iter().map(copy));
         let parts = parts.chain(recompute);
+        if let Some(overlap) = self.overlap() {
+            overlap.check(shape)?;
+        }
         let mut longest = parts.sum::<u128>();
         if shape.has_shards() {
             check_shards("costs", self.shards.len(), shape)?;

@@ -198,6 +198,30 @@ pub enum Fault {
         /// The requirement, with the value given.
         what: String,
     },
+    /// Segments of passes that cannot be.
+    #[error("{what}")]
+    Segments {
+        /// What is wrong with them.
+        what: String,
+    },
+    /// An order of segments that cannot be.
+    #[error("{what}")]
+    Interleaving {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A pair of which one pass needs what the other makes.
+    #[error(
+        "{first} and {second} on stage {stage} cannot run together: {second} needs what {first} makes"
+    )]
+    PairDepends {
+        /// The pass that makes the value.
+        first: Pass,
+        /// The pass that needs it.
+        second: Pass,
+        /// Where they stand.
+        stage: usize,
+    },
     /// A limit under which not even one microbatch alone fits.
     #[error("stage {stage} needs {needs} for a single microbatch, but the memory limit is {limit}")]
     BelowOneMicrobatch {

@@ -32,6 +32,7 @@ mod layer_layout;
 mod memory;
 mod offload;
 mod order;
+pub mod overlap;
 mod pass;
 mod problem;
 mod recompute;

@@ -36,6 +36,13 @@ impl Order {
         &self.passes
     }
 
+    /// Ascending positions in [`Self::passes`] of the first pass of each pair.
+    #[inline]
+    #[must_use]
+    pub fn pairs(&self) -> &[usize] {
+        &self.pairs
+    }
+
     /// Whether every slot is a single pass.
     #[must_use]
     pub fn is_unpaired(&self) -> bool {

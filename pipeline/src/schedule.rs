@@ -37,6 +37,10 @@ impl Schedule {
             return Err(Fault::MirroredShards);
         }
         let recomputed = check_complete(shape, placement, &orders)?;
+        orders
+            .iter()
+            .enumerate()
+            .try_for_each(|(stage, order)| check_pairs(shape, stage, order))?;
         let walk = walk::walk(shape, placement, &orders)?;
         Ok(Self { shape, placement, orders, walk, recomputed, copies: None })
     }
@@ -199,6 +203,19 @@ fn check_complete(
         }
     };
     rows.map(recomputes).collect()
+}
+
+/// Checks that no pass of a pair needs what the other makes.
+fn check_pairs(shape: Shape, stage: usize, order: &Order) -> Result<(), Fault> {
+    for &at in order.pairs() {
+        let (one, other) = (order.passes()[at], order.passes()[at + 1]);
+        for (first, second) in [(one, other), (other, one)] {
+            if second.needs(shape).any(|value| Some(value) == first.makes()) {
+                return Err(Fault::PairDepends { first, second, stage });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that `shape` has the chunk or shard of `pass`, and its microbatch.

@@ -8,8 +8,8 @@
 //! host is timed by [`timed`], which follows the copy streams too.
 
 use pipeline::{
-    Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Schedule, Shape, Slot, Span, StageTimes,
-    Timeline,
+    Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Placement, Schedule, Shape, Slot, Span,
+    StageTimes, Timeline,
 };
 
 use crate::timed::{self, Nominal};
@@ -33,6 +33,8 @@ struct Step {
     makes: usize,
     /// Whether passes of other stages make the same, so that the last one counts.
     is_shared: bool,
+    /// Its part of the place of a pair in the table of pairs, see [`pair_of`].
+    pair: u64,
 }
 
 /// Times schedules. Keeps its tables, so that one `Replay` times many schedules without asking for
@@ -43,9 +45,17 @@ pub struct Replay {
     /// End of the last pass that makes each value: rows as in [`pipeline::Value::row`], behind the
     /// two special ones, one column per microbatch.
     made: Vec<u64>,
+    /// How long pairs take whose segments share the streams of the device, [`UNKNOWN`] until one is met;
+    /// empty if passes of pairs run one after the other.
+    pairs: Vec<u64>,
     at: Vec<usize>,
+    /// How many pairs of each stage are behind it.
+    pairs_at: Vec<usize>,
     stages: Vec<StageTimes>,
 }
+
+/// A pair whose duration has not been asked for.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Replay {
     /// A replay with empty tables.
@@ -118,18 +128,34 @@ impl Replay {
                     record(stage, Slot::One(pass), start, free);
                 }
             } else {
-                let mut at = begin;
-                while at < self.at[stage] {
-                    let slot = order.slot_at(at);
-                    let start = free.max(arrival(steps, made, slot));
-                    let duration = costs.of_slot(slot).0;
+                let mut next = order.pairs()[self.pairs_at[stage]..].iter().map(|&at| at - begin);
+                let mut pair = next.next();
+                let mut at = 0;
+                while at < passes.len() {
+                    let pass = passes[at];
+                    let step = steps[step_of(pass)];
+                    let mut start =
+                        free.max(made[step.needs + pass.microbatch as usize] + step.hop);
+                    let is_pair = pair == Some(at);
+                    let (slot, duration) = if is_pair {
+                        let other = passes[at + 1];
+                        let beside = steps[step_of(other)];
+                        start =
+                            start.max(made[beside.needs + other.microbatch as usize] + beside.hop);
+                        let slot = Slot::Pair(pass, other);
+                        (slot, pair_duration(&mut self.pairs, costs, slot, [step, beside]))
+                    } else {
+                        (Slot::One(pass), step.duration)
+                    };
                     free = start + duration;
                     busy += duration;
-                    for pass in slot.passes() {
-                        let step = steps[step_of(pass)];
-                        let end = &mut made[step.makes + pass.microbatch as usize];
-                        *end = if step.is_shared { free.max(*end) } else { free };
+                    make(made, step, pass, free);
+                    at += 1;
+                    if is_pair {
+                        make(made, steps[step_of(passes[at])], passes[at], free);
                         at += 1;
+                        self.pairs_at[stage] += 1;
+                        pair = next.next();
                     }
                     record(stage, slot, start, free);
                 }
@@ -153,12 +179,17 @@ impl Replay {
             let needs = Slot::from(pass).received((shape, placement), here).next();
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {
-                duration: costs.of(pass).0,
+                duration: costs.of_slot(Slot::One(pass)).0,
                 hop: needs.map_or(0, |value| costs.arrival(value, shape).0),
                 needs: needs.map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape))),
                 makes: makes.map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape))),
                 is_shared: makes.is_some_and(|value| value.chunk().is_none()),
+                pair: pair_of(schedule, pass),
             };
+        }
+        self.pairs.clear();
+        if costs.overlap().is_some() && schedule.orders().iter().any(|order| !order.is_unpaired()) {
+            self.pairs.resize(pairs_of(schedule), UNKNOWN);
         }
         // Every value is written before it is read; only "nothing needed" must be 0, and what
         // several passes make, the last of which counts.
@@ -167,6 +198,8 @@ impl Replay {
         self.made[place(2 * usize::from(shape.chunks()))..].fill(0);
         self.at.clear();
         self.at.resize(shape.stages(), 0);
+        self.pairs_at.clear();
+        self.pairs_at.resize(shape.stages(), 0);
         let zero = Nanos(0);
         self.stages.clear();
         let unused = StageTimes { first_start: zero, last_end: zero, busy: zero };
@@ -180,6 +213,62 @@ const KINDS: usize = Kind::ALL.len().next_power_of_two();
 #[inline]
 fn step_of(pass: Pass) -> usize {
     usize::from(pass.chunk) * KINDS + pass.kind as usize
+}
+
+/// The number of pairs that a table must tell apart: of a forward of any chunk with a backward, whole or not,
+/// of a chunk of the same stage.
+fn pairs_of(schedule: &Schedule) -> usize {
+    2 * usize::from(schedule.shape().chunks()) * laps(schedule)
+}
+
+/// The most chunks that a stage holds: two copies of the model make two.
+fn laps(schedule: &Schedule) -> usize {
+    let own = usize::from(schedule.shape().chunks_per_stage());
+    if schedule.placement() == Placement::Mirrored { 2 * own } else { own }
+}
+
+/// The marks of a forward and of a backward: of two passes that are anything else, they do not add up to
+/// [`PAIR`].
+const FORWARD: u64 = 1 << 62;
+const BACKWARD: u64 = 1 << 61;
+const PAIR: u64 = FORWARD + BACKWARD;
+
+/// The part of `pass` in the place of a pair in that table: the sum of those of both passes, less
+/// [`PAIR`].
+fn pair_of(schedule: &Schedule, pass: Pass) -> u64 {
+    let (shape, chunk) = (schedule.shape(), usize::from(pass.chunk));
+    let (lap, step) = (chunk / shape.stages(), chunk % shape.stages());
+    let lap = match schedule.placement() {
+        Placement::Mirrored => 2 * lap + usize::from(2 * step >= shape.stages()),
+        Placement::Looped | Placement::Vee => lap,
+    };
+    match pass.kind {
+        Kind::F => FORWARD + 2 * (laps(schedule) * chunk) as u64,
+        Kind::B => BACKWARD + 2 * lap as u64,
+        Kind::BW => BACKWARD + 2 * lap as u64 + 1,
+        Kind::W | Kind::R | Kind::S | Kind::T => 0,
+    }
+}
+
+/// How long `slot`, a pair, takes, whose passes are those of `steps`.
+#[inline]
+fn pair_duration(known: &mut [u64], costs: &Costs, slot: Slot, [one, other]: [Step; 2]) -> u64 {
+    if known.is_empty() {
+        return one.duration + other.duration;
+    }
+    let place = usize::try_from((one.pair + other.pair).wrapping_sub(PAIR)).unwrap_or(usize::MAX);
+    let Some(known) = known.get_mut(place) else { return costs.of_slot(slot).0 };
+    if *known == UNKNOWN {
+        *known = costs.of_slot(slot).0;
+    }
+    *known
+}
+
+/// Notes that `pass` has made at `end` what it makes.
+#[inline]
+fn make(made: &mut [u64], step: Step, pass: Pass, end: u64) {
+    let made = &mut made[step.makes + pass.microbatch as usize];
+    *made = if step.is_shared { end.max(*made) } else { end };
 }
 
 /// A pass of each kind in each chunk, and in each shard of the vocabulary where there are any.

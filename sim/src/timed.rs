@@ -16,9 +16,17 @@ pub trait Timing {
         0
     }
 
-    /// How long `pass` takes on `stage`, whose clock shows `start`. The passes of a pair share the
-    /// device: their times add up.
+    /// How long `pass` takes on `stage`, whose clock shows `start`, with all it does one after the other.
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64;
+
+    /// How long `slot` takes on `stage`, whose clock shows `start`: its passes one after the other, unless
+    /// their segments share the streams of the device ([`pipeline::overlap`]).
+    fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
+        let then = |time: u64, pass| {
+            time.saturating_add(self.duration(stage, pass, start.saturating_add(time)))
+        };
+        slot.passes().fold(0, then)
+    }
 
     /// How long `value` travels between two stages, from the end of the pass that makes it, at
     /// `start`.
@@ -42,6 +50,10 @@ pub struct Nominal<'a>(pub &'a Costs);
 impl Timing for Nominal<'_> {
     fn duration(&self, _: usize, pass: Pass, _: u64) -> u64 {
         self.0.of(pass).0
+    }
+
+    fn slot(&self, _: usize, slot: Slot, _: u64) -> u64 {
+        self.0.of_slot(slot).0
     }
 
     fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
@@ -162,11 +174,8 @@ pub(crate) fn run(
                 };
                 start = start.max(made.saturating_add(hop));
             }
-            let mut done = start;
-            for pass in slot.passes() {
-                done = done.saturating_add(timing.duration(stage, pass, done));
-                at[stage] += 1;
-            }
+            let done = start.saturating_add(timing.slot(stage, slot, start));
+            at[stage] += slot.passes().count();
             for value in slot.passes().filter_map(Pass::makes) {
                 let made = &mut made[shape.value_cell(value)];
                 *made = done.max(*made);

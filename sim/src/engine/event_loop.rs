@@ -234,12 +234,16 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         }
         self.devices[device].taken = true;
         self.stages[stage].state = State::Running;
-        let mut end = self.now;
+        let mut apart = 0u64;
         for pass in slot.passes() {
-            let nominal = self.job.costs.of(pass).0;
-            let time = self.durations.pass(nominal, stage, pass, step, end);
-            end = end.saturating_add(time);
+            let (nominal, begin) = (self.job.costs.of(pass).0, self.now.saturating_add(apart));
+            apart = apart.saturating_add(self.durations.pass(nominal, stage, pass, step, begin));
         }
+        let time = match self.job.costs.overlap() {
+            None => apart,
+            Some(_) => self.job.costs.slot_at_pace(slot, Nanos(apart)).0,
+        };
+        let end = self.now.saturating_add(time);
         self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
         self.queue.push(end, Event::SlotEnd { stage: small(stage) });
     }

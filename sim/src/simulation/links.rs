@@ -1,6 +1,6 @@
 //! Durations of which some links are faster.
 
-use pipeline::{CopyDirection, Pass, Value};
+use pipeline::{CopyDirection, Pass, Slot, Value};
 
 use crate::engine::Durations;
 use crate::timed::Timing;
@@ -43,6 +43,10 @@ impl<T: Timing> Timing for Faster<T> {
 
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
         self.inner.duration(stage, pass, start)
+    }
+
+    fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
+        self.inner.slot(stage, slot, start)
     }
 
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! Durations with noise or without it, where links are never shared.
 
-use pipeline::{CopyDirection, Pass, Value};
+use pipeline::{CopyDirection, Pass, Slot, Value};
 
 use crate::straggler::NoisyTiming;
 use crate::timed::{Nominal, Timing};
@@ -16,6 +16,13 @@ impl Timing for UnsharedTiming<'_> {
         match self {
             Self::Nominal(timing) => timing.duration(stage, pass, start),
             Self::Replica(timing) => timing.duration(stage, pass, start),
+        }
+    }
+
+    fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
+        match self {
+            Self::Nominal(timing) => timing.slot(stage, slot, start),
+            Self::Replica(timing) => timing.slot(stage, slot, start),
         }
     }
 

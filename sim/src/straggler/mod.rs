@@ -35,7 +35,7 @@ mod profile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Value};
+use pipeline::{Costs, Kind, Nanos, Pass, PassTimes, Slot, Value};
 use rand::RngExt;
 
 pub use durations::NoisyDurations;
@@ -365,6 +365,18 @@ pub struct NoisyTiming<'a> {
 impl Timing for NoisyTiming<'_> {
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64 {
         self.sample.duration_under(self.costs, stage, pass, start)
+    }
+
+    /// What passes share of the streams is stretched as they are.
+    fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
+        let then = |time: u64, pass| {
+            time.saturating_add(self.duration(stage, pass, start.saturating_add(time)))
+        };
+        let apart = slot.passes().fold(0, then);
+        match self.costs.overlap() {
+            None => apart,
+            Some(_) => self.costs.slot_at_pace(slot, Nanos(apart)).0,
+        }
     }
 
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
