@@ -146,6 +146,12 @@ impl LayerLayout {
         self.mtp.map_or(0, |(_, layers)| layers)
     }
 
+    /// The chunk that holds them, if there are any.
+    #[must_use]
+    pub fn mtp_chunk(&self) -> Option<usize> {
+        self.mtp.map(|(chunk, _)| chunk)
+    }
+
     /// Chunks per stage on `stages` stages, v.
     ///
     /// # Errors

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use crate::case::{Barriers, Ratio, Recomputed};
+use crate::chain::{
+    ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
+};
 use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
 use crate::key_set::{Object, key_set, list, read, take, text};
@@ -229,6 +232,75 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
     #[serde(deserialize_with = "list")]
     pub vocab_activation: Option<Vec<Bytes>>,
+    /// What a layer does, in the order of F: a segment is a name and the times of F, B and W of a layer and
+    /// microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and
+    /// combine run on the communication stream, others on the compute stream, unless told by @communication
+    /// or @compute; sizes in place of times move over the wires of --cluster. Takes the place of --forward
+    /// and --backward, and needs --layers, --layers-per-stage or --layout
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
+    #[serde(deserialize_with = "list")]
+    pub chain: Option<Vec<SegmentKey>>,
+    /// The same for layers without experts, the first --dense-layers of the model
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
+    #[serde(deserialize_with = "list")]
+    pub chain_dense: Option<Vec<SegmentKey>>,
+    /// How many layers at the beginning of the model have no experts
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = STREAMS, allow_negative_numbers = true))]
+    pub dense_layers: Option<u64>,
+    /// The same for what the first chunk does before its layers: the embedding
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
+    #[serde(deserialize_with = "list")]
+    pub chain_head: Option<Vec<SegmentKey>>,
+    /// The same for what the last chunk does behind its layers: output layer and loss
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
+    #[serde(deserialize_with = "list")]
+    pub chain_tail: Option<Vec<SegmentKey>>,
+    /// The same for an MTP layer, m of --layout [default: as the other layers]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
+    #[serde(deserialize_with = "list")]
+    pub chain_mtp: Option<Vec<SegmentKey>>,
+    /// Segments as they were measured, layer by layer, in place of --chain: CSV with the columns
+    /// layer,part,name,time and, if wanted, stream and bytes; for the layers of a chunk, which all chunks
+    /// then have, or for those of the whole model; in a scenario, relative to its folder
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE.csv", help_heading = STREAMS))]
+    pub chain_file: Option<PathBuf>,
+    /// The order in which the segments of a pair come to the streams: none (one pass after the other),
+    /// published (DualPipe's and Megatron-LM's), best (searched), or a line such as
+    /// 'cB aF eB dF eW dB eF cF aB aW' [default: published]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", help_heading = STREAMS))]
+    #[serde(deserialize_with = "text")]
+    pub interleaving: Option<InterleavingKey>,
+    /// Where W of a pair, or of a whole backward, is done: delayed, where it fits, or with-backward, right
+    /// behind its B [default: delayed]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHERE", help_heading = STREAMS))]
+    #[serde(deserialize_with = "text")]
+    pub weight_gradient: Option<WeightGradient>,
+    /// What a whole backward that stands alone does: overlapped, its communication beside its own W, or
+    /// in-one-piece [default: overlapped, but in-one-piece for dualpipe and dualpipe-v]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", help_heading = STREAMS))]
+    #[serde(deserialize_with = "text")]
+    pub lone_backward: Option<LoneBackward>,
+    /// The share of the compute that communication takes while it runs beside, and how many times as long it
+    /// then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of
+    /// Megatron-LM on H100 [default: 0,1]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOLD,SLOW", help_heading = STREAMS, allow_hyphen_values = true))]
+    #[serde(deserialize_with = "text")]
+    pub contention: Option<ContentionKey>,
+    /// How the times of segments were measured: alone, or beside the other stream, so that contention is in
+    /// them [default: alone]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", help_heading = STREAMS))]
+    #[serde(deserialize_with = "text")]
+    pub chain_measured: Option<Measured>,
+    /// Devices among which a layer's experts are spread: with sizes in --chain, the share of them that
+    /// leaves a node
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = STREAMS, allow_negative_numbers = true))]
+    pub expert_parallel: Option<u64>,
+    /// Bytes of buffers of a stage's dispatch and combine, held while F or B runs; or one per stage, or one
+    /// per chunk [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE,..", value_delimiter = ',', help_heading = STREAMS))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub communication_buffers: Option<Vec<Bytes>>,
     /// Slow stages, devices and links: how many times as long their work takes, as in
     /// stage:3=1.5,link:2-3=2 (device k is stage k's unless stages share devices)
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT=FACTOR,..", value_delimiter = ',', help_heading = NOISE))]
@@ -275,6 +347,10 @@ const HOST: &str = "Copies to the host";
 #[cfg(feature = "clap")]
 const VOCABULARY: &str = "Output layer over all stages";
 
+/// Heading in the help of the two streams of a device.
+#[cfg(feature = "clap")]
+const STREAMS: &str = "Two streams in a device";
+
 /// Heading in the help of what makes durations differ.
 #[cfg(feature = "clap")]
 const NOISE: &str = "Stragglers and noise";
@@ -319,6 +395,20 @@ key_set!(Keys {
     vocab_barrier: "vocab-barrier",
     vocab_broadcast: "vocab-broadcast",
     vocab_activation: "vocab-activation",
+    chain: "chain",
+    chain_dense: "chain-dense",
+    dense_layers: "dense-layers",
+    chain_head: "chain-head",
+    chain_tail: "chain-tail",
+    chain_mtp: "chain-mtp",
+    chain_file: "chain-file",
+    interleaving: "interleaving",
+    weight_gradient: "weight-gradient",
+    lone_backward: "lone-backward",
+    contention: "contention",
+    chain_measured: "chain-measured",
+    expert_parallel: "expert-parallel",
+    communication_buffers: "communication-buffers",
     slowdown: "slowdown",
     slowdown_profile: "slowdown-profile",
     jitter: "jitter",
@@ -367,6 +457,19 @@ impl Keys {
         if self.backward_input.is_some() || self.backward_weight.is_some() {
             other.backward = None;
         }
+        if self.has_chain() {
+            (other.forward, other.backward) = (None, None);
+            (other.backward_input, other.backward_weight) = (None, None);
+        }
+        if self.forward.is_some() {
+            (other.chain, other.chain_file) = (None, None);
+        }
+        if self.chain.is_some() {
+            other.chain_file = None;
+        }
+        if self.chain_file.is_some() {
+            other.chain = None;
+        }
         if self.vocab_s.is_some() || self.vocab_t.is_some() {
             other.vocab_tflops = None;
         }
@@ -381,6 +484,31 @@ impl Keys {
         self.or(other)
     }
 
+    /// Whether passes are given as chains of segments.
+    #[must_use]
+    pub const fn has_chain(&self) -> bool {
+        self.chain.is_some() || self.chain_file.is_some()
+    }
+
+    /// The names of the keys about the two streams that say something, but for those that give the chains.
+    pub fn of_streams(&self) -> impl Iterator<Item = &'static str> + use<> {
+        const NAMES: [&str; 12] = [
+            "chain-dense",
+            "dense-layers",
+            "chain-head",
+            "chain-tail",
+            "chain-mtp",
+            "interleaving",
+            "weight-gradient",
+            "lone-backward",
+            "contention",
+            "chain-measured",
+            "expert-parallel",
+            "communication-buffers",
+        ];
+        self.given().filter(|name| NAMES.contains(name))
+    }
+
     /// The names of the keys about the output layer in shards that say something.
     pub fn of_vocabulary(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.given().filter(|name| name.starts_with("vocab-"))
@@ -389,7 +517,8 @@ impl Keys {
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
     /// a file there.
     pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
-        for path in [&mut self.profile, &mut self.slowdown_profile].into_iter().flatten() {
+        let paths = [&mut self.profile, &mut self.slowdown_profile, &mut self.chain_file];
+        for path in paths.into_iter().flatten() {
             *path = folder.join(&*path);
         }
         for schedule in self.schedule.iter_mut().flatten() {

@@ -35,6 +35,7 @@
 
 pub mod built_in;
 pub mod case;
+pub mod chain;
 pub mod diagnostic;
 pub mod echo;
 pub mod excerpt;

@@ -89,10 +89,13 @@ pub fn fill(
     (shape, placement): (Shape, Placement),
 ) -> Result<Option<Setting>, Diagnostic> {
     let Some(profile) = of(context, &setting.keys)? else {
-        let message = "layers are for a profile: name one with --profile, or give the times";
+        let message =
+            "layers are for a profile or a chain: name one with --profile, or give --chain";
         return match setting.keys.layers {
-            Some(_) => Err(scenario.error(setting, Some("layers"), message.to_owned())),
-            None => Ok(None),
+            Some(_) if !setting.keys.has_chain() => {
+                Err(scenario.error(setting, Some("layers"), message.to_owned()))
+            }
+            _ => Ok(None),
         };
     };
     let filled = match &*profile {

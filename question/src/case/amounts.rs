@@ -95,10 +95,15 @@ pub(super) fn costs(
         backward_input: backward_input + overhead,
         backward_weight: backward_weight + before_weight,
     });
-    let costs = Costs::new(times.collect(), hop.unwrap_or_default());
+    with_shards(keys, Costs::new(times.collect(), hop.unwrap_or_default()), shape)
+}
+
+/// `costs` with the times of shards of the vocabulary, where there are any.
+pub(super) fn with_shards(keys: &Keys, costs: Costs, shape: Shape) -> Result<Costs, Fault> {
     if !shape.has_shards() {
         return Ok(costs);
     }
+    let overhead = keys.overhead.unwrap_or_default();
     let shards = vocabulary::times(keys, shape)?
         .into_iter()
         .map(|times| ShardTimes { before: times.before + overhead, after: times.after + overhead });

@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::ScheduleSource;
+use super::{ScheduleSource, chain};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -18,6 +18,7 @@ pub(super) fn complete(
         let message = "activation and hidden, heads, seq exclude each other".to_owned();
         return Err(scenario.error(setting, Some("activation"), message));
     }
+    chain::check(keys).map_err(|(key, message)| scenario.error(setting, Some(key), message))?;
     check_limit(scenario, setting, has_footprints(keys))?;
     if let (Some(_), Some(told)) = (keys.vocab_tflops, told_shard_time(keys)) {
         let message = format!("vocab-tflops and {told} exclude each other");
@@ -74,16 +75,19 @@ fn some_size(keys: &Keys) -> bool {
 /// The keys without which the question makes no sense; a written schedule brings its own shape.
 fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     let measured = keys.profile.is_some();
-    let scale = keys.layers_per_stage.is_some() || keys.microbatch_size.is_some();
+    let timed = measured || keys.has_chain();
+    // Beside a chain they may say no more than how many layers there are.
+    let of_chain = keys.has_chain() && !some_size(keys) && keys.microbatch_size.is_none();
+    let scale = !of_chain && (keys.layers_per_stage.is_some() || keys.microbatch_size.is_some());
     let (sizes, scale) = (!measured && (some_size(keys) || scale), !measured && scale);
     let derived = keys.vocab_tflops.is_some();
     let shards = keys.of_vocabulary().next().is_some();
     let required = [
         ("stages", needs_shape && keys.stages.is_none()),
         ("microbatches", needs_shape && keys.microbatches.is_none()),
-        ("forward", !measured && keys.forward.is_none()),
-        ("backward-input", !measured && keys.backward_input.is_none()),
-        ("backward-weight", !measured && keys.backward_weight.is_none()),
+        ("forward", !timed && keys.forward.is_none()),
+        ("backward-input", !timed && keys.backward_input.is_none()),
+        ("backward-weight", !timed && keys.backward_weight.is_none()),
         ("hidden", sizes && keys.hidden.is_none()),
         ("heads", sizes && keys.heads.is_none()),
         ("seq", sizes && keys.seq.is_none()),

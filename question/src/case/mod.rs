@@ -2,6 +2,7 @@
 
 mod amounts;
 mod backward;
+mod chain;
 mod checks;
 mod copies;
 mod layout;
@@ -13,7 +14,7 @@ mod source;
 mod vocabulary;
 
 use pipeline::{
-    Bytes, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
+    Bytes, Costs, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
     Vocabulary,
 };
 use profile::AnyProfile;
@@ -155,10 +156,20 @@ fn prepared(
     }
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     vocabulary::check(keys, rule, shape).map_err(fault)?;
-    let costs = amounts::costs(keys, hop, shape, placement, segments, rule.has_whole_backwards())
-        .map_err(fault)?;
-    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let costs = match keys.has_chain() {
+        true => {
+            let rows = keys.chain_file.as_deref().map(|path| crate::chain::read(context, path));
+            let rows = rows.transpose()?;
+            let chains = chain::chains(keys, rows.as_deref(), shape, segments, None);
+            let overlap = chain::overlap(keys, chains.map_err(wrong)?, chain::rule(keys, rule));
+            let costs = Costs::overlapped(overlap.map_err(wrong)?, hop.unwrap_or_default());
+            amounts::with_shards(keys, costs, shape)
+        }
+        false => amounts::costs(keys, hop, shape, placement, segments, rule.has_whole_backwards()),
+    };
+    let costs = costs.map_err(fault)?;
+    let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
     let at = (shape, placement);
     let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());

@@ -1,0 +1,297 @@
+//! Passes as chains of segments, from the keys: which layers a chunk has, and what each does.
+
+use std::collections::BTreeMap;
+
+use pipeline::overlap::{
+    Chain, Contention, Interleaving, Layer, Overlap, Part, Rule, Segment, Stream, WeightSegment,
+};
+use pipeline::{Bytes, Fault, Nanos, Shape, Share};
+
+use super::{ScheduleSource, layout};
+use crate::chain::{Amount, LoneBackward, Measured, Row, SegmentKey};
+use crate::keys::Keys;
+
+/// A key, and what is wrong with it.
+type Wrong = (&'static str, String);
+
+/// How long a segment takes that moves these bytes, where there are wires to move them over.
+pub(super) type Wires<'a> = Option<&'a dyn Fn(Bytes) -> Nanos>;
+
+/// Checks that the keys of the two streams go together and with the others.
+pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
+    let wrong = |key, message: &str| Err((key, message.to_owned()));
+    if !keys.has_chain() {
+        return match keys.of_streams().next() {
+            Some(key) => Err((key, format!("{key} is about passes as segments: give --chain too"))),
+            None => Ok(()),
+        };
+    }
+    let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
+    if keys.chain.is_some() && keys.chain_file.is_some() {
+        return wrong("chain-file", "chain and chain-file exclude each other");
+    }
+    let others = [
+        ("forward", keys.forward.is_some()),
+        ("backward", keys.backward.is_some()),
+        ("backward-input", keys.backward_input.is_some()),
+        ("backward-weight", keys.backward_weight.is_some()),
+        ("profile", keys.profile.is_some()),
+        ("overhead", keys.overhead.is_some()),
+    ];
+    if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
+        return Err((
+            other,
+            format!("{key} and {other} exclude each other: {key} gives the times"),
+        ));
+    }
+    if let (Some(_), Some(Measured::Beside)) = (keys.contention, keys.chain_measured) {
+        return wrong(
+            "contention",
+            "times that were measured beside the other stream have contention in them: leave contention \
+             out, or give times measured alone",
+        );
+    }
+    match (keys.chain_dense.is_some(), keys.dense_layers.is_some()) {
+        (true, false) => wrong("chain-dense", "chain-dense needs dense-layers, the number of them"),
+        (false, true) => wrong("dense-layers", "dense-layers needs chain-dense, what they do"),
+        _ => Ok(()),
+    }
+}
+
+/// How the passes of a slot share the streams, as the keys say, for the orders of `rule`.
+pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
+    let published = || Interleaving::Published;
+    let lone = match keys.lone_backward {
+        Some(told) => told == LoneBackward::Overlapped,
+        None => rule.family().is_none_or(|family| !family.name().starts_with("dualpipe")),
+    };
+    Rule {
+        interleaving: keys.interleaving.clone().map_or_else(published, |key| key.0),
+        weights: keys.weight_gradient.map_or_else(Default::default, |key| key.weights()),
+        lone,
+    }
+}
+
+/// The chains of all chunks, in model order. `rows` are those of the file of segments, if there is one.
+pub(super) fn chains(
+    keys: &Keys,
+    rows: Option<&[Row]>,
+    shape: Shape,
+    segments: u32,
+    wires: Wires<'_>,
+) -> Result<Vec<Chain>, Wrong> {
+    let layers = layers(keys, rows, shape)?;
+    let made = Maker { keys, segments: u64::from(segments), wires };
+    let head = made.layer("chain-head", keys.chain_head.as_deref())?;
+    let tail = made.layer("chain-tail", keys.chain_tail.as_deref())?;
+    let measured = rows.map(|rows| made.measured(rows)).transpose()?;
+    let plain = made.layer("chain", keys.chain.as_deref())?;
+    let dense = made.layer("chain-dense", keys.chain_dense.as_deref())?;
+    let mtp = match &keys.chain_mtp {
+        Some(told) => made.layer("chain-mtp", Some(told))?,
+        None => plain.clone(),
+    };
+    let all = layers.iter().map(|one| one.count).sum::<u64>();
+    let count = |layers: u64| u32::try_from(layers).unwrap_or(u32::MAX);
+    let chunk = |(at, chunk): (usize, &OfChunk)| {
+        let mut runs = match &measured {
+            Some(measured) => measured_of(measured, chunk, all)?,
+            None => {
+                let thin =
+                    keys.dense_layers.unwrap_or(0).saturating_sub(chunk.first).min(chunk.count);
+                vec![(dense.clone(), count(thin)), (plain.clone(), count(chunk.count - thin))]
+            }
+        };
+        runs.push((mtp.clone(), count(chunk.mtp)));
+        runs.retain(|(_, count)| *count > 0);
+        let ends = [at == 0, at + 1 == layers.len()];
+        let end =
+            |is_there: bool, layer: &Layer| if is_there { layer.clone() } else { Layer::default() };
+        let chain = Chain::new(end(ends[0], &head), runs, end(ends[1], &tail));
+        chain.map_err(|fault| (key_of(keys), fault.to_string()))
+    };
+    layers.iter().enumerate().map(chunk).collect()
+}
+
+/// The overlap of `chains` under `rule`.
+pub(super) fn overlap(keys: &Keys, chains: Vec<Chain>, rule: Rule) -> Result<Overlap, Wrong> {
+    Overlap::new(chains, rule).map_err(|fault| match fault {
+        Fault::Interleaving { .. } => ("interleaving", fault.to_string()),
+        _ => (key_of(keys), fault.to_string()),
+    })
+}
+
+fn key_of(keys: &Keys) -> &'static str {
+    if keys.chain.is_some() { "chain" } else { "chain-file" }
+}
+
+/// The layers of a chunk.
+struct OfChunk {
+    /// The first of them, from 0 in model order.
+    first: u64,
+    count: u64,
+    mtp: u64,
+}
+
+/// The layers of every chunk: of the layout, or cut as evenly as can be.
+fn layers(keys: &Keys, rows: Option<&[Row]>, shape: Shape) -> Result<Vec<OfChunk>, Wrong> {
+    let chunks = u64::from(shape.chunks());
+    let counts: Vec<u64> = if keys.layout.is_some() {
+        layout::layers(keys).to_vec()
+    } else {
+        let of_stages = keys.layers_per_stage.map(|own| own.saturating_mul(shape.stages() as u64));
+        let of_file = rows.map(|rows| {
+            let last = rows.iter().map(|row| u64::from(row.layer)).max().unwrap_or(0);
+            (last + 1).saturating_mul(chunks)
+        });
+        let all = keys.layers.or(of_stages).or(of_file).ok_or_else(|| {
+            let message = "chain says what a layer does, and not how many there are: give layers (of the \
+                           whole model), layers-per-stage or layout";
+            (key_of(keys), message.to_owned())
+        })?;
+        (0..chunks).map(|chunk| all / chunks + u64::from(chunk < all % chunks)).collect()
+    };
+    let mtp = keys.layout.as_ref().map_or(0, pipeline::LayerLayout::mtp);
+    let mtp_chunk = keys.layout.as_ref().and_then(pipeline::LayerLayout::mtp_chunk);
+    let mut first = 0;
+    let one = |(at, count): (usize, u64)| {
+        let own = OfChunk { first, count, mtp: if mtp_chunk == Some(at) { mtp } else { 0 } };
+        first += count;
+        own
+    };
+    Ok(counts.into_iter().enumerate().map(one).collect())
+}
+
+/// Makes layers of the segments that the keys give.
+struct Maker<'a> {
+    keys: &'a Keys,
+    /// Into how many pieces of the sequence each microbatch is cut.
+    segments: u64,
+    wires: Wires<'a>,
+}
+
+impl Maker<'_> {
+    fn layer(&self, key: &'static str, told: Option<&[SegmentKey]>) -> Result<Layer, Wrong> {
+        let told = told.unwrap_or_default();
+        let mut layer = Layer::default();
+        for one in told {
+            layer.forward.push(self.segment(key, one, one.forward)?);
+        }
+        for one in told.iter().rev() {
+            layer.backward.push(self.segment(key, one, one.backward)?);
+            if let Some(weight) = one.weight {
+                let segment = Segment::compute(one.name.clone(), weight.part(1, self.segments));
+                let behind = layer.backward.len() - 1;
+                layer.weight.push(WeightSegment { segment, behind });
+            }
+        }
+        if let Some(name) = twice(told.iter().map(|one| &one.name)) {
+            return Err((
+                key,
+                format!("{key} has the segment {name} twice: give each a name of its own"),
+            ));
+        }
+        Ok(layer)
+    }
+
+    fn segment(
+        &self,
+        key: &'static str,
+        one: &SegmentKey,
+        amount: Amount,
+    ) -> Result<Segment, Wrong> {
+        let (time, bytes) = match amount {
+            Amount::Time(time) => (time.part(1, self.segments), None),
+            Amount::Bytes(bytes) => {
+                let bytes = Bytes(bytes.0.div_ceil(self.segments));
+                (self.on_wires(key, bytes)?, Some(bytes))
+            }
+        };
+        Ok(self.made(Segment { bytes, ..Segment::compute(one.name.clone(), time) }, one.stream))
+    }
+
+    fn made(&self, segment: Segment, stream: Stream) -> Segment {
+        let contention = match stream {
+            Stream::Compute => Contention::NONE,
+            Stream::Communication => {
+                self.keys.contention.map_or(Contention::NONE, |key| key.contention())
+            }
+        };
+        Segment { stream, ..segment }.under(contention)
+    }
+
+    fn on_wires(&self, key: &'static str, bytes: Bytes) -> Result<Nanos, Wrong> {
+        let Some(time) = self.wires else {
+            let message = "segments that are sizes move over wires: give --cluster and --expert-parallel, \
+                           or give their times";
+            return Err((key, message.to_owned()));
+        };
+        Ok(time(bytes))
+    }
+
+    /// The layers of a file of segments.
+    fn measured(&self, rows: &[Row]) -> Result<Vec<Layer>, Wrong> {
+        let mut layers: BTreeMap<u32, Layer> = BTreeMap::new();
+        let wrong = |row: &Row, what: &str| {
+            let (layer, part) = (row.layer, row.part.letter());
+            Err(("chain-file", format!("{}{part} of layer {layer} {what}", row.name)))
+        };
+        let (passes, weights): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.part != Part::W);
+        for row in passes {
+            let layer = layers.entry(row.layer).or_default();
+            let all = if row.part == Part::F { &mut layer.forward } else { &mut layer.backward };
+            if all.iter().any(|one| one.name == row.name) {
+                return wrong(row, "is there twice");
+            }
+            let bytes = row.bytes.map(|bytes| Bytes(bytes.0.div_ceil(self.segments)));
+            let time = row.time.part(1, self.segments);
+            let segment = Segment { bytes, ..Segment::compute(row.name.clone(), time) };
+            all.push(self.made(segment, row.stream));
+        }
+        for row in weights {
+            let layer = layers.entry(row.layer).or_default();
+            let Some(behind) = layer.backward.iter().position(|one| one.name == row.name) else {
+                return wrong(row, "follows no segment of B of that name");
+            };
+            if row.stream != Stream::Compute {
+                return wrong(row, "is not on the compute stream");
+            }
+            let segment = Segment::compute(row.name.clone(), row.time.part(1, self.segments));
+            layer.weight.push(WeightSegment { segment, behind });
+        }
+        let count = layers.len();
+        match layers.keys().next_back() {
+            Some(&last) if last as usize + 1 != count => {
+                let message =
+                    format!("the file of segments has layer {last}, but {count} layers in all");
+                Err(("chain-file", message))
+            }
+            _ => Ok(layers.into_values().collect()),
+        }
+    }
+}
+
+/// Those of `measured` that `chunk` has, of `all` layers of the model: a file is of the layers of a chunk or
+/// of the model.
+fn measured_of(measured: &[Layer], chunk: &OfChunk, all: u64) -> Result<Vec<(Layer, u32)>, Wrong> {
+    let has = measured.len() as u64;
+    let own = if has == all { chunk.first } else { 0 };
+    if has != all && has != chunk.count {
+        let message = format!(
+            "the file of segments has {has} layers, but the model {all} and a chunk {}: it must have those \
+             of the model, or of each chunk",
+            chunk.count
+        );
+        return Err(("chain-file", message));
+    }
+    let own = usize::try_from(own).unwrap_or(usize::MAX);
+    let count = usize::try_from(chunk.count).unwrap_or(usize::MAX);
+    Ok(measured.iter().skip(own).take(count).map(|layer| (layer.clone(), 1)).collect())
+}
+
+/// A name that is there twice.
+fn twice<'a, T: Ord>(names: impl Iterator<Item = &'a T>) -> Option<&'a T> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.into_iter().find(|&name| !seen.insert(name))
+}
