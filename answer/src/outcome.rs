@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Timeline};
+use pipeline::{Bytes, Limits, Memory, Metrics, Order, Timeline};
 use serde::Serialize;
 use sim::engine::Run;
 use sim::monte_carlo::MonteCarlo;
@@ -125,6 +125,29 @@ impl Outcome {
     pub fn fits_in_memory(&self) -> Option<bool> {
         let full = self.report.as_ref().and_then(Report::out_of_memory);
         if full.is_some() { Some(false) } else { self.fits() }
+    }
+
+    /// Whether passes share streams, and a stage or a device comes within a twentieth of its memory: there a
+    /// measured step with overlap took three times as long as without.
+    pub fn overlaps_near_limit(&self) -> bool {
+        const PARTS: u128 = 20;
+        let near = |peak: Bytes, limit: Bytes| {
+            peak <= limit && u128::from(peak.0) * PARTS >= u128::from(limit.0) * (PARTS - 1)
+        };
+        let mut orders = self.case.schedule.orders().iter();
+        if self.case.problem.costs().overlap().is_none() || orders.all(Order::is_unpaired) {
+            return false;
+        }
+        let peaks = self.memory.peak.iter().enumerate();
+        let of_stage = |(stage, peak): (usize, &Bytes)| {
+            self.case.limits.as_ref().is_some_and(|limits| near(*peak, limits.of(stage)))
+        };
+        let capacities = self.case.hardware.as_ref().and_then(|one| one.capacities.as_deref());
+        let devices = self.report.iter().flat_map(|report| &report.occupancy.peaks);
+        let of_device = |peak: &sim::occupancy::Peak| {
+            capacities.is_some_and(|capacities| near(peak.bytes, capacities[peak.device]))
+        };
+        peaks.into_iter().any(of_stage) || devices.into_iter().any(of_device)
     }
 
     /// A peak in multiples of what one microbatch holds on the stage that holds most.

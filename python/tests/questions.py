@@ -30,6 +30,9 @@ def question(draw: random.Random) -> Keys:
     for part, probability in _PARTS:
         if draw.random() < probability:
             keys.update(part(draw, stages))
+    if "chain" in keys:
+        for name in ("forward", "backward", "backward-input", "backward-weight"):
+            keys.pop(name, None)
     if {"po-h", "po-f"}.intersection(keys["schedule"]) and draw.random() < 0.9:
         keys["offload-time"] = _time(draw)
     if draw.random() < 0.15:
@@ -110,13 +113,21 @@ def _cluster(draw: random.Random, _: int) -> Keys:
     return keys
 
 
+def _chain(draw: random.Random, _: int) -> Keys:
+    times = [f"{_time(draw)}/{_time(draw)}" for _ in range(4)]
+    names = ["attention", "dispatch", "experts", "combine"]
+    weights = [f"/{_time(draw)}", "", f"/{_time(draw)}", ""]
+    chain = [f"{name}={both}{w}" for name, both, w in zip(names, times, weights)]
+    return {"chain": chain, "layers": draw.randint(8, 40)}
+
+
 def _chunks(draw: random.Random, _: int) -> Keys:
     return {"chunks": draw.choice([2, 3])}
 
 
 _PARTS = [
     (_hop, 0.6), (_limit, 0.3), (_sizes, 0.3), (_slow, 0.25), (_noise, 0.25), (_stall, 0.1),
-    (_cluster, 0.2), (_chunks, 0.2), (_activation, 0.1), (_recompute, 0.1),
+    (_cluster, 0.2), (_chunks, 0.2), (_activation, 0.1), (_recompute, 0.1), (_chain, 0.15),
 ]  # fmt: skip
 
 _TIME_KEYS = (

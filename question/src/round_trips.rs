@@ -104,6 +104,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "activation-until-weight"
         | "activation-kept"
         | "vocab-activation"
+        | "communication-buffers"
         | "resident"
         | "device-memory" => list(size()),
         "message" => size(),
@@ -123,11 +124,34 @@ fn of_key(name: &str) -> Option<Values> {
                 .boxed()
         }
         "layout" => word(&["Et*4|(t*4|)*14tmL", "E||t,t|*3L", "E(t,tt|)*2L"]),
+        "chain" | "chain-dense" | "chain-head" | "chain-tail" | "chain-mtp" => list(segment()),
+        "interleaving" => {
+            word(&["none", "published", "best", "cB aF eB dF eW dB eF cF aB aW", "aF  aB"])
+        }
+        "weight-gradient" => word(&["delayed", "with-backward"]),
+        "lone-backward" => word(&["overlapped", "in-one-piece"]),
+        "contention" => word(&["megatron-hopper", "0.35,1.31", "0, 1", "0.125,2"]),
+        "chain-measured" => word(&["alone", "beside"]),
         "slowdown" => list(slowdown()),
         "jitter" => list(jitter()),
         "stall" => stall(),
         _ => return of_hardware(name).or_else(|| count(name)),
     })
+}
+
+/// Segments of a layer.
+fn segment() -> Values {
+    let written = (0..5usize, 0..=1u64 << 40, 0..=1u64 << 40).prop_map(|(form, one, other)| {
+        let ([f, b], [sent, back]) = ([Nanos(one), Nanos(other)], [Bytes(one), Bytes(other)]);
+        Value::from(match form {
+            0 => format!("attention={f}/{b}/{f}"),
+            1 => format!("dispatch={f}/{b}"),
+            2 => format!("combine={sent}/{back}"),
+            3 => format!("gather@communication={f}/{b}"),
+            _ => format!("dispatch@compute={f}/{b}/{b}"),
+        })
+    });
+    written.boxed()
 }
 
 /// The values of the key `name` of the hardware; nothing for a key that is unknown here.
@@ -176,6 +200,8 @@ fn count(name: &str) -> Option<Values> {
         | "microbatch-size"
         | "devices-per-host-link"
         | "offload-chunks"
+        | "dense-layers"
+        | "expert-parallel"
         | "seed"
         | "replicas"
         | "vocabulary"

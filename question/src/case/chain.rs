@@ -63,7 +63,7 @@ pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
     let published = || Interleaving::Published;
     let lone = match keys.lone_backward {
         Some(told) => told == LoneBackward::Overlapped,
-        None => rule.family().is_none_or(|family| !family.name().starts_with("dualpipe")),
+        None => rule.family().is_some_and(|family| family.name().ends_with("-overlap")),
     };
     Rule {
         interleaving: keys.interleaving.clone().map_or_else(published, |key| key.0),

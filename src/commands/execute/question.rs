@@ -230,6 +230,11 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
         ("replicas", keys.replicas.is_some()),
     ];
     let noise = noise.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    if let Some(key) = keys.given().find(|key| key.starts_with("chain")) {
+        let message =
+            format!("--{key} is for `debubble simulate`: a run has one stream per device");
+        return Err(Error::question(message));
+    }
     if let Some(key) = given.given().filter(|key| !known.contains(key)).chain(noise).next() {
         let message = format!("--{key} is for `debubble simulate`: a run has what it runs on");
         return Err(Error::question(message));
