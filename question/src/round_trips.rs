@@ -87,7 +87,9 @@ fn stall() -> Values {
 fn of_key(name: &str) -> Option<Values> {
     Some(match name {
         "schedule" => list(word(&["1f1b", "zb-h1", "all", "mine.txt"])),
-        "profile" | "slowdown-profile" | "cluster" => word(&["a.toml", "../b.csv", "dgx-a100"]),
+        "profile" | "slowdown-profile" | "chain-file" | "cluster" => {
+            word(&["a.toml", "../b.csv", "dgx-a100"])
+        }
         "forward"
         | "backward"
         | "backward-input"
