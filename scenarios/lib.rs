@@ -43,6 +43,7 @@ pub const EXAMPLES: Folder = folder!(
         "gpt-28.3b",
         "dense-70b",
         "moe-141b",
+        "moe-overlap",
         "slow-stage",
         "slow-links",
     ]

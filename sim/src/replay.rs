@@ -33,8 +33,6 @@ struct Step {
     makes: usize,
     /// Whether passes of other stages make the same, so that the last one counts.
     is_shared: bool,
-    /// Its part of the place of a pair in the table of pairs, see [`pair_of`].
-    pair: u64,
 }
 
 /// Times schedules. Keeps its tables, so that one `Replay` times many schedules without asking for
@@ -42,6 +40,8 @@ struct Step {
 #[derive(Default)]
 pub struct Replay {
     steps: Vec<Step>,
+    /// By step, its part of the place of a pair in the table of pairs, see [`pair_of`]; empty like that.
+    parts: Vec<u64>,
     /// End of the last pass that makes each value: rows as in [`pipeline::Value::row`], behind the
     /// two special ones, one column per microbatch.
     made: Vec<u64>,
@@ -128,37 +128,37 @@ impl Replay {
                     record(stage, Slot::One(pass), start, free);
                 }
             } else {
-                let mut next = order.pairs()[self.pairs_at[stage]..].iter().map(|&at| at - begin);
-                let mut pair = next.next();
+                let pairs = order.pairs();
+                let mut next = self.pairs_at[stage];
                 let mut at = 0;
                 while at < passes.len() {
                     let pass = passes[at];
-                    let step = steps[step_of(pass)];
+                    let step = &steps[step_of(pass)];
                     let mut start =
                         free.max(made[step.needs + pass.microbatch as usize] + step.hop);
-                    let is_pair = pair == Some(at);
-                    let (slot, duration) = if is_pair {
+                    if pairs.get(next) == Some(&(begin + at)) {
                         let other = passes[at + 1];
-                        let beside = steps[step_of(other)];
+                        let beside = &steps[step_of(other)];
                         start =
                             start.max(made[beside.needs + other.microbatch as usize] + beside.hop);
-                        let slot = Slot::Pair(pass, other);
-                        (slot, pair_duration(&mut self.pairs, costs, slot, [step, beside]))
+                        let duration = match &mut self.pairs[..] {
+                            [] => step.duration + beside.duration,
+                            known => pair_duration(known, &self.parts, costs, [pass, other]),
+                        };
+                        free = start + duration;
+                        busy += duration;
+                        make(made, beside, other, free);
+                        record(stage, Slot::Pair(pass, other), start, free);
+                        (at, next) = (at + 2, next + 1);
                     } else {
-                        (Slot::One(pass), step.duration)
-                    };
-                    free = start + duration;
-                    busy += duration;
-                    make(made, step, pass, free);
-                    at += 1;
-                    if is_pair {
-                        make(made, steps[step_of(passes[at])], passes[at], free);
+                        free = start + step.duration;
+                        busy += step.duration;
+                        record(stage, Slot::One(pass), start, free);
                         at += 1;
-                        self.pairs_at[stage] += 1;
-                        pair = next.next();
                     }
-                    record(stage, slot, start, free);
+                    make(made, step, pass, free);
                 }
+                self.pairs_at[stage] = next;
             }
             (times.last_end, times.busy) = (Nanos(free), Nanos(busy));
         }
@@ -184,13 +184,9 @@ impl Replay {
                 needs: needs.map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape))),
                 makes: makes.map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape))),
                 is_shared: makes.is_some_and(|value| value.chunk().is_none()),
-                pair: pair_of(schedule, pass),
             };
         }
-        self.pairs.clear();
-        if costs.overlap().is_some() && schedule.orders().iter().any(|order| !order.is_unpaired()) {
-            self.pairs.resize(pairs_of(schedule), UNKNOWN);
-        }
+        self.prepare_pairs(schedule, costs);
         // Every value is written before it is read; only "nothing needed" must be 0, and what
         // several passes make, the last of which counts.
         self.made.resize((VALUES + shape.rows()) * microbatches, 0);
@@ -204,6 +200,20 @@ impl Replay {
         self.stages.clear();
         let unused = StageTimes { first_start: zero, last_end: zero, busy: zero };
         self.stages.resize(shape.stages(), unused);
+    }
+
+    /// Makes room for the durations of pairs that are not the sum of their passes'.
+    fn prepare_pairs(&mut self, schedule: &Schedule, costs: &Costs) {
+        self.pairs.clear();
+        self.parts.clear();
+        if costs.overlap().is_none() || schedule.orders().iter().all(Order::is_unpaired) {
+            return;
+        }
+        self.pairs.resize(pairs_of(schedule), UNKNOWN);
+        self.parts.resize(self.steps.len(), 0);
+        for pass in passes(schedule.shape()) {
+            self.parts[step_of(pass)] = pair_of(schedule, pass);
+        }
     }
 }
 
@@ -250,23 +260,22 @@ fn pair_of(schedule: &Schedule, pass: Pass) -> u64 {
     }
 }
 
-/// How long `slot`, a pair, takes, whose passes are those of `steps`.
+/// How long the pair of `one` and `other` takes, by the table of those `known`.
 #[inline]
-fn pair_duration(known: &mut [u64], costs: &Costs, slot: Slot, [one, other]: [Step; 2]) -> u64 {
-    if known.is_empty() {
-        return one.duration + other.duration;
-    }
-    let place = usize::try_from((one.pair + other.pair).wrapping_sub(PAIR)).unwrap_or(usize::MAX);
-    let Some(known) = known.get_mut(place) else { return costs.of_slot(slot).0 };
+fn pair_duration(known: &mut [u64], parts: &[u64], costs: &Costs, [one, other]: [Pass; 2]) -> u64 {
+    let place = parts[step_of(one)] + parts[step_of(other)];
+    let asked = || costs.of_slot(Slot::Pair(one, other)).0;
+    let place = usize::try_from(place.wrapping_sub(PAIR)).unwrap_or(usize::MAX);
+    let Some(known) = known.get_mut(place) else { return asked() };
     if *known == UNKNOWN {
-        *known = costs.of_slot(slot).0;
+        *known = asked();
     }
     *known
 }
 
 /// Notes that `pass` has made at `end` what it makes.
 #[inline]
-fn make(made: &mut [u64], step: Step, pass: Pass, end: u64) {
+fn make(made: &mut [u64], step: &Step, pass: Pass, end: u64) {
     let made = &mut made[step.makes + pass.microbatch as usize];
     *made = if step.is_shared { end.max(*made) } else { end };
 }
