@@ -14,7 +14,7 @@ use crate::fault::Fault;
 /// highest bounds are given up, and the order is the best found.
 const MOST: usize = 4_000;
 /// The most segments for which a search is made at all.
-const MOST_ITEMS: usize = 160;
+const MOST_ITEMS: usize = 640;
 
 /// The moment from which each thing is there, for one beginning of an order.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,8 +47,16 @@ struct Search<'a> {
     chains: [Vec<usize>; 2],
     /// By kind, the W items in the order of their B segments.
     weights: Vec<Vec<usize>>,
-    /// By item of B, how many W of each kind are open once it has run, over all before it.
+    /// By number of B segments done, how many W of each kind have become open.
     opened: Vec<Vec<u16>>,
+    /// By segment of B, how many W of each kind must be done before it.
+    needed: Vec<Vec<u16>>,
+    /// By item, whether it is a W that a segment of B waits for.
+    is_held: Vec<bool>,
+    /// By chain, number of its segments done, and stream: the work left. The last is that of both.
+    left: [Vec<[u64; 3]>; 2],
+    /// By kind of W, and how many are done: the work left.
+    weight_left: Vec<Vec<u64>>,
     /// The tree of beginnings: the one before, and the item.
     tree: Vec<(usize, usize)>,
     best: u64,
@@ -99,6 +107,16 @@ fn plain_duration(items: &Items<'_>, order: &[usize]) -> Result<u64, Fault> {
     Ok(free.into_iter().max().unwrap_or(0))
 }
 
+/// How many W of each kind of `weights` must be done before `item` of B.
+fn weights_needed(items: &Items<'_>, weights: &[Vec<usize>], item: usize) -> Vec<u16> {
+    let needs = &items.all[item].needs;
+    let counts = weights.iter().map(|all| {
+        let last = all.iter().rposition(|weight| needs.contains(weight));
+        last.map_or(0, |last| u16::try_from(last + 1).unwrap_or(u16::MAX))
+    });
+    counts.collect()
+}
+
 impl<'a> Search<'a> {
     fn new(items: &'a Items<'a>, best: u64) -> Self {
         let of = |part| -> Vec<usize> {
@@ -125,7 +143,46 @@ impl<'a> Search<'a> {
             }
             opened.push(counts);
         }
-        Self { items, chains, weights, opened, tree: Vec::new(), best, best_node: None }
+        let needed = chains[1].iter().map(|&item| weights_needed(items, &weights, item)).collect();
+        let mut is_held = vec![false; items.all.len()];
+        for need in chains[1].iter().flat_map(|&item| &items.all[item].needs) {
+            is_held[*need] = items.all[*need].part == Part::W;
+        }
+        let left = [0, 1].map(|chain: usize| {
+            let mut left = vec![[0; 3]];
+            for &item in chains[chain].iter().rev() {
+                let segment = items.all[item].segment;
+                let mut more = left[left.len() - 1];
+                more[segment.stream as usize] += segment.time.0;
+                more[2] += segment.time.0;
+                left.push(more);
+            }
+            left.reverse();
+            left
+        });
+        let of_kind = |kind: &Vec<usize>| {
+            let mut left = vec![0];
+            for &item in kind.iter().rev() {
+                left.push(left[left.len() - 1] + items.all[item].segment.time.0);
+            }
+            left.reverse();
+            left
+        };
+        let weight_left = weights.iter().map(of_kind).collect();
+        let (tree, best_node) = (Vec::new(), None);
+        Self {
+            items,
+            chains,
+            weights,
+            opened,
+            needed,
+            is_held,
+            left,
+            weight_left,
+            tree,
+            best,
+            best_node,
+        }
     }
 
     /// Looks at all beginnings, one segment more at a time; whether none was given up unlooked at.
@@ -187,8 +244,7 @@ impl<'a> Search<'a> {
         let ready = match choice {
             0 => label.chain[0],
             1 => {
-                let needed = self.weights_needed(item);
-                if needed.iter().zip(&done[2..]).any(|(needed, done)| needed > done) {
+                if self.needed[at].iter().zip(&done[2..]).any(|(needed, done)| needed > done) {
                     return None;
                 }
                 label.chain[1]
@@ -210,7 +266,7 @@ impl<'a> Search<'a> {
                 }
             }
             // Where W is done with B, the chain goes on behind it.
-            _ if self.is_held(item) => next.chain[1] = next.chain[1].max(end),
+            _ if self.is_held[item] => next.chain[1] = next.chain[1].max(end),
             _ => {}
         }
         // What waits for its stream is no better for being ready sooner.
@@ -232,36 +288,13 @@ impl<'a> Search<'a> {
         Some((all, next))
     }
 
-    /// How many W of each kind `item` of B waits for.
-    fn weights_needed(&self, item: usize) -> Vec<u16> {
-        let needs = &self.items.all[item].needs;
-        let counts = self.weights.iter().map(|all| {
-            let last = all.iter().rposition(|weight| needs.contains(weight));
-            last.map_or(0, |last| u16::try_from(last + 1).unwrap_or(u16::MAX))
-        });
-        counts.collect()
-    }
-
-    fn is_held(&self, weight: usize) -> bool {
-        self.items.all.iter().any(|item| item.part == Part::B && item.needs.contains(&weight))
-    }
-
     /// No way to go on from `label` ends sooner.
     fn bound(&self, done: &Done, label: &Label) -> u64 {
-        let mut work = [0u64; 2];
-        let mut chains = [0u64; 2];
-        for (chain, items) in self.chains.iter().enumerate() {
-            for &item in items.iter().skip(usize::from(done[chain])) {
-                let segment = self.items.all[item].segment;
-                work[segment.stream as usize] += segment.time.0;
-                chains[chain] += segment.time.0;
-            }
-        }
-        for (kind, items) in self.weights.iter().enumerate() {
-            let left = items.iter().skip(usize::from(done[2 + kind]));
-            work[0] += left.map(|&item| self.items.all[item].segment.time.0).sum::<u64>();
-        }
-        let ends = label.free.iter().zip(work).chain(label.chain.iter().zip(chains));
+        let [up, down] = [0, 1].map(|chain: usize| self.left[chain][usize::from(done[chain])]);
+        let weights = self.weight_left.iter().zip(&done[2..]);
+        let weight: u64 = weights.map(|(left, &done)| left[usize::from(done)]).sum();
+        let work = [up[0] + down[0] + weight, up[1] + down[1]];
+        let ends = label.free.iter().zip(work).chain(label.chain.iter().zip([up[2], down[2]]));
         ends.map(|(from, more)| from + more).max().unwrap_or(0)
     }
 
