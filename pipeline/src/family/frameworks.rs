@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn frameworks_run_what_they_have_words_for() {
-        assert_eq!(all_that(Family::in_megatron), ["1f1b", "1f1b-i"]);
+        assert_eq!(all_that(Family::in_megatron), ["1f1b", "1f1b-i", "1f1b-i-overlap"]);
         let no = all_that(|family| matches!(family.in_torch(), InTorch::No(_)));
         let expected = [
             "po-h",

@@ -11,6 +11,7 @@ mod handcrafted;
 mod interleaved;
 mod left_out;
 mod one_f_one_b;
+mod overlapped;
 mod pipedream;
 mod pipeoffload;
 mod run_ahead;
@@ -63,6 +64,10 @@ families! {
     OneFOneB: one_f_one_b::ABOUT, one_f_one_b::schedule;
     /// 1F1B over several chunks per stage.
     Interleaved: interleaved::ABOUT, interleaved::schedule;
+    /// [`Family::OneFOneB`] in pairs of a forward and a backward.
+    OneFOneBOverlap: overlapped::ABOUT, overlapped::schedule;
+    /// [`Family::Interleaved`] in pairs of a forward and a backward.
+    InterleavedOverlap: overlapped::ABOUT_INTERLEAVED, overlapped::schedule_interleaved;
     /// Zero Bubble with the memory of 1F1B.
     ZbH1: zb_h1::ABOUT, zb_h1::schedule;
     /// Zero Bubble with twice the memory.
@@ -242,6 +247,9 @@ pub struct About {
     pub vocabulary: Vocabulary,
     /// Whether every backward is whole: B and W in one pass.
     pub whole_backwards: bool,
+    /// Whether a whole backward that stands alone hides its communication behind its own W where the
+    /// schedule was published.
+    pub overlaps_lone: bool,
     /// Whether the order is made for the durations of the problem even without a memory limit.
     pub uses_times: bool,
     /// Whether Megatron-LM has the schedule.
@@ -270,6 +278,7 @@ impl About {
         semantics: Semantics::Synchronous,
         vocabulary: Vocabulary::Whole,
         whole_backwards: false,
+        overlaps_lone: false,
         uses_times: false,
         in_megatron: false,
         torch_class: None,
