@@ -344,13 +344,35 @@ pub struct Footprints {
     kept: Vec<Option<Bytes>>,
     /// By stage; empty if a shard holds nothing.
     shards: Vec<Bytes>,
+    /// By chunk, what F and B hold only while they run; empty if that is nothing.
+    buffers: Vec<Bytes>,
 }
 
 impl Footprints {
     /// Footprints by chunk in model order.
     #[must_use]
     pub const fn new(chunks: Vec<Footprint>) -> Self {
-        Self { chunks, kept: Vec::new(), shards: Vec::new() }
+        Self { chunks, kept: Vec::new(), shards: Vec::new(), buffers: Vec::new() }
+    }
+
+    /// The same where F, B and BW of each chunk hold `buffers`, in model order, while they run, such as those
+    /// of dispatch and combine; of a pair both passes do.
+    #[must_use]
+    pub fn with_buffers(self, buffers: Vec<Bytes>) -> Self {
+        Self { buffers, ..self }
+    }
+
+    /// Whether any pass holds more while it runs.
+    #[must_use]
+    pub const fn has_buffers(&self) -> bool {
+        !self.buffers.is_empty()
+    }
+
+    /// What F, B and BW of `chunk` hold only while they run.
+    #[inline]
+    #[must_use]
+    pub fn buffers(&self, chunk: u16) -> Bytes {
+        self.buffers.get(usize::from(chunk)).copied().unwrap_or_default()
     }
 
     /// The same where a shard of the vocabulary on each stage holds `shards` from the start of S to
@@ -414,7 +436,8 @@ impl Footprints {
     }
 
     /// The memory that `pass` allocates and frees: F allocates M_B, or what is kept of it, and then R
-    /// the rest; B turns M_B into M_W, W frees M_W, and BW frees M_B; S allocates the activations of its shard and T frees them.
+    /// the rest; B turns M_B into M_W, W frees M_W, and BW frees M_B; S allocates the activations of its
+    /// shard and T frees them. F, B and BW hold their buffers meanwhile.
     #[inline]
     #[must_use]
     pub fn change(&self, pass: Pass) -> Change {
@@ -430,7 +453,15 @@ impl Footprints {
             Kind::S => [shard(), none, none],
             Kind::T => [none, none, shard()],
         };
-        Change { taken_at_start, taken_at_end, freed_at_end }
+        let meanwhile = match pass.kind {
+            Kind::F | Kind::B | Kind::BW if !self.buffers.is_empty() => self.buffers(pass.chunk),
+            _ => none,
+        };
+        Change {
+            taken_at_start: taken_at_start + meanwhile,
+            taken_at_end,
+            freed_at_end: freed_at_end + meanwhile,
+        }
     }
 
     /// The activations that the first microbatch holds on each stage between F and B, over all its
@@ -462,7 +493,8 @@ impl Footprints {
             for chunk in 0..shape.chunks() {
                 let stage = placement.stage(shape, chunk, microbatch);
                 let Footprint { until_backward, until_weight } = self.of(chunk);
-                peaks[stage] = peaks[stage].max(held[stage] + until_backward.max(until_weight));
+                let own = (until_backward + self.buffers(chunk)).max(until_weight);
+                peaks[stage] = peaks[stage].max(held[stage] + own);
                 held[stage] += self.after_forward(chunk);
             }
         }
@@ -497,7 +529,11 @@ impl Footprints {
         if shape.has_shards() && !self.shards.is_empty() {
             check_shards("footprints", self.shards.len(), shape)?;
         }
-        let shards = self.shards.iter().map(|one| u128::from(one.0)).sum::<u128>();
+        if !self.buffers.is_empty() {
+            check_count("buffers", self.buffers.len(), shape)?;
+        }
+        let aside = self.shards.iter().chain(&self.buffers);
+        let shards = aside.map(|one| u128::from(one.0)).sum::<u128>();
         let most = self.chunks.iter().map(sum).sum::<u128>() + shards;
         check_sum("the activations", most * u128::from(shape.microbatches()))
     }

@@ -106,3 +106,26 @@ pub fn peak_in_flight(schedule: &Schedule) -> Vec<u32> {
     };
     schedule.orders().iter().map(most).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Footprint, Schedule};
+
+    #[test]
+    fn buffers_are_held_while_passes_run_and_add_up_in_a_pair() {
+        let peak = |text: &str, buffers| {
+            let schedule: Schedule = text.parse().unwrap();
+            let held = Footprint { until_backward: Bytes(10), until_weight: Bytes(4) };
+            let footprints = Footprints::uniform(schedule.shape(), held).with_buffers(buffers);
+            Memory::of(&schedule, &footprints).unwrap().peak[0].0
+        };
+        let apart = "F0.0 BW0.0 F0.1 BW0.1";
+        assert_eq!([peak(apart, vec![]), peak(apart, vec![Bytes(3)])], [10, 13]);
+        let pair = "F0.0 F0.1&BW0.0 BW0.1";
+        assert_eq!([peak(pair, vec![]), peak(pair, vec![Bytes(3)])], [20, 26]);
+        // W has none.
+        let split = "F0.0 B0.0 F0.1 W0.0 B0.1 W0.1";
+        assert_eq!([peak(split, vec![]), peak(split, vec![Bytes(3)])], [14, 17]);
+    }
+}

@@ -355,6 +355,28 @@ impl Problem {
         }
     }
 
+    /// The same without buffers, under limits that leave room for those of one pass on each stage: what
+    /// families reckon with, whose passes run one at a time where a limit shapes their order.
+    ///
+    /// # Errors
+    /// Those of [`Self::limits`].
+    pub(crate) fn without_buffers(&self, placement: Placement) -> Result<Self, Fault> {
+        let mut buffers = vec![Bytes(0); self.shape.stages()];
+        for chunk in 0..self.shape.chunks() {
+            for microbatch in [0, self.shape.microbatches() - 1] {
+                let stage = placement.stage(self.shape, chunk, microbatch);
+                buffers[stage] = buffers[stage].max(self.footprints.buffers(chunk));
+            }
+        }
+        let limits = self.limits(placement)?.map(|limits| {
+            let room = limits.by_stage().iter().zip(&buffers);
+            room.map(|(limit, buffers)| Limit::Bytes(Bytes(limit.0.saturating_sub(buffers.0))))
+                .collect()
+        });
+        let footprints = self.footprints.clone().with_buffers(Vec::new());
+        Ok(Self { footprints, limits, ..self.clone() })
+    }
+
     /// The activations that one microbatch holds on each stage between F and B, over all its
     /// chunks.
     fn one_microbatch(&self, placement: Placement) -> Vec<Bytes> {

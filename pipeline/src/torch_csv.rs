@@ -40,6 +40,9 @@ pub enum TorchRefusal {
         chunk = .0.chunk, later = .0.microbatch, earlier = .1.microbatch
     )]
     Losses(Pass, Pass),
+    /// A pair that is no forward with a backward.
+    #[error("torch has pairs of a forward and a backward alone (OVERLAP_F_B), and no {0}")]
+    Pair(Slot),
 }
 
 /// Why a text is not a schedule of torch that is known here.
@@ -48,7 +51,7 @@ pub enum TorchCsvError {
     /// A cell that is no action.
     #[error(
         "row {row}, cell {cell}: `{text}` is not an action; write stage, letter (F, I, W or B) and \
-         microbatch, such as 0F3, or two of them as (1F4;0B2)OVERLAP_F_B"
+         microbatch, such as 0F3, or a forward and a backward as (1F4;0B2)OVERLAP_F_B"
     )]
     Cell {
         /// Row, from 1.
@@ -109,6 +112,9 @@ pub fn write(schedule: &Schedule) -> Result<String, TorchRefusal> {
             let _ = match slot {
                 Slot::One(pass) => write!(text, "{comma}{}", action(pass)),
                 Slot::Pair(first, second) => {
+                    // Who runs it takes the first for the forward.
+                    let turned = second.kind == Kind::F;
+                    let (first, second) = if turned { (second, first) } else { (first, second) };
                     write!(text, "{comma}({};{})OVERLAP_F_B", action(first), action(second))
                 }
             };
@@ -135,6 +141,10 @@ fn check(schedule: &Schedule) -> Result<(), TorchRefusal> {
     }
     let last = shape.chunks() - 1;
     for order in schedule.orders() {
+        let mut slots = order.slots().filter_map(without_recompute);
+        if let Some(slot) = slots.find(|slot| !is_overlap(*slot)) {
+            return Err(TorchRefusal::Pair(slot));
+        }
         let own = |pass: &&Pass| pass.kind == Kind::F && pass.chunk == last;
         let losses: Vec<Pass> = order.passes().iter().filter(own).copied().collect();
         let wrong = losses.windows(2).find(|two| two[0].microbatch > two[1].microbatch);
@@ -143,6 +153,19 @@ fn check(schedule: &Schedule) -> Result<(), TorchRefusal> {
         }
     }
     Ok(())
+}
+
+/// Whether `slot` is a single pass, or a pair that torch has: a forward and a backward. It writes whole
+/// backwards in pairs, and reads others.
+fn is_overlap(slot: Slot) -> bool {
+    let is_backward = |kind: Kind| matches!(kind, Kind::B | Kind::BW);
+    match slot {
+        Slot::One(_) => true,
+        Slot::Pair(one, other) => {
+            one.kind == Kind::F && is_backward(other.kind)
+                || other.kind == Kind::F && is_backward(one.kind)
+        }
+    }
 }
 
 /// The letter of torch for a kind of pass.
@@ -267,7 +290,9 @@ fn read_cell(text: &str) -> Option<Option<Slot>> {
     let passes: Option<Vec<Pass>> = parts.map(read_pass).collect();
     match passes?[..] {
         [one] => Some(Some(Slot::One(one))),
-        [first, second] => Some(Some(Slot::Pair(first, second))),
+        [first, second] => {
+            Some(Slot::Pair(first, second)).filter(|pair| is_overlap(*pair)).map(Some)
+        }
         _ => None,
     }
 }
@@ -364,7 +389,7 @@ mod tests {
             "0F0,3F0,(3I0;0F1)OVERLAP_F_B,3W0,3F1,3B1,0B0,0B1\n1F0,2F0,1F1,2F1,2B0,2B1,1B0,1B1\n";
         let made = read(text).unwrap();
         assert_eq!((made.placement(), made.shape().chunks_per_stage()), (Placement::Vee, 2));
-        assert!(write(&made).unwrap().contains("(3I0;0F1)OVERLAP_F_B"));
+        assert!(write(&made).unwrap().contains("(0F1;3I0)OVERLAP_F_B"));
     }
 
     #[test]
@@ -379,6 +404,9 @@ mod tests {
         let moved = "0F0,0B0,1F0,1B0\n2F0,2B0,3F0,3B0";
         assert!(error(moved).starts_with("stage 1 stands on rank 0"), "{}", error(moved));
         assert!(error("()OVERLAP_F_B").contains("cell 1"));
+        assert!(error("0F0,(0F1;0W0)OVERLAP_F_B").contains("`(0F1;0W0)OVERLAP_F_B`"));
+        let odd: Schedule = "F0.0 B0.0 F0.1&W0.0 BW0.1".parse().unwrap();
+        assert!(write(&odd).unwrap_err().to_string().contains("no F0.1&W0.0"));
         assert!(error("0F0,0F0,0B0").contains("F0.0"));
         assert!(error("0B0,0F0").contains("F0.0"));
         assert!(error("0F4294967296").contains("is not an action"));

@@ -345,6 +345,9 @@ impl Family {
     /// If the family cannot do the shape, or finds no order under the limit; if the footprints keep only
     /// a part of a chunk that the costs do not recompute.
     pub fn schedule(self, problem: &Problem) -> Result<Schedule, Fault> {
+        if problem.footprints().has_buffers() {
+            return self.schedule(&problem.without_buffers(self.about().placement)?);
+        }
         let (about, rule) = self.row();
         let given = problem.shape().chunks_per_stage();
         if let Chunks::Exactly(chunks) = about.chunks

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pipeline::overlap::{
     Chain, Contention, Interleaving, Layer, Overlap, Part, Rule, Segment, Stream, WeightSegment,
 };
-use pipeline::{Bytes, Fault, Nanos, Shape, Share};
+use pipeline::{Bytes, Fault, Nanos, Placement, Shape, Share};
 
 use super::{ScheduleSource, layout};
 use crate::chain::{Amount, LoneBackward, Measured, Row, SegmentKey};
@@ -111,6 +111,29 @@ pub(super) fn chains(
         chain.map_err(|fault| (key_of(keys), fault.to_string()))
     };
     layers.iter().enumerate().map(chunk).collect()
+}
+
+/// The buffers that each chunk holds while its F or B runs, if the keys tell any; a chunk's are those of its
+/// stage, since its layers use them one after the other.
+pub(super) fn buffers(
+    keys: &Keys,
+    (shape, placement): (Shape, Placement),
+) -> Result<Option<Vec<Bytes>>, Wrong> {
+    let Some(told) = &keys.communication_buffers else { return Ok(None) };
+    let chunks = 0..shape.chunks();
+    let (given, stages) = (told.len(), shape.stages());
+    Ok(Some(match &told[..] {
+        [all] => vec![*all; chunks.len()],
+        each if given == chunks.len() => each.to_vec(),
+        each if given == stages => {
+            chunks.map(|chunk| each[placement.stage(shape, chunk, 0)]).collect()
+        }
+        _ => {
+            let (what, chunks) = ("communication-buffers", shape.chunks());
+            let fault = Fault::ValueCount { what, given, stages, chunks };
+            return Err((what, fault.to_string()));
+        }
+    }))
 }
 
 /// The overlap of `chains` under `rule`.

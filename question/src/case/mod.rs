@@ -180,6 +180,14 @@ fn prepared(
     let kept =
         |held| recompute::footprints(keys, held, &parts, at, (segments, message)).map_err(wrong);
     let footprints = footprints.map(kept).transpose()?;
+    let footprints = match (footprints, chain::buffers(keys, at).map_err(wrong)?) {
+        (Some(footprints), Some(buffers)) => Some(footprints.with_buffers(buffers)),
+        (None, Some(_)) => {
+            let message = "communication-buffers need the sizes of activations: give --activation";
+            return Err(wrong(("communication-buffers", message.to_owned())));
+        }
+        (footprints, None) => footprints,
+    };
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
