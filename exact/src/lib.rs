@@ -38,6 +38,7 @@ mod scale;
 
 use std::time::Duration;
 
+use pipeline::overlap::Overlap;
 use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
 use search::Instance;
 use search::bounds::{Infeasible, best, check_limits};
@@ -82,6 +83,9 @@ pub enum Unsuitable {
     /// Chunks that recompute.
     #[error("chunks recompute their activations: R is not modelled")]
     Recompute,
+    /// Pairs of passes that share the two streams of a device.
+    #[error("pairs of passes that overlap on two streams are not modelled")]
+    Overlapped,
     /// Too many passes.
     #[error("{passes} passes: at most {MOST_PASSES} are modelled")]
     TooLarge {
@@ -120,6 +124,9 @@ pub fn solve(
     }
     if instance.costs.has_recompute() {
         return Err(Unsuitable::Recompute);
+    }
+    if instance.costs.overlap().is_some_and(Overlap::communicates) {
+        return Err(Unsuitable::Overlapped);
     }
     if passes > MOST_PASSES {
         return Err(Unsuitable::TooLarge { passes });

@@ -1,5 +1,6 @@
 //! The optimum: which cost is asked for next, until it is proved or time is over.
 
+use pipeline::overlap::Overlap;
 use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
 use search::Instance;
 use search::bounds::{Infeasible, best, check_limits};
@@ -66,6 +67,9 @@ pub enum Unsuitable {
     /// Chunks that recompute their activations.
     #[error("passes R, which recompute activations, are not modelled")]
     Recomputed,
+    /// Pairs of passes that share the two streams of a device.
+    #[error("pairs of passes that overlap on two streams are not modelled")]
+    Overlapped,
     /// Passes that take no time: the model tells an order by the times at which passes end.
     #[error("pass times must all be above zero")]
     Instant,
@@ -118,6 +122,9 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     }
     if instance.costs.has_recompute() || instance.footprints.has_kept() {
         return Err(Unsuitable::Recomputed);
+    }
+    if instance.costs.overlap().is_some_and(Overlap::communicates) {
+        return Err(Unsuitable::Overlapped);
     }
     let times = instance.costs.chunks().iter();
     let mut times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);

@@ -119,6 +119,12 @@ impl Costs {
         }
     }
 
+    /// The same where nothing is known of segments: every slot takes the sum of its passes.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Self { overlap: None, ..self }
+    }
+
     /// The same with other times of the chunks, in model order; segments are stretched or shortened
     /// alike.
     #[must_use]

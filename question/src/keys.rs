@@ -276,8 +276,8 @@ pub struct Keys {
     #[serde(deserialize_with = "text")]
     pub weight_gradient: Option<WeightGradient>,
     /// What a whole backward that stands alone does: overlapped, its communication beside its own W, or
-    /// in-one-piece [default: overlapped for schedules that are published so, 1f1b-overlap and
-    /// 1f1b-i-overlap, else in-one-piece]
+    /// in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
+    /// 1f1b-overlap and 1f1b-i-overlap, else in-one-piece]
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", help_heading = STREAMS))]
     #[serde(deserialize_with = "text")]
     pub lone_backward: Option<LoneBackward>,

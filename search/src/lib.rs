@@ -45,6 +45,7 @@ mod head;
 mod instance;
 mod list;
 mod local;
+mod overlapped;
 mod rounds;
 mod run;
 mod start;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use pipeline::overlap::Overlap;
 use pipeline::{Fault, Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
@@ -12,6 +13,7 @@ use crate::bounds::{self, Bound, Infeasible};
 use crate::chain::{Chain, Halt};
 use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
+use crate::overlapped;
 use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
 use crate::start::{self, Published};
 use crate::timing::{Clock, Score};
@@ -45,7 +47,7 @@ impl Default for Effort {
 
 impl Effort {
     /// The number of passes to be placed or timed in all, for a pipeline of `passes`.
-    fn steps(self, passes: usize) -> u64 {
+    pub(crate) fn steps(self, passes: usize) -> u64 {
         let once = 6_000_000 + 150 * passes as u64;
         self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
     }
@@ -118,6 +120,15 @@ pub enum SearchError {
     /// The stages have more chunks than [`MAX_CHUNKS_PER_STAGE`].
     #[error("{0} chunks per stage are too many to search: at most {MAX_CHUNKS_PER_STAGE}")]
     TooManyChunks(u16),
+    /// Chunks that communicate have more per stage than pairs of them are searched for.
+    #[error(
+        "{0} chunks per stage are too many to search where passes overlap: at most {most}",
+        most = overlapped::MAX_CHUNKS
+    )]
+    TooManyPairs(u16),
+    /// Chunks recompute, and their passes overlap.
+    #[error("no order is searched for passes that overlap and are recomputed")]
+    Recomputed,
     /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),
@@ -145,6 +156,14 @@ pub fn search(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
     check(instance)?;
+    if let Some(overlap) = instance.costs.overlap() {
+        if overlap.communicates() {
+            return overlapped::search(instance, effort, progress, stop);
+        }
+        // Without communication a pair takes the sum of its passes.
+        let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
+        return search(&apart, effort, progress, stop);
+    }
     let bound = bounds::best(instance);
     let compiled = CompiledInstance::of(instance);
     let mut search = Search::begin(instance, &compiled, effort, bound);
@@ -193,6 +212,14 @@ fn check(instance: &Instance) -> Result<(), SearchError> {
     let chunks = instance.shape.chunks_per_stage();
     if chunks > MAX_CHUNKS_PER_STAGE {
         return Err(SearchError::TooManyChunks(chunks));
+    }
+    if instance.costs.overlap().is_some_and(Overlap::communicates) {
+        if chunks > overlapped::MAX_CHUNKS {
+            return Err(SearchError::TooManyPairs(chunks));
+        }
+        if instance.costs.has_recompute() {
+            return Err(SearchError::Recomputed);
+        }
     }
     let time = serial_time(instance);
     if time > MAX_TIME {

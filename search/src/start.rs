@@ -17,27 +17,14 @@ pub struct Published {
     pub peak: Bytes,
 }
 
-/// Every family with the placement and the chunks of `instance` that fits its limits, with the
-/// sequence of its order. None of them cuts microbatches.
+/// Every one of the [`families`] that fits the limits of `instance`, with the sequence of its order.
 pub(crate) fn published(
     instance: &Instance,
     compiled: &CompiledInstance,
     clock: &mut Clock,
 ) -> Vec<(Published, Score, Vec<u16>)> {
     let Some(problem) = problem(instance) else { return Vec::new() };
-    let fits = |family: &Family| {
-        let about = family.about();
-        let chunks = u64::from(instance.shape.chunks_per_stage());
-        let cuts = matches!(about.choice, Choice::Segments { .. });
-        let can = match about.chunks {
-            Chunks::Exactly(exactly) => u64::from(exactly) == chunks,
-            Chunks::Any { .. } => true,
-        };
-        let alike = about.semantics == Semantics::Synchronous && about.choice != Choice::Offload;
-        about.placement == instance.placement && can && !cuts && alike
-    };
-    let families = Family::ALL.into_iter().filter(fits);
-    let timed = families.filter_map(|family| {
+    let timed = families(instance).filter_map(|family| {
         let schedule = family.schedule(&problem).ok()?;
         let sequence = compiled.sequence(&schedule)?;
         let score = clock.time(compiled, &sequence)?;
@@ -49,8 +36,24 @@ pub(crate) fn published(
     timed.collect()
 }
 
+/// The families with the placement and the chunks of `instance`. None of them cuts microbatches.
+pub(crate) fn families(instance: &Instance) -> impl Iterator<Item = Family> {
+    let fits = |family: &Family| {
+        let about = family.about();
+        let chunks = u64::from(instance.shape.chunks_per_stage());
+        let cuts = matches!(about.choice, Choice::Segments { .. });
+        let can = match about.chunks {
+            Chunks::Exactly(exactly) => u64::from(exactly) == chunks,
+            Chunks::Any { .. } => true,
+        };
+        let alike = about.semantics == Semantics::Synchronous && about.choice != Choice::Offload;
+        about.placement == instance.placement && can && !cuts && alike
+    };
+    Family::ALL.into_iter().filter(fits)
+}
+
 /// The problem that the families are given to find an order for `instance`.
-fn problem(instance: &Instance) -> Option<Problem> {
+pub(crate) fn problem(instance: &Instance) -> Option<Problem> {
     let problem = Problem::new(instance.shape, instance.costs.clone()).ok()?;
     let problem = problem.with_footprints(instance.footprints.clone()).ok()?;
     let Some(limits) = &instance.limits else { return Some(problem) };

@@ -111,6 +111,10 @@ impl Search {
             ("--write-mps", &self.write_mps),
         ];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
+        let proofs = single.into_iter().find(|(flag, path)| *flag != "--export" && path.is_some());
+        if let Some((flag, _)) = proofs {
+            answer::search::check_provable(&scenario, flag)?;
+        }
         if let Some((flag, _)) = asked.filter(|_| count != 1) {
             let message = format!("{flag} takes one search, but there are {count}");
             return Err(Error::question(message));

@@ -12,7 +12,7 @@ use search::{Effort, Found, Instance, Objective, SearchError, search};
 use serde_json::Value;
 use sim::Replay;
 
-use crate::cli::{refused, run, stdout};
+use crate::cli::{refused, results, run, stdout};
 use crate::draw;
 
 /// A pipeline with unequal stages under limits that at least one microbatch fits.
@@ -472,4 +472,34 @@ fn what_the_solver_does_not_model_is_refused_and_what_is_settled_is_not_asked() 
     refused(&run(&format!("{large} --exact")), &["--exact: 3600 passes: at most 3000"]);
     let settled = json(&format!("search {QUESTION} --memory-limit 1p --effort 0 --exact"));
     assert_eq!((&settled[0]["gap_ns"], &settled[0]["argument"]), (&0.into(), &"cycles 0 0".into()));
+}
+
+/// Passes as chains of segments: 4 stages, 12 microbatches, two chunks per stage.
+const CHAINED: &str = "--stages 4 --microbatches 12 --chunks 2 --layers 16 --hop 1ms --chain \
+     attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms,combine=8ms/5ms";
+
+#[test]
+fn pairs_are_searched_and_what_is_found_is_simulated_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let best = folder.path().join("best.txt");
+    let best = best.to_str().unwrap();
+    let found = &results(&format!("search {CHAINED} --json --export {best}"))[0];
+    let [cost, bound, published] =
+        ["cost_ns", "bound_ns", "published_ns"].map(|key| found[key].as_u64().unwrap());
+    assert!(bound < cost && cost < published, "{found}");
+    assert_eq!(found["published"], "dualpipe-v");
+    // What is known of the trip, of forwards alone and of pairs comes near.
+    assert!(cost - bound < cost / 10, "{found}");
+    assert!(fs::read_to_string(best).unwrap().contains('&'));
+    let lone = "--lone-backward overlapped --json";
+    let simulated = &results(&format!("simulate {CHAINED} --schedule {best} {lone}"))[0];
+    assert_eq!(simulated["span_ns"].as_u64(), Some(cost), "{simulated}");
+}
+
+#[test]
+fn proofs_of_pairs_are_refused() {
+    for flag in ["--ilp", "--certificate c.cert", "--write-lp c.lp"] {
+        let told = format!("{} knows passes on one stream", flag.split(' ').next().unwrap());
+        refused(&run(&format!("search {CHAINED} {flag}")), &[&told, "help: leave it out"]);
+    }
 }

@@ -102,7 +102,24 @@ pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
 /// At the first key that does.
 pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     check_solver(keys)?;
+    if keys.exact || keys.ilp {
+        check_provable(scenario, if keys.exact { "--exact" } else { "--ilp" })?;
+    }
     scenario.settings.iter().try_for_each(|setting| case::check_known(scenario, setting))
+}
+
+/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream.
+///
+/// # Errors
+/// If a setting gives passes as chains of segments.
+pub fn check_provable(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> {
+    let chained = scenario.settings.iter().find(|setting| setting.keys.has_chain());
+    let Some(setting) = chained else { return Ok(()) };
+    let key = if setting.keys.chain.is_some() { "chain" } else { "chain-file" };
+    let message = format!("{flag} knows passes on one stream, not pairs that overlap on two");
+    let cure = "leave it out: the bound of the search holds for two streams, and its argument says why; \
+                or give the times of whole passes";
+    Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
 /// What a solver adds to a search.

@@ -76,6 +76,7 @@ fn unsuitable(what: &str, why: &Unsuitable) -> Diagnostic {
         Unsuitable::Instant => "give passes that take no time a nanosecond",
         Unsuitable::Mirrored
         | Unsuitable::Recomputed
+        | Unsuitable::Overlapped
         | Unsuitable::Infeasible(_)
         | Unsuitable::Fault(_) => "leave it out",
     };

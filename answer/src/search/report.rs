@@ -2,8 +2,9 @@
 
 use certificate::{Argument, Certificate, Log, Refusal};
 use ilp::End;
+use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
-use search::{Objective, Published};
+use search::{Instance, Objective, Published};
 use serde::Serialize;
 use sim::Replay;
 
@@ -76,10 +77,28 @@ impl Row {
         [self.searched.case.name.as_str()].into_iter().chain(parts).collect::<Vec<_>>().join(", ")
     }
 
-    /// The part of `cost` in which the average stage waits.
+    /// Whether its passes share the two streams of their devices.
     #[must_use]
+    pub fn overlaps(&self) -> bool {
+        self.searched.instance.costs.overlap().is_some_and(Overlap::communicates)
+    }
+
+    /// The part of `cost` in which the average stage waits; where passes overlap, in which its compute stream
+    /// waits, since how long slots take is then a matter of the order.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
     pub fn rate(&self, cost: Nanos) -> f64 {
-        self.metrics.bubble_rate_of(cost)
+        let Instance { shape, costs, .. } = &self.searched.instance;
+        let Some(overlap) = costs.overlap().filter(|_| self.overlaps()) else {
+            return self.metrics.bubble_rate_of(cost);
+        };
+        let work = |chunk| {
+            let chain = overlap.chain(chunk);
+            Part::ALL.into_iter().map(|part| chain.work(part, Stream::Compute).0).sum::<u64>()
+        };
+        let all =
+            (0..shape.chunks()).map(work).sum::<u64>() as f64 * f64::from(shape.microbatches());
+        1.0 - all / (shape.stages() as f64 * cost.0.max(1) as f64)
     }
 
     /// That of the order found.
@@ -218,6 +237,11 @@ fn fits(small: &Row, large: &Row) -> bool {
 pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     let searched = &row.searched;
     let (instance, found) = (&searched.instance, &searched.found);
+    if row.overlaps() {
+        let message =
+            "a certificate proves orders of passes on one stream, not of pairs that overlap";
+        return Err(searched.case.error(&message).with_help("leave it out"));
+    }
     let stages = instance.shape.stages();
     let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
     let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
@@ -265,6 +289,12 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
     let mut sheet = Sheet::table(&header, lines);
+    if rows.iter().any(Row::overlaps) {
+        sheet.push_text(
+            "\nbubble: here the part of the cost in which the compute stream of the mean stage waits; published \
+             schedules keep their whole backwards and pairs\n",
+        );
+    }
     if rows.iter().any(Row::is_beyond_check) {
         let what = "a constraint solver found no order below the bound; no certificate shows that";
         sheet.push_text(&format!("\n{SOLVER}: {what}\n"));

@@ -25,7 +25,7 @@ pub(super) const ABOUT: About = About {
     needs: "m a multiple of p, or of floor(m/p)",
     whole_backwards: true,
     overlaps_lone: true,
-    bubble: "(p-1)(2F&BW-F-B-W) + p-1 times F+B+W",
+    bubble: "(p-1)(F+B+W), F and B of a pair one after the other",
     memory: "2p M_B",
     note: "Megatron-LM has it with virtual stages, and without a pipeline",
     ..About::PLAIN
@@ -39,7 +39,7 @@ pub(super) const ABOUT_INTERLEAVED: About = About {
     whole_backwards: true,
     overlaps_lone: true,
     in_megatron: true,
-    bubble: "",
+    bubble: "(p-1)(F+B+W)/v, F and B of a pair one after the other",
     memory: "(p + p/v) M_B",
     ..About::PLAIN
 };

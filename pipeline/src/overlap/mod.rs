@@ -160,6 +160,12 @@ impl Overlap {
         self.of_chunk.len()
     }
 
+    /// Whether any pass takes time on the communication stream.
+    #[must_use]
+    pub fn communicates(&self) -> bool {
+        self.chains.iter().any(Chain::communicates)
+    }
+
     /// How long F, B and W of each chunk take with their segments one after the other.
     #[must_use]
     pub fn times(&self) -> Vec<PassTimes> {

@@ -63,7 +63,10 @@ pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
     let published = || Interleaving::Published;
     let lone = match keys.lone_backward {
         Some(told) => told == LoneBackward::Overlapped,
-        None => rule.family().is_some_and(|family| family.about().overlaps_lone),
+        None => {
+            let searched = matches!(rule, ScheduleSource::Searched(_));
+            searched || rule.family().is_some_and(|family| family.about().overlaps_lone)
+        }
     };
     Rule {
         interleaving: keys.interleaving.clone().map_or_else(published, |key| key.0),

@@ -100,6 +100,13 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     if !copying.is_empty() {
         notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
     }
+    if keys.has_chain() && keys.lone_backward.is_none() {
+        notes.push(
+            "backwards that stand alone hide their communication behind their own W: simulate an exported \
+             order with --lone-backward overlapped"
+                .to_owned(),
+        );
+    }
     if placement == Some(Placement::Vee) && keys.chunks.is_none() {
         notes.push("2 chunks per stage, since chunks are not given".to_owned());
     }
@@ -129,7 +136,8 @@ fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagn
     let key = match error {
         SearchError::Infeasible(_) => Some("memory-limit"),
         SearchError::TooLarge(_) => Some("microbatches"),
-        SearchError::TooManyChunks(_) => Some("chunks"),
+        SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => Some("chunks"),
+        SearchError::Recomputed => Some("recompute"),
         SearchError::TooLong(_) => Some("microbatches"),
         SearchError::Mirrored | SearchError::Fault(_) => None,
     };

@@ -4,7 +4,8 @@
 //! another stage arrives one hop after its end; along the order of a stage, F takes M_B when it
 //! starts, or what is kept of it where the chunk recomputes, whose R comes between F and B and takes the
 //! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
-//! exceeded. Backwards are split. Costs are whole nanoseconds, and so is every step of the bounds.
+//! exceeded. Backwards are split. Costs are whole nanoseconds, and so is every step of the bounds. Where
+//! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
 //! every chunk the k-th F, B and W in time are renamed to be those of microbatch k, every pass still
@@ -18,6 +19,7 @@ mod fill;
 mod limit;
 mod line;
 mod little;
+mod overlapped;
 #[cfg(test)]
 mod paper;
 mod path;
@@ -156,6 +158,9 @@ pub fn best(instance: &Instance) -> Bound {
 /// Where there is no order at all under the limits ([`check_limits`]) they say nothing.
 #[must_use]
 pub fn all(instance: &Instance) -> Vec<Bound> {
+    if let Some(overlap) = instance.costs.overlap() {
+        return overlapped::all(instance, overlap);
+    }
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();
     let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> Option<u64>| {
