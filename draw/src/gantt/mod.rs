@@ -131,38 +131,41 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
     let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
     let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
-    let (side, middle) = (pixel(layout.font), layout.legend() / 2);
-    let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
+    let side = pixel(layout.font);
     let mut x = layout.left;
-    let mut item = |samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+    let item = |x: &mut i32, row: i32, samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+        let middle = (layout.line() + 6) / 2 + row * layout.line();
+        let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
         for &colour in samples {
-            canvas::fill(area, (x, top), (x + side, bottom), colour)?;
+            canvas::fill(area, (*x, top), (*x + side, bottom), colour)?;
             if colour == canvas::IDLE {
-                let frame = Rectangle::new([(x, top), (x + side, bottom)], canvas::GRID);
+                let frame = Rectangle::new([(*x, top), (*x + side, bottom)], canvas::GRID);
                 area.draw(&frame)?;
             }
-            x += side;
+            *x += side;
         }
-        x += 5;
-        layout.letters(HPos::Left).write(area, text, (x, middle))?;
-        x += pixel(canvas::width(text, layout.font) + layout.font);
+        *x += 5;
+        layout.letters(HPos::Left).write(area, text, (*x, middle))?;
+        *x += pixel(canvas::width(text, layout.font) + layout.font);
         Ok(())
     };
     for kind in kinds {
         let one_shade = later.is_empty() || !canvas::has_two_shades(kind);
         let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
-        item(&samples, kind_name(kind))?;
+        item(&mut x, 0, &samples, kind_name(kind))?;
     }
-    item(&[canvas::IDLE], "idle")?;
+    item(&mut x, 0, &[canvas::IDLE], "idle")?;
     if charts.iter().any(|chart| !chart.copies.is_empty()) {
         for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
-            item(&[colour], text)?;
+            item(&mut x, 0, &[colour], text)?;
         }
     }
-    if layout.lane > 0 {
+    let row = i32::from(layout.lane > 0);
+    if row > 0 {
+        x = layout.left;
         for (colour, text) in canvas::COMMUNICATION.into_iter().zip(lane::LEGEND) {
-            item(&[colour], text)?;
+            item(&mut x, row, &[colour], text)?;
         }
     }
     if later.is_empty() {
@@ -170,7 +173,7 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     }
     let lined =
         if layout.row - layout.gap() - layout.lane >= BANDED { ", with a line" } else { "" };
-    item(&[], &format!("darker{lined}: {}", later.join(", ")))
+    item(&mut x, row, &[], &format!("darker{lined}: {}", later.join(", ")))
 }
 
 const fn kind_name(kind: Kind) -> &'static str {
@@ -268,6 +271,86 @@ mod tests {
         let full = rectangles(&svg).into_iter().rfind(|one| one.fill == whole).unwrap();
         assert_eq!(half.size.1, full.size.1 / 2);
         assert!(svg.contains("darker, with a line: last stage to first"));
+    }
+
+    /// The corners of all shapes of `colour`.
+    fn shapes(svg: &str, colour: RGBColor) -> Vec<Vec<[i32; 2]>> {
+        let of = |line: &&str| line.starts_with("<polygon") && line.contains(&hex(colour));
+        let corners = |line: &str| {
+            let (_, rest) = line.split_once("points=\"").unwrap();
+            let points = rest.split_once('"').unwrap().0.split_whitespace();
+            let point = |text: &str| {
+                let (x, y) = text.split_once(',').unwrap();
+                [x, y].map(|number| number.parse().unwrap())
+            };
+            points.map(point).collect()
+        };
+        svg.lines().filter(of).map(corners).collect()
+    }
+
+    #[test]
+    fn communication_lies_below_the_slots_that_it_is_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        let draw = |costs| {
+            svg(&[Chart {
+                title: "overlap",
+                timeline: &timeline,
+                row: "stage",
+                copies: &[],
+                costs,
+            }])
+        };
+        let (with, without) = (draw(Some(&costs)).unwrap(), draw(None).unwrap());
+        check_svg(&with);
+        assert!(with.contains(">\nnot hidden\n<") && !without.contains("not hidden"));
+        // The widths of both colours are those of the times, to a pixel for each end.
+        let mut streams = Streams::of(&costs).unwrap();
+        let all = timeline.stages.iter().map(|spans| streams.spans(spans));
+        let end = timeline.stages.iter().flatten().map(|span| span.end.0).max().unwrap();
+        let layout = Layout::of(&[Chart {
+            title: "overlap",
+            timeline: &timeline,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        }]);
+        let pixel = end as f64 / layout.unwrap().plot;
+        for (stage, times) in all.enumerate() {
+            for (colour, time) in
+                canvas::COMMUNICATION.into_iter().zip([times.hidden(), times.exposed])
+            {
+                let shapes = shapes(&with, colour);
+                assert_eq!(shapes.len(), 4);
+                let comb = &shapes[stage];
+                let wide: i32 = comb.chunks(4).map(|one| one[2][0] - one[0][0]).sum();
+                let apart = (f64::from(wide) - time.0 as f64 / pixel).abs();
+                assert!(apart <= comb.len() as f64 / 2.0, "{stage}: {apart}");
+            }
+        }
+        // Plain costs change nothing.
+        let plain = Costs::new(costs.chunks().to_vec(), costs.hop());
+        assert_eq!(draw(Some(&plain)).unwrap(), without);
+    }
+
+    #[test]
+    fn communication_that_is_too_narrow_is_told_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        // A thousandfold span, so that passes are as narrow as can be.
+        let mut long = timeline.clone();
+        let last = long.stages[0].last_mut().unwrap();
+        last.end = Nanos(last.end.0 * 1000);
+        let chart = Chart {
+            title: "overlap",
+            timeline: &long,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        };
+        let svg = svg(&[chart]).unwrap();
+        check_svg(&svg);
+        assert!(svg.contains("slots is not drawn: they are narrower than 8 pixels"), "{svg}");
     }
 
     #[test]
