@@ -46,6 +46,7 @@ pub mod fsdp;
 pub mod hardware;
 pub mod noise;
 pub mod outcome;
+pub mod pairs;
 pub mod plan;
 pub mod profile;
 pub mod replay;

@@ -1,15 +1,17 @@
 //! Schedules in time, as SVG: a row per stage, a box per pass, several schedules on one time axis.
 
 mod boxes;
+mod lane;
 mod layout;
 
 use std::collections::BTreeSet;
 
-use pipeline::{Kind, Timeline};
+use pipeline::{Costs, Kind, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use sim::HostCopy;
+use sim::streams::Streams;
 
 use self::boxes::{BANDED, draw_copies, draw_merged, draw_patch, patches, samples};
 use self::layout::{Layout, step, unit};
@@ -26,6 +28,9 @@ pub struct Chart<'a> {
     pub row: &'a str,
     /// The copies to the host and back, below the passes of their stage.
     pub copies: &'a [HostCopy],
+    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
+    /// below its passes.
+    pub costs: Option<&'a Costs>,
 }
 
 /// Draws `charts` one below the other, with the same scale and one legend.
@@ -89,6 +94,7 @@ fn draw_chart(
     let stages = &chart.timeline.stages;
     let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
     let every = (pixel(layout.font * 1.1) / layout.row).max(1);
+    let mut streams = chart.costs.filter(|_| layout.lane > 0).and_then(Streams::of);
     for (stage, number) in (0..stages.len()).zip(0..) {
         let y = top + layout.line() + number * layout.row;
         let bottom = y + layout.row - layout.gap();
@@ -100,7 +106,8 @@ fn draw_chart(
             let at = (layout.left - 8, i32::midpoint(y, bottom));
             layout.letters(HPos::Right).write(area, &format!("{} {stage}", chart.row), at)?;
         }
-        let strip = if chart.copies.is_empty() { bottom } else { bottom - (bottom - y) / 4 };
+        let lane = bottom - if streams.is_some() { layout.lane } else { 0 };
+        let strip = if chart.copies.is_empty() { lane } else { lane - (lane - y) / 4 };
         let patches = match layout.dense {
             true => samples(layout, chart.timeline, stage, [y, strip]),
             false => patches(layout, chart.timeline, stage, [y, strip]),
@@ -110,7 +117,10 @@ fn draw_chart(
         } else {
             draw_merged(area, &patches)?;
         }
-        draw_copies(area, layout, chart, stage, [strip, bottom])?;
+        draw_copies(area, layout, chart, stage, [strip, lane])?;
+        if let Some(streams) = &mut streams {
+            lane::draw(area, layout, streams, &stages[stage], [lane + 1, bottom])?;
+        }
     }
     Ok(())
 }
@@ -121,40 +131,49 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
     let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
     let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
-    let (side, middle) = (pixel(layout.font), layout.legend() / 2);
-    let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
+    let side = pixel(layout.font);
     let mut x = layout.left;
-    let mut item = |samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+    let item = |x: &mut i32, row: i32, samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+        let middle = (layout.line() + 6) / 2 + row * layout.line();
+        let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
         for &colour in samples {
-            canvas::fill(area, (x, top), (x + side, bottom), colour)?;
+            canvas::fill(area, (*x, top), (*x + side, bottom), colour)?;
             if colour == canvas::IDLE {
-                let frame = Rectangle::new([(x, top), (x + side, bottom)], canvas::GRID);
+                let frame = Rectangle::new([(*x, top), (*x + side, bottom)], canvas::GRID);
                 area.draw(&frame)?;
             }
-            x += side;
+            *x += side;
         }
-        x += 5;
-        layout.letters(HPos::Left).write(area, text, (x, middle))?;
-        x += pixel(canvas::width(text, layout.font) + layout.font);
+        *x += 5;
+        layout.letters(HPos::Left).write(area, text, (*x, middle))?;
+        *x += pixel(canvas::width(text, layout.font) + layout.font);
         Ok(())
     };
     for kind in kinds {
         let one_shade = later.is_empty() || !canvas::has_two_shades(kind);
         let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
-        item(&samples, kind_name(kind))?;
+        item(&mut x, 0, &samples, kind_name(kind))?;
     }
-    item(&[canvas::IDLE], "idle")?;
+    item(&mut x, 0, &[canvas::IDLE], "idle")?;
     if charts.iter().any(|chart| !chart.copies.is_empty()) {
         for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
-            item(&[colour], text)?;
+            item(&mut x, 0, &[colour], text)?;
+        }
+    }
+    let row = i32::from(layout.lane > 0);
+    if row > 0 {
+        x = layout.left;
+        for (colour, text) in canvas::COMMUNICATION.into_iter().zip(lane::LEGEND) {
+            item(&mut x, row, &[colour], text)?;
         }
     }
     if later.is_empty() {
         return Ok(());
     }
-    let lined = if layout.row - layout.gap() >= BANDED { ", with a line" } else { "" };
-    item(&[], &format!("darker{lined}: {}", later.join(", ")))
+    let lined =
+        if layout.row - layout.gap() - layout.lane >= BANDED { ", with a line" } else { "" };
+    item(&mut x, row, &[], &format!("darker{lined}: {}", later.join(", ")))
 }
 
 const fn kind_name(kind: Kind) -> &'static str {
@@ -204,8 +223,13 @@ mod tests {
     use pipeline::{Family, Nanos, Pass};
 
     fn draw(timelines: &[&Timeline]) -> String {
-        let chart =
-            |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline, row: "stage", copies: &[] };
+        let chart = |timeline| Chart {
+            title: "<a> & \"b\"\u{1}",
+            timeline,
+            row: "stage",
+            copies: &[],
+            costs: None,
+        };
         let charts: Vec<Chart<'_>> = timelines.iter().map(|one| chart(*one)).collect();
         let svg = svg(&charts).unwrap();
         check_svg(&svg);
@@ -247,6 +271,86 @@ mod tests {
         let full = rectangles(&svg).into_iter().rfind(|one| one.fill == whole).unwrap();
         assert_eq!(half.size.1, full.size.1 / 2);
         assert!(svg.contains("darker, with a line: last stage to first"));
+    }
+
+    /// The corners of all shapes of `colour`.
+    fn shapes(svg: &str, colour: RGBColor) -> Vec<Vec<[i32; 2]>> {
+        let of = |line: &&str| line.starts_with("<polygon") && line.contains(&hex(colour));
+        let corners = |line: &str| {
+            let (_, rest) = line.split_once("points=\"").unwrap();
+            let points = rest.split_once('"').unwrap().0.split_whitespace();
+            let point = |text: &str| {
+                let (x, y) = text.split_once(',').unwrap();
+                [x, y].map(|number| number.parse().unwrap())
+            };
+            points.map(point).collect()
+        };
+        svg.lines().filter(of).map(corners).collect()
+    }
+
+    #[test]
+    fn communication_lies_below_the_slots_that_it_is_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        let draw = |costs| {
+            svg(&[Chart {
+                title: "overlap",
+                timeline: &timeline,
+                row: "stage",
+                copies: &[],
+                costs,
+            }])
+        };
+        let (with, without) = (draw(Some(&costs)).unwrap(), draw(None).unwrap());
+        check_svg(&with);
+        assert!(with.contains(">\nnot hidden\n<") && !without.contains("not hidden"));
+        // The widths of both colours are those of the times, to a pixel for each end.
+        let mut streams = Streams::of(&costs).unwrap();
+        let all = timeline.stages.iter().map(|spans| streams.spans(spans));
+        let end = timeline.stages.iter().flatten().map(|span| span.end.0).max().unwrap();
+        let layout = Layout::of(&[Chart {
+            title: "overlap",
+            timeline: &timeline,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        }]);
+        let pixel = end as f64 / layout.unwrap().plot;
+        for (stage, times) in all.enumerate() {
+            for (colour, time) in
+                canvas::COMMUNICATION.into_iter().zip([times.hidden(), times.exposed])
+            {
+                let shapes = shapes(&with, colour);
+                assert_eq!(shapes.len(), 4);
+                let comb = &shapes[stage];
+                let wide: i32 = comb.chunks(4).map(|one| one[2][0] - one[0][0]).sum();
+                let apart = (f64::from(wide) - time.0 as f64 / pixel).abs();
+                assert!(apart <= comb.len() as f64 / 2.0, "{stage}: {apart}");
+            }
+        }
+        // Plain costs change nothing.
+        let plain = Costs::new(costs.chunks().to_vec(), costs.hop());
+        assert_eq!(draw(Some(&plain)).unwrap(), without);
+    }
+
+    #[test]
+    fn communication_that_is_too_narrow_is_told_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        // A thousandfold span, so that passes are as narrow as can be.
+        let mut long = timeline.clone();
+        let last = long.stages[0].last_mut().unwrap();
+        last.end = Nanos(last.end.0 * 1000);
+        let chart = Chart {
+            title: "overlap",
+            timeline: &long,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        };
+        let svg = svg(&[chart]).unwrap();
+        check_svg(&svg);
+        assert!(svg.contains("slots is not drawn: they are narrower than 8 pixels"), "{svg}");
     }
 
     #[test]
@@ -302,6 +406,7 @@ mod tests {
             edged: false,
             dense: true,
             note: None,
+            lane: 0,
         };
         let shown = samples(&layout, &timeline, 0, [0, 9]);
         let shown: Vec<_> = shown.iter().map(|one| (one.pass.kind, one.from.0, one.to.0)).collect();
@@ -340,7 +445,14 @@ mod tests {
         assert!(matches!(svg(&[]), Err(DrawError::Empty { .. })));
         let timeline = Timeline { stages: vec![Vec::new()] };
         assert!(
-            svg(&[Chart { title: "", timeline: &timeline, row: "stage", copies: &[] }]).is_err()
+            svg(&[Chart {
+                title: "",
+                timeline: &timeline,
+                row: "stage",
+                copies: &[],
+                costs: None
+            }])
+            .is_err()
         );
     }
 }

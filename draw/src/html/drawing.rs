@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use pipeline::{Bytes, Kind, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Kind, Nanos, Schedule};
 use question::format;
 use serde::Serialize;
 use sim::engine::Run;
-use sim::explain::Waits;
+use sim::explain::{Cause, Waits};
 
 use super::idle::{self, Idle, IdleData};
 use super::pack;
+use super::streams::StreamsData;
 use crate::DrawError;
-use crate::canvas::{IDLE, colours};
+use crate::canvas::{COMMUNICATION, IDLE, colours};
 
 /// One schedule of a drawing.
 pub struct Chart<'a> {
@@ -27,6 +28,9 @@ pub struct Chart<'a> {
     pub memory: &'a [Vec<(Nanos, Bytes)>],
     /// The memory of each device, if that is known.
     pub capacities: Option<&'a [Bytes]>,
+    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
+    /// below its passes.
+    pub costs: Option<&'a Costs>,
     /// Why stages wait in the last step, or why that cannot be said; nothing where it was not asked.
     pub idle: Option<Result<Idle<'a>, String>>,
 }
@@ -47,6 +51,9 @@ pub struct Drawing {
     colours: [[String; 2]; Kind::ALL.len()],
     letters: [String; Kind::ALL.len()],
     idle: String,
+    /// The colours of communication, hidden and not, where any is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication: Option<[String; 2]>,
     charts: Vec<ChartData>,
 }
 
@@ -64,17 +71,21 @@ impl Drawing {
         let spans = charts.iter().flat_map(|chart| chart.run.timeline.stages.iter().flatten());
         let passes = spans.flat_map(|span| span.slot.passes());
         let kinds: BTreeSet<Kind> = passes.map(|pass| pass.kind).collect();
+        let streams =
+            charts.iter().any(|chart| chart.costs.is_some_and(|one| one.overlap().is_some()));
+        let causes = idle::causes(streams);
         let shades = |kind| [false, true].map(|later| hex(colours(kind, later).0));
         Ok(Self {
             end: last.max(end),
             axis,
             left_out: None,
-            causes: idle::keys(),
+            causes: idle::keys(&causes),
             kinds: kinds.into_iter().map(|kind| kind as u8).collect(),
             colours: Kind::ALL.map(shades),
             letters: Kind::ALL.map(|kind| hex(colours(kind, false).1)),
             idle: hex(IDLE),
-            charts: charts.iter().map(|chart| ChartData::of(chart, transfers)).collect(),
+            communication: streams.then(|| COMMUNICATION.map(hex)),
+            charts: charts.iter().map(|chart| ChartData::of(chart, transfers, &causes)).collect(),
         })
     }
 
@@ -136,6 +147,9 @@ struct ChartData {
     optimizer: u64,
     /// Absent where it was not asked.
     idle: Option<IdleData>,
+    /// Absent where passes have no segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<StreamsData>,
 }
 
 impl Chart<'_> {
@@ -152,7 +166,7 @@ impl Chart<'_> {
 }
 
 impl ChartData {
-    fn of(chart: &Chart<'_>, transfers: bool) -> Self {
+    fn of(chart: &Chart<'_>, transfers: bool, causes: &[Cause]) -> Self {
         let waits = Waits::new(chart.schedule, chart.run, &chart.devices);
         let stages = chart.run.timeline.stages.iter().enumerate();
         let slots = |(stage, spans): (usize, &Vec<_>)| {
@@ -172,7 +186,8 @@ impl ChartData {
             transfers: if transfers { pack::transfers(&chart.run.transfers) } else { Vec::new() },
             releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
             optimizer: chart.known_idle().map_or(0, |idle| idle.gaps.optimizer.0),
-            idle: chart.idle.as_ref().map(|idle| IdleData::of(idle, chart.run)),
+            idle: chart.idle.as_ref().map(|idle| IdleData::of(idle, chart.run, causes)),
+            streams: chart.costs.and_then(|costs| StreamsData::of(costs, &chart.run.timeline)),
         }
     }
 }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use pipeline::{Bytes, Nanos, Pass, Slot, Value};
 use sim::engine::Transfer;
-use sim::explain::{CAUSES, Link, Wait};
+use sim::explain::{CAUSES, Cause, Link, Wait};
+
+use crate::lanes::Piece;
 
 /// The characters of digits: 32 of a last one, then 32 of one with more to come.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
@@ -135,16 +137,58 @@ pub(super) fn curve(points: &[(Nanos, Bytes)]) -> String {
     packed.0
 }
 
-/// The gaps of a stage that are owed to anything: before which slot, as a change; to which causes, as a sum
-/// of powers of two; and how much to each of these.
-pub(super) fn gaps(gaps: &[[i64; CAUSES]]) -> String {
+/// The gaps of a stage that are owed to anything: before which slot, as a change; to which of `causes`, as a
+/// sum of powers of two; and how much to each of these.
+pub(super) fn gaps(gaps: &[[i64; CAUSES]], causes: &[Cause]) -> String {
     let (mut packed, mut last) = (Packed::default(), 0);
     let owed = gaps.iter().zip(0i128..).filter(|(gap, _)| gap.iter().any(|&share| share != 0));
     for (gap, at) in owed {
         packed.change(&mut last, at);
-        let causes = gap.iter().enumerate().filter(|(_, share)| **share != 0);
-        packed.natural(causes.clone().map(|(cause, _)| 1 << cause).sum());
-        causes.for_each(|(_, &share)| packed.signed(share.into()));
+        let shares = causes.iter().map(|&cause| gap[cause as usize]).enumerate();
+        let shares = shares.filter(|(_, share)| *share != 0);
+        packed.natural(shares.clone().map(|(cause, _)| 1 << cause).sum());
+        shares.for_each(|(_, share)| packed.signed(share.into()));
+    }
+    packed.0
+}
+
+/// A segment of communication in a slot.
+pub(super) struct Communication {
+    /// Its place among the names of the page.
+    pub(super) name: usize,
+    /// Of F, B or W.
+    pub(super) part: usize,
+    pub(super) layer: Option<u32>,
+    /// From the start of the slot.
+    pub(super) times: [Nanos; 2],
+    /// How long it runs beside compute.
+    pub(super) hidden: Nanos,
+}
+
+/// Segments of a slot in time: name, part, layer (one more, 0 for none), how long after the end of the last it
+/// begins, how long it is hidden and how long it takes.
+pub(super) fn segments(all: impl Iterator<Item = Communication>) -> String {
+    let (mut packed, mut last) = (Packed::default(), 0);
+    for Communication { name, part, layer, times: [start, end], hidden } in all {
+        packed.natural(name as u128);
+        packed.natural(part as u128);
+        packed.natural(layer.map_or(0, |layer| u128::from(layer) + 1));
+        packed.change(&mut last, start.0);
+        packed.natural(hidden.0.into());
+        packed.natural((end.0 - start.0).into());
+        last = end.0.into();
+    }
+    packed.0
+}
+
+/// Pieces of a slot in time: how long after the end of the last one begins, and twice how long it takes, and
+/// one more where it is hidden.
+pub(super) fn pieces(all: &[Piece]) -> String {
+    let (mut packed, mut last) = (Packed::default(), 0);
+    for Piece { start, end, is_hidden } in all {
+        packed.natural((start.0 - last).into());
+        packed.natural(2 * u128::from(end.0 - start.0) + u128::from(*is_hidden));
+        last = end.0;
     }
     packed.0
 }
@@ -197,7 +241,9 @@ pub(super) mod tests {
         let mut three = [[0; CAUSES]; 3];
         three[0][CAUSES - 1] = 40;
         (three[2][0], three[2][1]) = (-7, 9);
-        let text = gaps(&three);
+        let causes: Vec<Cause> =
+            Cause::ALL.into_iter().filter(|cause| !cause.is_of_streams()).collect();
+        let text = gaps(&three, &causes);
         let mut back = Unpacked::of(&text);
         assert_eq!((back.signed(), back.natural(), back.signed()), (Some(0), Some(64), Some(40)));
         assert_eq!((back.signed(), back.natural()), (Some(2), Some(3)));
