@@ -120,16 +120,16 @@ fn a_stage_that_waits_for_itself() {
 
 #[test]
 fn a_pair_that_waits_for_itself() {
-    let wait = (0, Pass::bw(0, 0), Pass::f(0, 0), 0);
-    assert_eq!(waits("F0.0&BW0.0"), [wait]);
+    let (first, second) = (Pass::f(0, 0), Pass::bw(0, 0));
+    assert_eq!(fault("F0.0&BW0.0"), Fault::PairDepends { first, second, stage: 0 });
     let pair = slots([Slot::Pair(Pass::b(0, 0), Pass::w(0, 0))]);
     let order = [Slot::One(Pass::f(0, 0))].into_iter().chain(pair.slots()).collect();
-    let Err(Fault::Deadlock(Cycle(waits))) =
-        Schedule::new(shape(1, 1, 1), Placement::Looped, vec![order])
-    else {
-        panic!("a W beside its own B")
-    };
-    assert_eq!(waits, [Wait { stage: 0, pass: Pass::w(0, 0), needs: Pass::b(0, 0), on: 0 }]);
+    let refused = Schedule::new(shape(1, 1, 1), Placement::Looped, vec![order]);
+    let (first, second) = (Pass::b(0, 0), Pass::w(0, 0));
+    assert_eq!(refused, Err(Fault::PairDepends { first, second, stage: 0 }));
+    // Over other stages it is a deadlock.
+    let text = "F0.0&BW0.1 BW0.0 F0.1\nF1.0 BW1.0 F1.1 BW1.1";
+    assert!(matches!(fault(text), Fault::Deadlock(_)));
 }
 
 #[test]

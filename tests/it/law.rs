@@ -289,8 +289,11 @@ fn check_fault(
         Fault::Needs { .. } => {
             let (p, m) = (shape.stages(), shape.microbatches() as usize);
             assert!(match family {
-                Family::Interleaved | Family::InterleavedVocab1 | Family::InterleavedVocab2 =>
-                    !m.is_multiple_of((m / p).max(1)),
+                Family::Interleaved
+                | Family::InterleavedOverlap
+                | Family::OneFOneBOverlap
+                | Family::InterleavedVocab1
+                | Family::InterleavedVocab2 => !m.is_multiple_of((m / p).max(1)),
                 Family::Seq1F1B => !m.is_multiple_of(problem.segments() as usize),
                 Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
                 Family::DualPipeV | Family::DualPipeVVocab1 | Family::DualPipeVVocab2 => m < 2 * p,
