@@ -6,10 +6,11 @@ function readSlot([duration, segments, pieces], names) {
   const lane = { duration, segments: [], pieces: [] };
   let from = new Numbers(segments), end = 0;
   while (from.more()) {
-    const name = names[from.natural()] + " of " + KINDS[from.natural()], layer = from.natural() - 1;
+    const name = names[from.natural()], part = KINDS[from.natural()], layer = from.natural() - 1;
     const start = end + from.signed(), hidden = from.natural();
     end = start + from.natural();
-    lane.segments.push({ name: layer < 0 ? name : name + ", layer " + layer, start, end, hidden });
+    const long = `${name} of ${part}` + (layer < 0 ? "" : ", layer " + layer);
+    lane.segments.push({ label: name + " " + part, name: long, start, end, hidden });
   }
   for (from = new Numbers(pieces), end = 0; from.more();) {
     const start = end + from.natural(), length = from.natural();
@@ -45,11 +46,11 @@ class Lane {
       pen.fillStyle = communication[hidden ? 0 : 1];
       pen.fillRect(left, top, right - left, tall);
     }
-    for (const { name, start, end, hidden } of tall > 7 ? slot.segments : []) {
+    for (const { label, start, end, hidden } of tall > 7 ? slot.segments : []) {
       const left = Math.max(edge(start), chart.left), right = Math.min(edge(end), chart.x(view[1]));
-      if (right - left < name.length * 6.5 * chart.board.scale) continue;
+      if (right - left < label.length * 6.5 * chart.board.scale) continue;
       pen.fillStyle = 2 * hidden < end - start ? "#fff" : "#000";
-      pen.fillText(name, left + 3, top + tall / 2);
+      pen.fillText(label, left + 3, top + tall / 2);
     }
     pen.globalAlpha = 1;
   }
