@@ -189,6 +189,37 @@ impl Cluster {
         }
     }
 
+    /// How many devices a node has, and how many of them are behind a NIC; none where there are no nodes.
+    pub(crate) fn neighbours(&self) -> Option<[u64; 2]> {
+        let Kind::Nodes(spec) = &self.kind else { return None };
+        Some([spec.devices_per_node, spec.devices_per_node.div_ceil(spec.inter.nics)])
+    }
+
+    /// The NIC of `device`; where there are no nodes, every device is its own.
+    pub(crate) fn nic_of(&self, device: usize) -> usize {
+        match &self.kind {
+            Kind::Ideal { .. } => device,
+            Kind::Nodes(spec) => nic(self.devices, spec, device)[0],
+        }
+    }
+
+    /// The wires out and in of the port of `device`, of its NIC, and of the uplink of its node where that
+    /// is oversubscribed; none where there are no nodes.
+    pub(crate) fn wires_of(&self, device: usize) -> Option<([[usize; 2]; 2], Option<[usize; 2]>)> {
+        let Kind::Nodes(spec) = &self.kind else { return None };
+        let own = [[2 * device, 2 * device + 1], nic(self.devices, spec, device)];
+        let is_thin = spec.inter.oversubscription_percent > 100;
+        Some((own, is_thin.then(|| uplink(self.devices, spec, self.node_of(device)))))
+    }
+
+    /// The latencies within a node and between nodes.
+    pub(crate) const fn latencies(&self) -> [Nanos; 2] {
+        match &self.kind {
+            Kind::Ideal { hop } => [*hop, *hop],
+            Kind::Nodes(spec) => [spec.intra.latency, spec.inter.latency],
+        }
+    }
+
     /// The wires from `device` to its host and back, if the cluster has any.
     #[must_use]
     pub fn host_wires(&self, device: usize) -> Option<[usize; 2]> {
