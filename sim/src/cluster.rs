@@ -95,7 +95,7 @@ pub struct ClusterSpec {
 }
 
 /// The most devices of a cluster: two for each stage that a pipeline can have.
-const MAX_DEVICES: u64 = 1 << 17;
+pub const MAX_DEVICES: u64 = 1 << 17;
 
 /// One direction of a port, a NIC or an uplink: what transfers share.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -204,12 +204,13 @@ impl Cluster {
     }
 
     /// The wires out and in of the port of `device`, of its NIC, and of the uplink of its node where that
-    /// is oversubscribed; none where there are no nodes.
-    pub(crate) fn wires_of(&self, device: usize) -> Option<([[usize; 2]; 2], Option<[usize; 2]>)> {
-        let Kind::Nodes(spec) = &self.kind else { return None };
-        let own = [[2 * device, 2 * device + 1], nic(self.devices, spec, device)];
+    /// is oversubscribed; none of any where there are no nodes.
+    pub(crate) fn wires_of(&self, device: usize) -> [Option<[usize; 2]>; 3] {
+        let Kind::Nodes(spec) = &self.kind else { return [None; 3] };
         let is_thin = spec.inter.oversubscription_percent > 100;
-        Some((own, is_thin.then(|| uplink(self.devices, spec, self.node_of(device)))))
+        let uplink = || uplink(self.devices, spec, self.node_of(device));
+        let port = [2 * device, 2 * device + 1];
+        [Some(port), Some(nic(self.devices, spec, device)), is_thin.then(uplink)]
     }
 
     /// The latencies within a node and between nodes.

@@ -55,6 +55,7 @@ pub struct ExpertGroup {
     members: u64,
     in_node: u64,
     behind_nic: u64,
+    used_in_node: u64,
 }
 
 /// What an all-to-all sends over a kind of wires: all those of the group that share them with the device.
@@ -94,7 +95,8 @@ impl ExpertGroup {
         };
         // The fullest node says how many replicas go into one, the emptiest NIC how many share one.
         let nodes = counts(&|device| cluster.node_of(device));
-        let in_node = per_node / nodes.into_iter().max().unwrap_or(1);
+        let used_in_node = nodes.into_iter().max().unwrap_or(1);
+        let in_node = per_node / used_in_node;
         let nics = counts(&|device| cluster.nic_of(device));
         let replicas = per_nic / nics.into_iter().min().unwrap_or(1);
         let divides = in_node.is_multiple_of(members) || members.is_multiple_of(in_node);
@@ -102,7 +104,8 @@ impl ExpertGroup {
             return Err(ExpertGroupError::Uneven { members, in_node });
         }
         let in_node = in_node.min(members);
-        Ok(Self { members, in_node, behind_nic: replicas.clamp(1, in_node) })
+        let behind_nic = replicas.clamp(1, in_node);
+        Ok(Self { members, in_node, behind_nic, used_in_node })
     }
 
     /// How many devices it has.
@@ -123,6 +126,12 @@ impl ExpertGroup {
         self.behind_nic
     }
 
+    /// How many devices of a node one replica of the pipeline uses, where it uses most.
+    #[must_use]
+    pub const fn used_in_node(self) -> u64 {
+        self.used_in_node
+    }
+
     /// What `device` and its neighbours in the group put on the wires if each sends `bytes` in all, in
     /// equal parts to every member: over its own port the share of the other (in node - 1) / members,
     /// through the NIC that of (members - in node) / members, with that of all who share the NIC, and through
@@ -130,19 +139,15 @@ impl ExpertGroup {
     /// nowhere.
     #[must_use]
     pub fn loads(self, cluster: &Cluster, device: usize, bytes: Bytes) -> [Option<Load>; 3] {
-        let Some(([port, nic], uplink)) = cluster.wires_of(device) else { return [None; 3] };
-        let Self { members, in_node, behind_nic } = self;
+        let Self { members, in_node, behind_nic, .. } = self;
         let (stays, leaves) = (in_node - 1, members - in_node);
-        let load = |wires: [usize; 2], share: u64, senders: u64| {
+        let [port, nic, uplink] = cluster.wires_of(device);
+        let load = |wires: Option<[usize; 2]>, share: u64, senders: u64| {
             let share = (u128::from(bytes.0) * u128::from(share)).div_ceil(u128::from(members));
             let bytes = u64::try_from(share * u128::from(senders)).unwrap_or(u64::MAX);
-            (bytes > 0).then_some(Load { wires, bytes })
+            wires.filter(|_| bytes > 0).map(|wires| Load { wires, bytes })
         };
-        [
-            load(port, stays, 1),
-            load(nic, leaves, behind_nic),
-            uplink.and_then(|uplink| load(uplink, leaves, in_node)),
-        ]
+        [load(port, stays, 1), load(nic, leaves, behind_nic), load(uplink, leaves, in_node)]
     }
 
     /// What passes from the last byte sent until all is there: the latency between nodes if anything

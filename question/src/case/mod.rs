@@ -10,6 +10,7 @@ mod notes;
 mod recompute;
 mod room;
 mod searched;
+mod sizes;
 mod source;
 mod vocabulary;
 
@@ -27,6 +28,7 @@ pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use sizes::moves_bytes;
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
 
@@ -161,7 +163,9 @@ fn prepared(
         true => {
             let rows = keys.chain_file.as_deref().map(|path| crate::chain::read(context, path));
             let rows = rows.transpose()?;
-            let chains = chain::chains(keys, rows.as_deref(), shape, segments, None);
+            let wires = hardware.as_ref().and_then(sizes::wires);
+            let wires = wires.as_ref().map(|time| time as &dyn Fn(Bytes) -> Nanos);
+            let chains = chain::chains(keys, rows.as_deref(), shape, segments, wires);
             let overlap = chain::overlap(keys, chains.map_err(wrong)?, chain::rule(keys, rule));
             let costs = Costs::overlapped(overlap.map_err(wrong)?, hop.unwrap_or_default());
             amounts::with_shards(keys, costs, shape)

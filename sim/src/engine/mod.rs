@@ -182,6 +182,8 @@ pub struct Run {
     pub collectives: Vec<Collective>,
     /// Every activation that was copied to the host, by forward.
     pub copies: Vec<HostCopy>,
+    /// By wire, the bytes of all-to-alls that moved over it; empty if none did.
+    pub all_to_alls: Vec<Bytes>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
     /// The number of events handled.

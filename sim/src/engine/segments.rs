@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use pipeline::overlap::{Execution, Pace, Program, TICKS};
-use pipeline::{Nanos, Slot, Span};
+use pipeline::{Bytes, Nanos, Slot, Span};
 
 use super::event_loop::{EventLoop, small};
 use super::queue::Event;
@@ -39,6 +39,8 @@ struct Running {
 #[derive(Default)]
 pub(super) struct Segments {
     running: Vec<Running>,
+    /// By wire, the bytes that they have moved.
+    moved: Vec<Bytes>,
 }
 
 /// Whether slots of `job` have segments that move over its wires.
@@ -59,7 +61,12 @@ impl Segments {
             moving: 0,
             wake: NEVER,
         });
-        Self { running: running.collect() }
+        let wires = if stages > 0 { job.cluster.wires().len() } else { 0 };
+        Self { running: running.collect(), moved: vec![Bytes(0); wires] }
+    }
+
+    pub(super) fn into_moved(self) -> Vec<Bytes> {
+        self.moved
     }
 }
 
@@ -130,7 +137,7 @@ impl<C: Durations> EventLoop<'_, C> {
     fn begin_flows(&mut self, stage: usize, bytes: u64) {
         let Job { experts, cluster, seats, .. } = *self.job;
         let device = seats.device(stage);
-        let loads = experts.map(|group| group.loads(cluster, device, pipeline::Bytes(bytes)));
+        let loads = experts.map(|group| group.loads(cluster, device, Bytes(bytes)));
         let pace = self.segments.running[stage].pace;
         let mut moving = 0;
         for load in loads.into_iter().flatten().flatten() {
@@ -143,6 +150,10 @@ impl<C: Durations> EventLoop<'_, C> {
             let flow = self.network.begin(self.now, &load.wires, bytes, look);
             self.carry(flow, Carried::Segment(small(stage)));
             moving += 1;
+            for wire in load.wires {
+                let moved = &mut self.segments.moved[wire];
+                *moved = Bytes(moved.0.saturating_add(bytes));
+            }
         }
         let running = &mut self.segments.running[stage];
         running.moving = moving;
