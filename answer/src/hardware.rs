@@ -24,6 +24,9 @@ impl Report {
     /// The report of `run` on `hardware`.
     pub fn of(hardware: &Hardware, run: &Run, occupancy: Occupancy) -> Self {
         let mut carried = vec![0u64; hardware.cluster.wires().len()];
+        for (carried, moved) in carried.iter_mut().zip(&run.all_to_alls) {
+            *carried = moved.0;
+        }
         for transfer in &run.transfers {
             let [from, to] = [transfer.from, transfer.to].map(|stage| hardware.seats.device(stage));
             for wire in hardware.cluster.route(from, to).wires {

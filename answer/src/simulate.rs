@@ -289,6 +289,7 @@ fn answer(
     let case = case::case(context, scenario, setting, &one.rule)?;
     warnings.add_ignored(setting, &one.rule);
     warnings.add_idle_links(setting, &case);
+    warnings.add_spread(&case);
     let outcome = simulate(case)?;
     if outcome.overlaps_near_limit() {
         warnings.add(NEAR_LIMIT, &outcome.case.name);

@@ -48,6 +48,13 @@ impl Warnings {
         }
     }
 
+    /// Adds how the expert group of `case` lies on its cluster, if it has one.
+    pub fn add_spread(&mut self, case: &Case) {
+        if let Some(text) = case.hardware.as_ref().and_then(hardware::spread_of_experts) {
+            self.add(&text, &case.name);
+        }
+    }
+
     /// The warnings, a line each: first those of schedules, then those of settings.
     pub fn lines(&self) -> Vec<String> {
         let of_schedules = self.of_schedules.iter().map(|(text, schedules)| {

@@ -95,7 +95,7 @@ pub struct ClusterSpec {
 }
 
 /// The most devices of a cluster: two for each stage that a pipeline can have.
-const MAX_DEVICES: u64 = 1 << 17;
+pub const MAX_DEVICES: u64 = 1 << 17;
 
 /// One direction of a port, a NIC or an uplink: what transfers share.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -186,6 +186,38 @@ impl Cluster {
         match &self.kind {
             Kind::Ideal { .. } => device,
             Kind::Nodes(spec) => device / whole(spec.devices_per_node),
+        }
+    }
+
+    /// How many devices a node has, and how many of them are behind a NIC; none where there are no nodes.
+    pub(crate) fn neighbours(&self) -> Option<[u64; 2]> {
+        let Kind::Nodes(spec) = &self.kind else { return None };
+        Some([spec.devices_per_node, spec.devices_per_node.div_ceil(spec.inter.nics)])
+    }
+
+    /// The NIC of `device`; where there are no nodes, every device is its own.
+    pub(crate) fn nic_of(&self, device: usize) -> usize {
+        match &self.kind {
+            Kind::Ideal { .. } => device,
+            Kind::Nodes(spec) => nic(self.devices, spec, device)[0],
+        }
+    }
+
+    /// The wires out and in of the port of `device`, of its NIC, and of the uplink of its node where that
+    /// is oversubscribed; none of any where there are no nodes.
+    pub(crate) fn wires_of(&self, device: usize) -> [Option<[usize; 2]>; 3] {
+        let Kind::Nodes(spec) = &self.kind else { return [None; 3] };
+        let is_thin = spec.inter.oversubscription_percent > 100;
+        let uplink = || uplink(self.devices, spec, self.node_of(device));
+        let port = [2 * device, 2 * device + 1];
+        [Some(port), Some(nic(self.devices, spec, device)), is_thin.then(uplink)]
+    }
+
+    /// The latencies within a node and between nodes.
+    pub(crate) const fn latencies(&self) -> [Nanos; 2] {
+        match &self.kind {
+            Kind::Ideal { hop } => [*hop, *hop],
+            Kind::Nodes(spec) => [spec.intra.latency, spec.inter.latency],
         }
     }
 

@@ -5,6 +5,7 @@ use pipeline::{Bytes, Costs, Footprints, Nanos, Placement, Schedule, Shape};
 use crate::boundary::{Boundary, Synchronisation};
 use crate::cluster::{Cluster, Seats};
 use crate::engine::{Communication, Job, Messages, Offload, Room};
+use crate::expert_group::ExpertGroup;
 
 /// A cluster with the stages of a pipeline on it: everything the event engine needs to know beside the
 /// schedule, its costs and its footprints.
@@ -18,6 +19,8 @@ pub struct Hardware {
     pub communication: Communication,
     /// How many bytes a value has.
     pub messages: Messages,
+    /// The devices over which the experts of a layer are spread, if passes have all-to-alls of so many bytes.
+    pub experts: Option<ExpertGroup>,
     /// How many steps are run in sequence, at least 1. The last one is the step that is reported.
     pub steps: u32,
     /// The boundary between two steps.
@@ -41,6 +44,7 @@ impl Hardware {
             cluster,
             communication: Communication::default(),
             messages: Messages::default(),
+            experts: None,
             steps: 1,
             boundary: Boundary::default(),
             resident: vec![Bytes(0); seats.devices().len()],
@@ -56,6 +60,13 @@ impl Hardware {
     #[must_use]
     pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
         self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
+    }
+
+    /// How long an all-to-all takes in which each device sends `bytes` in all, while nothing else moves
+    /// ([`ExpertGroup::time`]); none if experts are not spread over devices.
+    #[must_use]
+    pub fn all_to_all_time(&self, bytes: Bytes) -> Option<Nanos> {
+        Some(self.experts?.time(&self.cluster, bytes))
     }
 
     /// Time of the optimizer on a stage.
@@ -99,6 +110,7 @@ impl Hardware {
             seats: &self.seats,
             communication: self.communication,
             messages: self.messages,
+            experts: self.experts,
             room: self.capacities.as_deref().filter(|_| self.waits).map(room),
             offload: schedule.copies().map(|copies| Offload { footprints, copies }),
             steps: self.steps,

@@ -30,6 +30,7 @@
 pub mod boundary;
 pub mod cluster;
 pub mod engine;
+mod expert_group;
 pub mod explain;
 mod hardware;
 mod host_copy;
@@ -43,6 +44,7 @@ pub mod straggler;
 pub mod streams;
 pub mod timed;
 
+pub use expert_group::{ExpertGroup, ExpertGroupError, Load};
 pub use hardware::Hardware;
 pub use host_copy::HostCopy;
 pub use network::Sharing;

@@ -286,7 +286,7 @@ impl Network {
 }
 
 /// `left / rate`, rounded up; in 64 bits where they suffice, which is most of the time.
-fn divide_up(left: u128, rate: u64) -> u64 {
+pub(crate) fn divide_up(left: u128, rate: u64) -> u64 {
     match u64::try_from(left) {
         Ok(left) => left.div_ceil(rate),
         Err(_) => u64::try_from(left.div_ceil(u128::from(rate))).unwrap_or(u64::MAX),

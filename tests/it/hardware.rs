@@ -68,6 +68,7 @@ proptest! {
             seats: &seats,
             communication: Communication::default(),
             messages: Messages::default(),
+            experts: None,
             room: None,
             offload: None,
             steps: 1,

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It says what it skips.
 
 mod agree;
+mod all_to_all;
 mod backward;
 mod baseline;
 mod bench;

@@ -3,7 +3,7 @@
 use super::segment::{Part, Segment, Stream};
 use crate::costs::PassTimes;
 use crate::fault::Fault;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// The most layers of a chunk that is cut into segments.
 pub const MAX_LAYERS: u64 = 1024;
@@ -170,6 +170,20 @@ impl Chain {
             all.any(|one| one.stream == Stream::Communication && one.time > Nanos(0))
         };
         self.parts().any(|(layer, _)| busy(layer))
+    }
+
+    /// Whether any segment is to move bytes over the wires of a cluster.
+    #[must_use]
+    pub fn moves_bytes(&self) -> bool {
+        let moves =
+            |one: &Segment| one.stream == Stream::Communication && one.bytes > Some(Bytes(0));
+        self.parts().any(|(layer, _)| Part::ALL.into_iter().any(|part| layer.of(part).any(moves)))
+    }
+
+    /// How many segments `part` has.
+    #[must_use]
+    pub fn segments(&self, part: Part) -> u64 {
+        self.parts().map(|(layer, count)| layer.of(part).count() as u64 * u64::from(count)).sum()
     }
 
     /// The same with every segment changed as `change` says; its stream must stay.

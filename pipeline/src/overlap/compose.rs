@@ -7,6 +7,7 @@
 //! nanosecond, and the ends are rounded up once.
 
 use super::chain::{Chain, Layer};
+use super::execution::{Execution, Pace, Program, TICKS};
 use super::interleaving::{Interleaving, Place, published};
 use super::segment::{Part, Segment, SegmentName, Stream};
 use super::{Rule, Weights};
@@ -225,81 +226,28 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Parts of a nanosecond that the clock counts.
-const TICKS: u128 = 1_000_000;
-
-/// A stream while a slot runs.
-#[derive(Default)]
-struct Head {
-    /// The items still to come, last to first.
-    waiting: Vec<usize>,
-    /// The item that runs, and its work left, in ticks at full pace.
-    running: Option<(usize, u128)>,
-}
-
 /// Runs the items in `order`, in which those of a stream stand as they come to it: when each starts and
-/// ends, in ticks, and how long both streams run at once.
+/// ends, in ticks.
 pub(super) fn run(items: &[Item<'_>], order: &[usize]) -> Result<Vec<[u128; 2]>, Fault> {
+    let program = Program::new(items, order);
+    let mut execution = Execution::default();
+    execution.begin(&program, Pace::NOMINAL);
     let mut times = vec![[u128::MAX; 2]; items.len()];
-    let mut heads = [Head::default(), Head::default()];
-    for &item in order.iter().rev() {
-        heads[items[item].segment.stream as usize].waiting.push(item);
-    }
-    let mut now = 0u128;
     loop {
-        for head in &mut heads {
-            start(head, items, &mut times, now);
-        }
-        let [compute, communication] = &mut heads;
-        let (hold, slow) = match (&compute.running, &communication.running) {
-            (None, None) => break,
-            (Some(_), Some((beside, _))) => {
-                let contention = items[*beside].segment.contention;
-                (u128::from(contention.hold()), u128::from(contention.slow()))
-            }
-            _ => (0, 1000),
-        };
-        // Ticks until each ends at its present rate.
-        let ends = [
-            compute.running.and_then(|(_, left)| match (left, 1000 - hold) {
-                (0, _) => Some(0),
-                (_, 0) => None,
-                (left, rate) => Some((left * 1000).div_ceil(rate)),
-            }),
-            communication.running.map(|(_, left)| (left * slow).div_ceil(1000)),
-        ];
-        let Some(step) = ends.iter().flatten().copied().min() else { break };
-        now += step;
-        let done = [step * (1000 - hold) / 1000, step * 1000 / slow];
-        for ((head, ends), done) in heads.iter_mut().zip(ends).zip(done) {
-            let Some((item, left)) = &mut head.running else { continue };
-            *left = left.saturating_sub(done);
-            if ends == Some(step) {
-                times[*item][1] = now;
-                head.running = None;
-            }
-        }
+        let now = execution.now();
+        execution.start(&program, &mut |step| {
+            times[step][0] = now;
+            false
+        });
+        let Some(next) = execution.next(&program) else { break };
+        execution.advance(&program, &mut |step| times[step][1] = next);
     }
-    if heads.iter().any(|head| !head.waiting.is_empty()) {
+    if !execution.is_over() {
         let what =
             "the interleaving blocks: a segment waits for one that stands behind it on a stream";
         return Err(Fault::Interleaving { what: what.to_owned() });
     }
     Ok(times)
-}
-
-/// Starts the next item of the stream, if nothing runs and all it needs has ended.
-fn start(head: &mut Head, items: &[Item<'_>], times: &mut [[u128; 2]], now: u128) {
-    if head.running.is_some() {
-        return;
-    }
-    let Some(&next) = head.waiting.last() else { return };
-    let ended = |&need: &usize| times.get(need).is_some_and(|[_, end]| *end != u128::MAX);
-    if items[next].needs.iter().all(ended) {
-        head.waiting.pop();
-        times[next][0] = now;
-        head.running = Some((next, u128::from(items[next].segment.time.0) * TICKS));
-    }
 }
 
 /// The composition of `items` that come to their streams in `order`.

@@ -12,6 +12,7 @@
 mod best;
 mod chain;
 mod compose;
+mod execution;
 mod interleaving;
 mod segment;
 
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use chain::{Chain, Layer, MAX_LAYERS, WeightSegment};
 pub use compose::{Composition, SegmentSpan};
+pub use execution::{Execution, Pace, Program, TICKS};
 pub use interleaving::{Interleaving, Line};
 pub use segment::{
     Contention, ContentionError, Part, Segment, SegmentName, SegmentNameError, Stream,
@@ -60,6 +62,9 @@ const MAX_KINDS: usize = 64;
 /// The chain of F, if there is one, that of B, and whether W is with it.
 type SlotKind = (Option<u16>, u16, bool);
 
+/// By pass of a slot, its chain and its kind.
+type SlotKinds = [Option<(u16, Kind)>; 2];
+
 /// The chains of all chunks, and what slots of them take.
 #[derive(Clone, Debug)]
 pub struct Overlap {
@@ -69,6 +74,8 @@ pub struct Overlap {
     rule: Rule,
     /// Filled as slots are asked for: which are there depends on the order.
     compositions: Arc<Mutex<HashMap<SlotKind, Arc<Composition>>>>,
+    /// The same for who runs them step by step.
+    programs: Arc<Mutex<HashMap<SlotKinds, Option<Arc<Program>>>>>,
 }
 
 impl PartialEq for Overlap {
@@ -105,7 +112,8 @@ impl Overlap {
                 chains.push(chain);
             }
         }
-        Self { chains, of_chunk, rule, compositions: Arc::default() }
+        let (compositions, programs) = Default::default();
+        Self { chains, of_chunk, rule, compositions, programs }
     }
 
     /// Tries every pair of chains. Whether one blocks depends on the names and streams of their layers
@@ -261,14 +269,10 @@ impl Overlap {
         let rule = Rule::default();
         let mut all: Option<Composition> = None;
         for pass in slot.passes() {
-            let chain = Some(self.chain(pass.chunk));
-            let chains = match pass.kind {
-                Kind::F => [chain, None],
-                Kind::B | Kind::W | Kind::BW => [None, chain],
-                Kind::S | Kind::T | Kind::R => continue,
-            };
-            let items = Items::new(chains, pass.kind != Kind::B, &rule).ok()?;
-            let items = if pass.kind == Kind::W { items.weights_alone() } else { items };
+            if matches!(pass.kind, Kind::S | Kind::T | Kind::R) {
+                continue;
+            }
+            let items = self.alone(pass, &rule)?;
             let next = composition(&items, &items.order, false).ok()?;
             all = Some(match all {
                 None => next,
@@ -276,6 +280,59 @@ impl Overlap {
             });
         }
         all
+    }
+
+    /// The segments of `pass` one after the other, as `rule`, which interleaves nothing, says.
+    fn alone(&self, pass: Pass, rule: &Rule) -> Option<Items<'_>> {
+        let chain = Some(self.chain(pass.chunk));
+        let chains = match pass.kind {
+            Kind::F => [chain, None],
+            Kind::B | Kind::W | Kind::BW => [None, chain],
+            Kind::S | Kind::T | Kind::R => return None,
+        };
+        let items = Items::new(chains, pass.kind != Kind::B, rule).ok()?;
+        Some(if pass.kind == Kind::W { items.weights_alone() } else { items })
+    }
+
+    /// Whether a segment of any chunk is to move bytes over the wires of a cluster.
+    #[must_use]
+    pub fn moves_bytes(&self) -> bool {
+        self.chains.iter().any(Chain::moves_bytes)
+    }
+
+    /// The segments of `slot` to be run step by step, as [`Self::composition`] has them; none of a slot
+    /// with work that has no segments (R, S, T).
+    ///
+    /// # Panics
+    /// If there is no such chunk.
+    #[must_use]
+    pub fn program(&self, slot: Slot) -> Option<Arc<Program>> {
+        let mut kinds = SlotKinds::default();
+        for (kind, pass) in kinds.iter_mut().zip(slot.passes()) {
+            *kind = Some((self.of_chunk[usize::from(pass.chunk)], pass.kind));
+        }
+        let lock = || self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&kinds) {
+            return known.clone();
+        }
+        let program = self.new_program(slot).map(Arc::new);
+        lock().entry(kinds).or_insert(program).clone()
+    }
+
+    fn new_program(&self, slot: Slot) -> Option<Program> {
+        let class = |pass: Pass| self.of_chunk[usize::from(pass.chunk)];
+        if let Some([forward, backward]) = self.shared(slot) {
+            let (forward, is_whole) = (forward.map(class), backward?.kind == Kind::BW);
+            let items = self.items(forward, class(backward?), is_whole).ok()?;
+            let (order, _) = self.chosen(&items).ok()?;
+            return Some(Program::new(&items.all, &order));
+        }
+        let (rule, mut program) = (Rule::default(), Program::default());
+        for pass in slot.passes() {
+            let items = self.alone(pass, &rule)?;
+            program.append(&items.all, &items.order);
+        }
+        Some(program)
     }
 
     fn known(&self, forward: Option<u16>, backward: u16, is_whole: bool) -> Arc<Composition> {
@@ -296,17 +353,36 @@ impl Overlap {
         backward: u16,
         is_whole: bool,
     ) -> Result<Composition, Fault> {
+        let items = self.items(forward, backward, is_whole)?;
+        Ok(self.chosen(&items)?.1)
+    }
+
+    /// The segments of a forward, if there is one, and a backward of these chains.
+    fn items(
+        &self,
+        forward: Option<u16>,
+        backward: u16,
+        is_whole: bool,
+    ) -> Result<Items<'_>, Fault> {
         let chain = |at: u16| &self.chains[usize::from(at)];
-        let items = Items::new([forward.map(chain), Some(chain(backward))], is_whole, &self.rule)?;
+        Items::new([forward.map(chain), Some(chain(backward))], is_whole, &self.rule)
+    }
+
+    /// The order of `items` by the rule, and what comes of it.
+    fn chosen(&self, items: &Items<'_>) -> Result<(Vec<usize>, Composition), Fault> {
         match self.rule.interleaving {
             Interleaving::Best => {
-                let (order, is_best) = best::best(&items, &items.order)?;
-                let found = composition(&items, &order, is_best)?;
-                let published = composition(&items, &items.order, is_best)?;
+                let (order, is_best) = best::best(items, &items.order)?;
+                let found = composition(items, &order, is_best)?;
+                let published = composition(items, &items.order, is_best)?;
                 // What is best without contention need not be so with it.
-                Ok(if published.duration <= found.duration { published } else { found })
+                Ok(if published.duration <= found.duration {
+                    (items.order.clone(), published)
+                } else {
+                    (order, found)
+                })
             }
-            _ => composition(&items, &items.order, false),
+            _ => Ok((items.order.clone(), composition(items, &items.order, false)?)),
         }
     }
 

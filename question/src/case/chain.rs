@@ -7,14 +7,15 @@ use pipeline::overlap::{
 };
 use pipeline::{Bytes, Fault, Nanos, Placement, Shape, Share};
 
+use super::sizes::{self, MOST_BYTES};
 use super::{ScheduleSource, layout};
 use crate::chain::{Amount, LoneBackward, Measured, Row, SegmentKey};
 use crate::keys::Keys;
 
 /// A key, and what is wrong with it.
-type Wrong = (&'static str, String);
+pub(super) type Wrong = (&'static str, String);
 
-/// How long a segment takes that moves these bytes, where there are wires to move them over.
+/// How long a segment takes that moves these bytes, where there are wires to move them over: [`sizes::wires`].
 pub(super) type Wires<'a> = Option<&'a dyn Fn(Bytes) -> Nanos>;
 
 /// Checks that the keys of the two streams go together and with the others.
@@ -51,6 +52,7 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
              out, or give times measured alone",
         );
     }
+    sizes::check(keys)?;
     match (keys.chain_dense.is_some(), keys.dense_layers.is_some()) {
         (true, false) => wrong("chain-dense", "chain-dense needs dense-layers, the number of them"),
         (false, true) => wrong("dense-layers", "dense-layers needs chain-dense, what they do"),
@@ -255,6 +257,20 @@ impl Maker<'_> {
         Ok(time(bytes))
     }
 
+    /// The bytes of `row` and its time, which is at least that of its bytes where there are wires.
+    fn of_row(&self, row: &Row) -> Result<(Option<Bytes>, Nanos), Wrong> {
+        let time = row.time.part(1, self.segments);
+        let Some(bytes) = row.bytes.filter(|_| row.stream == Stream::Communication) else {
+            return Ok((None, time));
+        };
+        if bytes > MOST_BYTES {
+            let message = format!("{} moves {bytes}: at most {MOST_BYTES}", row.name);
+            return Err(("chain-file", message));
+        }
+        let bytes = Bytes(bytes.0.div_ceil(self.segments));
+        Ok((Some(bytes), self.wires.map_or(time, |on_wires| time.max(on_wires(bytes)))))
+    }
+
     /// The layers of a file of segments.
     fn measured(&self, rows: &[Row]) -> Result<Vec<Layer>, Wrong> {
         let mut layers: BTreeMap<u32, Layer> = BTreeMap::new();
@@ -270,8 +286,7 @@ impl Maker<'_> {
             if all.iter().any(|one| one.name == row.name) {
                 return wrong(row, "is there twice");
             }
-            let bytes = row.bytes.map(|bytes| Bytes(bytes.0.div_ceil(self.segments)));
-            let time = row.time.part(1, self.segments);
+            let (bytes, time) = self.of_row(row)?;
             let segment = Segment { bytes, ..Segment::compute(row.name.clone(), time) };
             all.push(self.made(segment, row.stream));
         }

@@ -10,9 +10,11 @@ mod notes;
 mod recompute;
 mod room;
 mod searched;
+mod sizes;
 mod source;
 mod vocabulary;
 
+use pipeline::overlap::Overlap;
 use pipeline::{
     Bytes, Costs, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
     Vocabulary,
@@ -27,12 +29,14 @@ pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use sizes::moves_bytes;
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
 use crate::host::Context;
+use crate::keys::Keys;
 use crate::noise::Noise;
 use crate::profiles;
 use crate::scenario::{Scenario, Setting};
@@ -159,12 +163,9 @@ fn prepared(
     let wrong = |(key, message)| scenario.error(setting, Some(key), message);
     let costs = match keys.has_chain() {
         true => {
-            let rows = keys.chain_file.as_deref().map(|path| crate::chain::read(context, path));
-            let rows = rows.transpose()?;
-            let chains = chain::chains(keys, rows.as_deref(), shape, segments, None);
-            let overlap = chain::overlap(keys, chains.map_err(wrong)?, chain::rule(keys, rule));
-            let costs = Costs::overlapped(overlap.map_err(wrong)?, hop.unwrap_or_default());
-            amounts::with_shards(keys, costs, shape)
+            let at = (shape, segments, hardware.as_ref());
+            let overlap = overlap(context, keys, rule, at, &wrong)?;
+            amounts::with_shards(keys, Costs::overlapped(overlap, hop.unwrap_or_default()), shape)
         }
         false => amounts::costs(keys, hop, shape, placement, segments, rule.has_whole_backwards()),
     };
@@ -204,9 +205,24 @@ fn prepared(
     }
     let problem = copies::choose(keys, problem, rule, hardware.as_ref()).map_err(wrong)?;
     let limits = problem.limits(placement).map_err(fault)?;
-    let layers_per_stage = keys.layers_per_stage;
-    let overhead = keys.overhead.unwrap_or_default();
+    let (layers_per_stage, overhead) = (keys.layers_per_stage, keys.overhead.unwrap_or_default());
     Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage, overhead })
+}
+
+/// The segments of passes, and how they share the streams; `wrong` says what is wrong with a key.
+fn overlap(
+    context: &Context<'_>,
+    keys: &Keys,
+    rule: &ScheduleSource,
+    (shape, segments, hardware): (Shape, u32, Option<&Hardware>),
+    wrong: &impl Fn((&'static str, String)) -> Diagnostic,
+) -> Result<Overlap, Diagnostic> {
+    let rows = keys.chain_file.as_deref().map(|path| crate::chain::read(context, path));
+    let rows = rows.transpose()?;
+    let wires = hardware.and_then(sizes::wires);
+    let wires = wires.as_ref().map(|time| time as &dyn Fn(Bytes) -> Nanos);
+    let chains = chain::chains(keys, rows.as_deref(), shape, segments, wires).map_err(wrong)?;
+    chain::overlap(keys, chains, chain::rule(keys, rule)).map_err(wrong)
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.

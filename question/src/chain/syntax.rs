@@ -112,6 +112,7 @@ impl FromStr for SegmentKey {
         let wrong = |error| SegmentKeyError::Amount { name: name.clone(), error };
         let [forward, backward] = [forward, backward].map(|text| match text.parse::<Bytes>() {
             Ok(bytes) => Ok(Amount::Bytes(bytes)),
+            Err(error) if text.ends_with('B') => Err(wrong(error)),
             Err(_) => text.parse().map(Amount::Time).map_err(wrong),
         });
         let (forward, backward) = (forward?, backward?);

@@ -1,8 +1,10 @@
 //! The hardware of a pipeline, as a question asks for it: from keys to [`Hardware`].
 
 pub mod clusters;
+mod experts;
 pub mod keys;
 
+pub use experts::spread as spread_of_experts;
 use pipeline::{Bytes, Placement, Shape, spread};
 pub use sim::Hardware;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
@@ -10,6 +12,7 @@ use sim::cluster::{Cluster, Seating, Seats};
 use sim::engine::{Communication, EngineError, MAX_RUN, Messages};
 use sim::straggler;
 
+use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -34,7 +37,11 @@ pub fn of(
     let fail = |key, message| scenario.error(setting, Some(key), message);
     let stages = shape.stages();
     let cluster = match &keys.cluster {
-        Some(name) => clusters::named(context, name, stages)?,
+        Some(name) => {
+            let replicas =
+                experts::replicas(all, stages).map_err(|wrong| fail("expert-parallel", wrong))?;
+            clusters::named(context, name, stages.saturating_mul(replicas))?
+        }
         None => Cluster::ideal(devices(keys, stages), all.hop.unwrap_or_default()),
     };
     let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
@@ -42,6 +49,9 @@ pub fn of(
     let seats = seats.map_err(|error| fail("seating", error.to_string()))?;
     let mut messages = messages(all, &cluster).map_err(|message| fail("cluster", message))?;
     messages.bytes = Bytes(messages.bytes.0.div_ceil(u64::from(segments)));
+    let experts = experts::group(all, &cluster, &seats);
+    let experts =
+        experts.map_err(|(message, cure)| fail("expert-parallel", message).with_help(cure))?;
     let steps = keys.steps.unwrap_or(1);
     if steps == 0 {
         return Err(fail("steps", "steps must be at least 1".to_owned()));
@@ -68,6 +78,7 @@ pub fn of(
         seats,
         communication,
         messages,
+        experts,
         steps,
         boundary,
         resident,
@@ -245,6 +256,11 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
             let note = "without a cluster links are never shared: message and sharing are ignored";
             notes.push(note.to_owned());
         }
+    }
+    let has_wires = keys.cluster.is_some() && case::moves_bytes(all);
+    if all.has_chain() && all.expert_parallel.is_some() && !has_wires {
+        let note = "no segment moves bytes over a cluster (--chain dispatch=120MB/60MB): expert-parallel is ignored";
+        notes.push(note.to_owned());
     }
     if keys.reload_ahead.is_some() && keys.offload.is_none() {
         notes.push("nothing is offloaded (--offload): reload-ahead is ignored".to_owned());

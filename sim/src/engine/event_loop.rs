@@ -8,6 +8,7 @@ use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 use super::collectives::Makers;
 use super::offload::Streams;
 use super::queue::{Event, Queue};
+use super::segments::Segments;
 use super::transfers::Carried;
 use super::{Collective, Durations, EngineError, Job, Room, Run, Transfer};
 use crate::boundary::Crossing;
@@ -97,6 +98,7 @@ pub(super) struct EventLoop<'a, C> {
     pub(super) makers: Makers,
     pub(super) collectives: Vec<Collective>,
     pub(super) copies: Streams,
+    pub(super) segments: Segments,
     pub(super) arrivals: Vec<u32>,
     /// The boundaries behind the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
@@ -142,6 +144,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             channel_of_transfer: Vec::new(),
             carried: Vec::new(),
             copies: Streams::new(job),
+            segments: Segments::new(job),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -168,10 +171,16 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         {
             return;
         }
+        if let Event::Segment { stage } = event
+            && !self.is_awaited(now, stage as usize)
+        {
+            return;
+        }
         self.now = now;
         self.events += 1;
         match event {
             Event::SlotEnd { stage } => self.end_slot(stage as usize),
+            Event::Segment { stage } => self.run_segments(stage as usize),
             Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
             Event::CopyEnd { copy } => self.end_copy(copy),
@@ -241,6 +250,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         }
         let time = match self.job.costs.overlap() {
             None => apart,
+            Some(_) if self.begin_segments(stage, slot, apart) => return,
             Some(_) => self.job.costs.slot_at_pace(slot, Nanos(apart)).0,
         };
         let end = self.now.saturating_add(time);

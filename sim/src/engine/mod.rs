@@ -9,6 +9,7 @@ mod limits;
 mod offload;
 mod outcome;
 mod queue;
+mod segments;
 mod transfers;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use offload::Offload;
 
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
+use crate::expert_group::ExpertGroup;
 use crate::network::Sharing;
 
 /// When a transfer may begin.
@@ -90,6 +92,8 @@ pub struct Job<'a> {
     pub communication: Communication,
     /// The size of the values.
     pub messages: Messages,
+    /// The devices over which experts are spread, if passes have all-to-alls that move over the wires.
+    pub experts: Option<ExpertGroup>,
     /// The memory limits, if passes wait for memory.
     pub room: Option<Room<'a>>,
     /// The copies, if activations are on the host between forward and backward.
@@ -178,6 +182,8 @@ pub struct Run {
     pub collectives: Vec<Collective>,
     /// Every activation that was copied to the host, by forward.
     pub copies: Vec<HostCopy>,
+    /// By wire, the bytes of all-to-alls that moved over it; empty if none did.
+    pub all_to_alls: Vec<Bytes>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
     /// The number of events handled.
@@ -315,6 +321,17 @@ pub enum EngineError {
     /// Nothing happens any more, but not all passes have run.
     #[error("the pipeline is stuck: {}", list(.0))]
     Stuck(Vec<Standstill>),
+    /// More segments in all steps than can be run one by one.
+    #[error(
+        "{segments} segments of passes: at most {most} on hardware; use fewer steps or microbatches, or times \
+         in place of sizes"
+    )]
+    TooManySegments {
+        /// Segments of all passes in all steps.
+        segments: u64,
+        /// The most there may be.
+        most: u64,
+    },
     /// More passes in all steps than [`MAX_RUN`].
     #[error(
         "{passes} passes in {}: at most {MAX_RUN} on hardware; use fewer steps or microbatches",

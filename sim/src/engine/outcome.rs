@@ -22,6 +22,7 @@ impl<C: Durations> EventLoop<'_, C> {
             transfers: transfers.collect(),
             collectives: self.collectives,
             copies: self.copies.into_all(),
+            all_to_alls: self.segments.into_moved(),
             releases: self.releases,
             events: self.events,
         })

@@ -9,6 +9,8 @@ use std::collections::BinaryHeap;
 pub(super) enum Event {
     /// The slot that `stage` runs ends.
     SlotEnd { stage: u32 },
+    /// A segment of the slot that `stage` runs may end.
+    Segment { stage: u32 },
     /// A transfer may have sent its last byte.
     LookAfter { flow: u32, generation: u32 },
     /// The value that a transfer carries has arrived.

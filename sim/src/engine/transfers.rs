@@ -9,14 +9,16 @@ use super::queue::{Event, Queue};
 use super::{Durations, Protocol, Transfer};
 use crate::network::LookAfter;
 
-/// The load that a flow of the network carries: a value between stages, or an activation to or from
-/// the host.
+/// The load that a flow of the network carries: a value between stages, an activation to or from
+/// the host, or an all-to-all within a pass.
 #[derive(Clone, Copy)]
 pub(super) enum Carried {
     /// A value to another stage.
     Transfer(u32),
     /// An activation to the host or back.
     Copy(u32),
+    /// A part of the all-to-all that a stage runs.
+    Segment(u32),
 }
 
 impl<C: Durations> EventLoop<'_, C> {
@@ -114,6 +116,7 @@ impl<C: Durations> EventLoop<'_, C> {
         match self.carried[flow] {
             Carried::Transfer(transfer) => self.deliver(transfer),
             Carried::Copy(copy) => self.end_copy(copy),
+            Carried::Segment(stage) => self.end_segment_flow(stage as usize),
         }
     }
 
@@ -169,7 +172,7 @@ impl<C: Durations> EventLoop<'_, C> {
 }
 
 /// `number * times / over`, rounded down.
-fn scale(number: u64, times: u64, over: u64) -> u64 {
+pub(super) fn scale(number: u64, times: u64, over: u64) -> u64 {
     let scaled = u128::from(number) * u128::from(times) / u128::from(over);
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }

@@ -366,6 +366,7 @@ const fn bare(timeline: Timeline, copies: Vec<HostCopy>) -> Run {
         transfers: Vec::new(),
         collectives: Vec::new(),
         copies,
+        all_to_alls: Vec::new(),
         releases: Vec::new(),
         events: 0,
     }

@@ -286,6 +286,7 @@ fn the_engine_sees_the_same_noise() {
             seats: &Seats::new(&cluster, 8, &Seating::Contiguous).unwrap(),
             communication: Communication::default(),
             messages: Messages::default(),
+            experts: None,
             room: None,
             offload: None,
             steps: 1,
