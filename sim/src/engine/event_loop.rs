@@ -7,6 +7,7 @@ use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
 use super::collectives::Makers;
 use super::offload::Streams;
+use super::parameters::Parameters;
 use super::queue::{Event, Queue};
 use super::transfers::Carried;
 use super::{Collective, Durations, EngineError, Job, Room, Run, Transfer};
@@ -97,6 +98,7 @@ pub(super) struct EventLoop<'a, C> {
     pub(super) makers: Makers,
     pub(super) collectives: Vec<Collective>,
     pub(super) copies: Streams,
+    pub(super) parameters: Parameters<'a>,
     pub(super) arrivals: Vec<u32>,
     /// The boundaries behind the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
@@ -142,6 +144,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             channel_of_transfer: Vec::new(),
             carried: Vec::new(),
             copies: Streams::new(job),
+            parameters: Parameters::new(job),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -175,6 +178,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
             Event::CopyEnd { copy } => self.end_copy(copy),
+            Event::Gathered { stage } => self.gathered(stage as usize),
             Event::Release { stage } => self.release(stage as usize),
             Event::Meet { collective } => self.meet(collective as usize),
         }
@@ -210,6 +214,9 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         if self.remote_needs(stage, slot).any(lacks) || !self.are_here(slot, step) {
             return;
         }
+        if !self.has_parameters(stage) {
+            return;
+        }
         let device = self.stages[stage].device;
         if self.devices[device].taken || self.over(stage, slot).is_some() {
             self.stages[stage].in_line = true;
@@ -243,7 +250,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             None => apart,
             Some(_) => self.job.costs.slot_at_pace(slot, Nanos(apart)).0,
         };
-        let end = self.now.saturating_add(time);
+        let end = self.parameters.run(stage, self.now, time);
         self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
         self.queue.push(end, Event::SlotEnd { stage: small(stage) });
     }
@@ -326,7 +333,8 @@ impl<'a, C: Durations> EventLoop<'a, C> {
     fn end_step(&mut self, stage: usize) {
         let step = self.stages[stage].step;
         self.stages[stage].state = State::Crossing;
-        let (boundary, now, mut released) = (self.job.boundary, self.now, Vec::new());
+        let now = self.parameters.drain(stage).max(self.now);
+        let (boundary, mut released) = (self.job.boundary, Vec::new());
         let crossing = self.crossing(step);
         crossing.end_stage(boundary, stage, now, &mut |stage, time| released.push((stage, time)));
         if crossing.is_over() {
@@ -350,6 +358,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         next.state = State::Free;
         self.count_weights(stage);
         self.begin_copies(stage);
+        self.parameters.begin(stage, self.stages[stage].step, self.now);
         self.ask(stage);
         self.try_start(stage);
     }

@@ -8,6 +8,7 @@ mod event_loop;
 mod limits;
 mod offload;
 mod outcome;
+mod parameters;
 mod queue;
 mod transfers;
 
@@ -26,6 +27,7 @@ pub use offload::Offload;
 use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
 use crate::network::Sharing;
+use crate::sharded::{self, ParameterSpan};
 
 /// When a transfer may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -178,6 +180,8 @@ pub struct Run {
     pub collectives: Vec<Collective>,
     /// Every activation that was copied to the host, by forward.
     pub copies: Vec<HostCopy>,
+    /// Every collective of parameters and gradients, by step, stage and time.
+    pub parameters: Vec<ParameterSpan>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
     /// The number of events handled.
@@ -196,10 +200,23 @@ impl Run {
         let mut stages: Vec<Vec<Span>> = self.timeline.stages.iter().map(of_step).collect();
         let starts = stages.iter().filter_map(|spans| Some(spans.first()?.start));
         let begin = starts.min().unwrap_or_default();
+        let parameters = self.parameters.iter().filter(|span| span.step == step);
+        if parameters.clone().next().is_some() {
+            let mut metrics = Metrics::of(&Timeline { stages });
+            sharded::widen(&mut metrics, parameters.copied());
+            return from_zero(metrics);
+        }
         for span in stages.iter_mut().flatten() {
             (span.start, span.end) = (span.start - begin, span.end - begin);
         }
         Metrics::of(&Timeline { stages })
+    }
+
+    /// The metrics of a run of one step, on its own clock.
+    pub(crate) fn replayed_metrics(&self) -> Metrics {
+        let mut metrics = Metrics::of(&self.timeline);
+        sharded::widen(&mut metrics, self.parameters.iter().copied());
+        metrics
     }
 
     /// When each stage could begin step `step`: with the clock, or at the end of the one before.
@@ -242,6 +259,16 @@ impl Run {
     }
 }
 
+/// `metrics` on a clock that begins when the first stage does.
+fn from_zero(mut metrics: Metrics) -> Metrics {
+    let begin = metrics.stages.iter().map(|stage| stage.first_start).min().unwrap_or_default();
+    for stage in &mut metrics.stages {
+        stage.first_start = stage.first_start - begin;
+        stage.last_end = stage.last_end - begin;
+    }
+    metrics
+}
+
 /// The reason why a stage stands still when no events are left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
@@ -268,6 +295,8 @@ pub enum Cause {
     Device,
     /// The activation it needs has not come back from the host.
     HostCopy,
+    /// The parameters that it needs have not been gathered.
+    Parameters,
     /// The step boundary.
     Boundary,
 }
@@ -301,6 +330,7 @@ impl fmt::Display for Standstill {
             }
             Cause::Device => write!(f, "its device is taken"),
             Cause::HostCopy => write!(f, "its activation is on the host"),
+            Cause::Parameters => write!(f, "its parameters are not gathered"),
             Cause::Boundary => write!(f, "the step before has not ended"),
         }
     }

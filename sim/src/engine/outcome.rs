@@ -22,6 +22,7 @@ impl<C: Durations> EventLoop<'_, C> {
             transfers: transfers.collect(),
             collectives: self.collectives,
             copies: self.copies.into_all(),
+            parameters: self.parameters.into_spans(),
             releases: self.releases,
             events: self.events,
         })
@@ -57,6 +58,7 @@ impl<C: Durations> EventLoop<'_, C> {
                         None => Cause::Collective,
                     },
                     (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
+                    (None, _) if self.parameters.waits(stage) => Cause::Parameters,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let limit = room.limits[device];
                         let needs = self.over(stage, slot).map_or(limit, Bytes);

@@ -55,6 +55,7 @@ pub fn unshared(
         transfers,
         collectives: Vec::new(),
         copies: Vec::new(),
+        parameters: Vec::new(),
         releases: Vec::new(),
         events: 0,
     }

@@ -1,6 +1,6 @@
 //! Why stages of a simulation wait: by cause, and gap by gap.
 
-use pipeline::{Metrics, Nanos};
+use pipeline::Nanos;
 
 use super::{Simulation, SimulationError};
 use crate::engine::Run;
@@ -22,7 +22,7 @@ impl Simulation<'_> {
         }
         let mut replay = Replay::new();
         let mut times = |costs: &_| Ok(Times::from(&replay.metrics(self.schedule, costs)?));
-        let actual = Times::from(&Metrics::of(&run.timeline));
+        let actual = Times::from(&run.replayed_metrics());
         let nominal = if self.noise.is_some() { times(self.costs)? } else { actual.clone() };
         let runs = chain::of_replay(self.costs, [actual, nominal], times)?;
         Ok(Causes::between(&runs, Nanos(0))?)
