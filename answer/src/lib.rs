@@ -47,6 +47,7 @@ mod gathered;
 pub mod hardware;
 pub mod noise;
 pub mod outcome;
+pub mod pairs;
 pub mod plan;
 pub mod profile;
 pub mod replay;

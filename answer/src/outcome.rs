@@ -2,21 +2,25 @@
 
 use std::borrow::Cow;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Order, Timeline};
+use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Order, Span, Timeline};
 use serde::Serialize;
 use sim::engine::Run;
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::Curve;
+use sim::streams::{StreamTimes, Streams};
 use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
 use question::Diagnostic;
 use question::case::{Case, Split, SplitJson};
 
+use crate::explain::report::{ratio, whole};
+use crate::explain::streams::hidden;
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
 use crate::gathered::Gathered;
 use crate::hardware::{self, Report};
 use crate::noise::{Distributions, NoiseFree};
+use crate::pairs;
 
 /// A case and its result.
 pub struct Outcome {
@@ -44,6 +48,9 @@ pub struct Outcome {
     pub nominal: Option<Run>,
     /// How often the event engine has run for all this.
     pub engine_runs: EngineRuns,
+    /// By stage, what both streams do in the time that `metrics` are of, where passes are chains of
+    /// segments.
+    pub streams: Option<Vec<StreamTimes>>,
 }
 
 impl Outcome {
@@ -56,6 +63,7 @@ impl Outcome {
         let ran = case.hardware.as_ref().zip(kept.run()).zip(occupancy);
         let mut report =
             ran.map(|((hardware, run), occupancy)| Report::of(hardware, run, occupancy));
+        let streams = streams(&case, &metrics, &kept)?;
         let kept = kept.reduced_to(details);
         if let Some(report) = report.as_mut().filter(|_| kept.run().is_none()) {
             report.occupancy.curves = Vec::new();
@@ -73,7 +81,27 @@ impl Outcome {
             kept,
             nominal,
             engine_runs,
+            streams,
         })
+    }
+
+    /// What all streams of all stages do together, where passes are chains of segments.
+    pub fn all_streams(&self) -> Option<StreamTimes> {
+        let all = self.streams.as_ref()?.iter().copied();
+        Some(all.fold(StreamTimes::default(), StreamTimes::and))
+    }
+
+    /// The share of the span in which the compute stream of an average stage runs, where passes are
+    /// chains of segments.
+    pub fn compute_utilisation(&self) -> Option<f64> {
+        let (all, stages) = (self.all_streams()?, self.metrics.stages.len() as u64);
+        let span = Nanos(self.metrics.span().0.saturating_mul(stages));
+        Some(ratio(whole(all.computing), span))
+    }
+
+    /// The share of the communication of segments that runs beside compute, if there is any.
+    pub fn communication_hidden(&self) -> Option<f64> {
+        self.all_streams().as_ref().and_then(hidden)
     }
 
     /// The case as the simulator times it, its runs counted.
@@ -181,6 +209,9 @@ impl Outcome {
             makespan_ns: metrics.makespan().0,
             work_ns: metrics.work().0,
             busy_ns: metrics.stages.iter().map(|stage| stage.busy.0).collect(),
+            compute_utilisation: self.compute_utilisation(),
+            communication_hidden: self.streams.as_ref().map(|_| self.communication_hidden()),
+            pairs: pairs::of(&self.case).map(|kinds| kinds.iter().map(Into::into).collect()),
             peak_activation_bytes: sizes.then(peak),
             peak_in_flight: &self.in_flight,
             memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
@@ -206,6 +237,38 @@ impl Json<'_> {
     pub fn with_peaks(self, peaks: Vec<u64>) -> Self {
         Self { peak_activation_bytes: Some(peaks), ..self }
     }
+}
+
+/// What the streams of each stage of `case` do: in the last step of `kept` on hardware, in replica 0 under
+/// noise.
+fn streams(
+    case: &Case,
+    metrics: &Metrics,
+    kept: &Kept,
+) -> Result<Option<Vec<StreamTimes>>, Diagnostic> {
+    let Some(mut streams) = Streams::of(case.problem.costs()) else { return Ok(None) };
+    let simulation = case.simulation();
+    let timeline = match (&case.hardware, simulation.shown(), kept.timeline()) {
+        (None, None, _) => None,
+        (_, _, Some(timeline)) => Some(Cow::Borrowed(timeline)),
+        (_, shown, None) => {
+            let timeline = simulation.timeline(shown).map_err(|error| case.error(&error))?;
+            Some(Cow::Owned(timeline))
+        }
+    };
+    let steps = case.hardware.as_ref().map_or(1, |hardware| hardware.steps.max(1) as usize);
+    let of = |(stage, order): (usize, &Order)| {
+        let all = match &timeline {
+            None => streams.order(order),
+            Some(timeline) => {
+                let spans: &Vec<Span> = &timeline.stages[stage];
+                streams.spans(&spans[spans.len() / steps * (steps - 1)..])
+            }
+        };
+        // Of a pipeline that never flushes the metrics are a mean.
+        metrics.stages.get(stage).map_or(all, |times| all.at_pace(times.busy))
+    };
+    Ok(Some(case.schedule.orders().iter().enumerate().map(of).collect()))
 }
 
 /// The title of a drawing.
@@ -314,6 +377,16 @@ pub struct Json<'a> {
     /// Busy time of the average stage.
     work_ns: u64,
     busy_ns: Vec<u64>,
+    /// Share of the span in which the compute stream of an average stage runs; absent, as the next two,
+    /// unless passes are chains of segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute_utilisation: Option<f64>,
+    /// Share of the communication of segments beside compute; null where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication_hidden: Option<Option<f64>>,
+    /// What kinds of pairs take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<Vec<pairs::Json>>,
     /// Null where no footprints were given.
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],

@@ -22,6 +22,11 @@ pub(super) const IDLE: RGBColor = RGBColor(0xF7, 0xF7, 0xF7);
 /// Copies to the host, and back.
 pub(super) const COPIES: [RGBColor; 2] = [RGBColor(0x5E, 0x3A, 0x8C), RGBColor(0x8F, 0x76, 0xBC)];
 
+/// Communication beside compute, and communication that nothing hides: apart from each other by a contrast of
+/// 1.75, and from passes.
+pub(super) const COMMUNICATION: [RGBColor; 2] =
+    [RGBColor(0xA8, 0x7E, 0xA2), RGBColor(0x99, 0x00, 0xCC)];
+
 /// Average width of a character of a sans-serif font, as a share of the font size. Pictures must
 /// come out without any font installed, so text is never measured.
 const CHARACTER: f64 = 0.58;
@@ -326,6 +331,19 @@ mod tests {
                     };
                     assert!(apart >= least, "{kind:?} {later}, {other:?} {other_later}: {apart}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn communication_is_told_from_passes_and_from_idle_time() {
+        for eyes in BLIND.into_iter().chain([SEEING]) {
+            let both = COMMUNICATION.map(|colour| seen(eyes, colour));
+            assert!(both.iter().all(|&one| contrast(one, seen(eyes, IDLE)) >= 3.0));
+            assert!(contrast(both[0], both[1]) > 1.75);
+            let others = passes().into_iter().map(|(_, _, colour)| colour).chain(COPIES);
+            for other in others.map(|colour| seen(eyes, colour)) {
+                assert!(both.iter().all(|&one| distance(one, other) >= 9.0));
             }
         }
     }

@@ -17,7 +17,7 @@
 //! let costs = Costs::uniform(shape, times, Nanos(0));
 //! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
 //! let timeline = Replay::new().timeline(&schedule, &costs)?;
-//! let chart = Chart { title: "zb-h1", timeline: &timeline, row: "stage", copies: &[] };
+//! let chart = Chart { title: "zb-h1", timeline: &timeline, row: "stage", copies: &[], costs: None };
 //! assert!(svg(&[chart])?.starts_with("<svg"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -25,6 +25,7 @@
 mod canvas;
 pub mod gantt;
 pub mod html;
+mod lanes;
 pub mod pictures;
 pub mod plot;
 pub mod terminal;
@@ -102,7 +103,10 @@ fn later_chunk_means(timeline: &Timeline) -> Option<&'static str> {
 /// Timelines to draw, and what holds for every picture.
 #[cfg(test)]
 mod samples {
-    use pipeline::{Costs, Family, Nanos, Pass, PassTimes, Problem, Shape, Slot, Span, Timeline};
+    use pipeline::overlap::{Chain, Layer, Overlap, Rule, Segment, WeightSegment};
+    use pipeline::{
+        Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Span, Timeline,
+    };
 
     /// `family` with F, B and W of one millisecond per chunk and no latency.
     pub(super) fn timeline(
@@ -138,6 +142,34 @@ mod samples {
             ]
         };
         Timeline { stages: vec![stage(0, 1, [0, 1]), stage(1, 0, [0, 1])] }
+    }
+
+    /// Megatron-LM's overlap over four stages of two chunks with two layers of experts each: its order, and
+    /// what its passes cost.
+    pub(super) fn overlapped() -> (Schedule, Costs) {
+        let segment = |name: &str, time: u64| {
+            let (named, time) = (name.parse().unwrap(), Nanos(time * 1_000_000));
+            match name {
+                "dispatch" | "combine" => Segment::communication(named, time),
+                _ => Segment::compute(named, time),
+            }
+        };
+        let all = |names: [(&str, u64); 4]| {
+            names.into_iter().map(|(name, time)| segment(name, time)).collect()
+        };
+        let weight = |name, behind, time| WeightSegment { segment: segment(name, time), behind };
+        let layer = Layer {
+            forward: all([("attention", 4), ("dispatch", 6), ("experts", 4), ("combine", 8)]),
+            backward: all([("combine", 5), ("experts", 5), ("dispatch", 7), ("attention", 9)]),
+            weight: vec![weight("experts", 1, 6), weight("attention", 3, 2)],
+        };
+        let none = Layer::default();
+        let chain = Chain::new(none.clone(), vec![(layer, 2)], none).unwrap();
+        let shape = Shape::new(4, 2, 8).unwrap();
+        let overlap = Overlap::new(vec![chain; 8], Rule::default()).unwrap();
+        let problem = Problem::new(shape, Costs::overlapped(overlap, Nanos(2_000_000))).unwrap();
+        let schedule = Family::InterleavedOverlap.schedule(&problem).unwrap();
+        (schedule, problem.costs().clone())
     }
 
     /// A rectangle of a picture.

@@ -5,13 +5,19 @@
 //! optimizer of each stage and step, a thread for the copies of each stage to the host and back, and
 //! a counter per device for its memory, where those are known.
 //! The two passes of a pair have the same times, which viewers show one under the other.
+//!
+//! Where passes are chains of segments, a stage has a second thread for its communication stream, right
+//! below the first. Segments are events by their names, on the first thread below the passes that they
+//! belong to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Kind, Nanos, Pass, Shape, Timeline, Value};
+use pipeline::overlap::Stream;
+use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Span, Timeline, Value};
 use sim::HostCopy;
 use sim::engine::Transfer;
+use sim::streams::Streams;
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
@@ -24,6 +30,8 @@ pub struct Trace<'a> {
     pub timeline: &'a Timeline,
     /// The pipeline they are of.
     pub shape: Shape,
+    /// What passes cost, if their segments are to be shown where they have any.
+    pub costs: Option<&'a Costs>,
     /// How many steps those are.
     pub steps: u32,
     /// Every value that crossed between stages.
@@ -50,8 +58,14 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         out,
         r#"{{"ph":"M","pid":{PROCESS},"tid":0,"name":"process_name","args":{{"name":{name}}}}}"#
     )?;
+    let mut threads = Threads::of(trace);
     for stage in 0..timeline.stages.len() {
-        name_thread(out, stage, &format!("stage {stage}"))?;
+        let name = format!("stage {stage}");
+        name_thread(out, stage, threads.place(stage, Row::Passes), &name)?;
+        if threads.streams.is_some() {
+            let (thread, name) = (threads.communication(stage), format!("communication of {name}"));
+            name_thread(out, thread, threads.place(stage, Row::Communication), &name)?;
+        }
     }
     let keyed = transfers.iter().enumerate();
     let ids = keyed.map(|(id, one)| ((one.step as usize, one.value), id)).collect();
@@ -59,8 +73,11 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     for event in &events {
         write_pass(out, event)?;
         write_flows(out, &ids, trace.shape, event)?;
+        if event.is_last {
+            write_segments(out, &mut threads, event)?;
+        }
     }
-    write_copies(out, trace)?;
+    write_copies(out, trace, &threads)?;
     if trace.optimizer > Nanos(0) {
         write_optimizer(out, trace)?;
     }
@@ -72,18 +89,55 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// Names `thread` and puts it in its place.
-fn name_thread(out: &mut dyn Write, thread: usize, name: &str) -> io::Result<()> {
+/// What a thread shows of a stage.
+#[derive(Clone, Copy)]
+enum Row {
+    Passes,
+    Communication,
+    Copies,
+}
+
+/// The threads of a trace: which there are, and in which order.
+struct Threads<'a> {
+    stages: usize,
+    /// The segments of passes, if they have any.
+    streams: Option<Streams<'a>>,
+}
+
+impl<'a> Threads<'a> {
+    fn of(trace: &Trace<'a>) -> Self {
+        let streams = trace.costs.and_then(Streams::of);
+        Self { stages: trace.timeline.stages.len(), streams }
+    }
+
+    /// The thread of the communication stream of `stage`; those of copies are before.
+    const fn communication(&self, stage: usize) -> usize {
+        2 * self.stages + stage
+    }
+
+    /// The place of a row of `stage` among all: the streams of a stage stand together.
+    const fn place(&self, stage: usize, row: Row) -> usize {
+        let rows = if self.streams.is_some() { 2 } else { 1 };
+        match row {
+            Row::Passes => rows * stage,
+            Row::Communication => rows * stage + 1,
+            Row::Copies => rows * self.stages + stage,
+        }
+    }
+}
+
+/// Names `thread` and puts it in its `place`.
+fn name_thread(out: &mut dyn Write, thread: usize, place: usize, name: &str) -> io::Result<()> {
     let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{thread},"name""#);
     write!(
         out,
         ",\n{head}:\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},\n\
-         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{thread}}}}}"
+         {head}:\"thread_sort_index\",\"args\":{{\"sort_index\":{place}}}}}"
     )
 }
 
 fn write_pass(out: &mut dyn Write, event: &Event) -> io::Result<()> {
-    let Event { pass, stage, step, start, end } = *event;
+    let Event { pass, stage, step, start, end, .. } = *event;
     let Pass { kind, chunk, microbatch } = pass;
     let (kind, start, duration) = (kind.name(), micros(start), micros(end - start));
     write!(
@@ -94,9 +148,38 @@ fn write_pass(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     )
 }
 
+/// The segments of the slot of `event` that take time, each on the thread of its stream.
+fn write_segments(out: &mut dyn Write, threads: &mut Threads<'_>, event: &Event) -> io::Result<()> {
+    let Event { slot, stage, step, start, end, .. } = *event;
+    let communication = threads.communication(stage);
+    let Some(streams) = &mut threads.streams else { return Ok(()) };
+    for one in streams.segments(&Span { slot, start, end }) {
+        if one.end <= one.start {
+            continue;
+        }
+        let thread = match one.stream {
+            Stream::Compute => stage,
+            Stream::Communication => communication,
+        };
+        let (start, duration) = (micros(one.start), micros(one.end - one.start));
+        let (name, part, stream) = (&one.name, one.part.letter(), one.stream.name());
+        let layer = one.layer.map(|layer| format!(",\"layer\":{layer}")).unwrap_or_default();
+        write!(
+            out,
+            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\"name\":\"{name} {part}\",\
+             \"cat\":\"{stream}\",\"ts\":{start},\"dur\":{duration},\
+             \"args\":{{\"step\":{step},\"slot\":\"{slot}\"{layer}}}}}"
+        )?;
+    }
+    Ok(())
+}
+
 /// A pass, and where it stands.
 struct Event {
     pass: Pass,
+    slot: Slot,
+    /// Whether it is the last of its slot.
+    is_last: bool,
     stage: usize,
     step: usize,
     start: Nanos,
@@ -121,8 +204,13 @@ fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
         let of_step = (spans.len() / steps.max(1) as usize).max(1);
         for (at, span) in spans.iter().enumerate() {
             let (start, end, step) = (span.start, span.end, at / of_step);
-            let passes = span.slot.passes();
-            events.extend(passes.map(|pass| Event { pass, stage, step, start, end }));
+            let slot = span.slot;
+            // That which comes behind the other below: all segments come behind both.
+            let last = slot.passes().max_by_key(|&pass| depth(pass));
+            events.extend(slot.passes().map(|pass| {
+                let is_last = last == Some(pass);
+                Event { pass, slot, is_last, stage, step, start, end }
+            }));
         }
     }
     events.sort_by_key(|one| (one.start, one.end, depth(one.pass)));
@@ -172,11 +260,12 @@ fn write_flow(
 }
 
 /// The copies of each stage, on a thread of their own below all stages.
-fn write_copies(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
+fn write_copies(out: &mut dyn Write, trace: &Trace<'_>, places: &Threads<'_>) -> io::Result<()> {
     let stages = trace.timeline.stages.len();
     let threads: BTreeSet<usize> = trace.copies.iter().map(|copy| copy.stage).collect();
     for stage in threads {
-        name_thread(out, stages + stage, &format!("copies of stage {stage}"))?;
+        let place = places.place(stage, Row::Copies);
+        name_thread(out, stages + stage, place, &format!("copies of stage {stage}"))?;
     }
     for copy in trace.copies {
         let Pass { chunk, microbatch, .. } = copy.pass;
@@ -232,7 +321,7 @@ fn micros(time: Nanos) -> String {
 mod tests {
     use super::*;
     use crate::samples;
-    use pipeline::{Family, PassTimes, Span};
+    use pipeline::{Family, PassTimes};
     use serde_json::Value as Json;
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Json> {
@@ -249,6 +338,7 @@ mod tests {
             name,
             timeline,
             shape: Shape::new(1, chunks, 1).unwrap(),
+            costs: None,
             steps: 1,
             transfers,
             copies: &[],
@@ -317,6 +407,61 @@ mod tests {
         assert_eq!((nanos(&begin["ts"]), nanos(&end["ts"])), (Nanos(0), Nanos(12_345)));
         assert_eq!((&begin["tid"], &end["tid"]), (&0.into(), &1.into()));
         assert_eq!((&begin["id"], &end["bp"]), (&end["id"], &"e".into()));
+    }
+
+    #[test]
+    fn each_stream_has_a_row_and_segments_lie_in_their_slots() {
+        let (schedule, costs) = samples::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        let mut json = Vec::new();
+        let trace = Trace {
+            name: "overlap",
+            timeline: &timeline,
+            shape: schedule.shape(),
+            costs: Some(&costs),
+            steps: 1,
+            transfers: &[],
+            copies: &[],
+            releases: &[],
+            optimizer: Nanos(0),
+            memory: &[],
+        };
+        write(&mut json, &trace).unwrap();
+        let trace: Json = serde_json::from_slice(&json).unwrap();
+        let all = trace["traceEvents"].as_array().unwrap();
+        let named = |name: &str| {
+            let place = |one: &&Json| one["name"] == "thread_name" && one["args"]["name"] == name;
+            let thread = &all.iter().find(place).unwrap()["tid"];
+            let sorted = |one: &&Json| one["name"] == "thread_sort_index" && one["tid"] == *thread;
+            (thread.clone(), all.iter().find(sorted).unwrap()["args"]["sort_index"].clone())
+        };
+        assert_eq!(named("stage 1"), (1.into(), 2.into()));
+        assert_eq!(named("communication of stage 1"), (9.into(), 3.into()));
+        let mut streams = Streams::of(&costs).unwrap();
+        for (stage, spans) in timeline.stages.iter().enumerate() {
+            let times = streams.spans(spans);
+            for (thread, cat, sum) in [
+                (stage, "compute", times.computing),
+                (8 + stage, "communication", times.communicating),
+            ] {
+                let of = all.iter().filter(|one| one["tid"] == thread && one["cat"] == cat);
+                assert_eq!(of.map(|one| nanos(&one["dur"])).sum::<Nanos>(), sum);
+            }
+        }
+        // The open events of each thread lie in each other, as viewers take them: longer ones first.
+        let mut open: HashMap<u64, Vec<Nanos>> = HashMap::new();
+        let mut last = Nanos(0);
+        let mut events: Vec<&Json> = all.iter().filter(|one| one["ph"] == "X").collect();
+        events.sort_by_key(|one| nanos(&one["ts"]));
+        for one in events {
+            let (start, end) = (nanos(&one["ts"]), nanos(&one["ts"]) + nanos(&one["dur"]));
+            let open = open.entry(one["tid"].as_u64().unwrap()).or_default();
+            open.retain(|&end| end > start);
+            assert!(open.iter().all(|&outer| end <= outer), "{one}");
+            open.push(end);
+            last = last.max(end);
+        }
+        assert_eq!(last, timeline.stages.iter().flatten().map(|span| span.end).max().unwrap());
     }
 
     #[test]

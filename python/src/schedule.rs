@@ -125,8 +125,13 @@ fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
     let costs = Costs::uniform(shape, times, Nanos(0)).with_shards(shards, Collectives::default());
     let timeline = Replay::new().timeline(schedule, &costs);
     let timeline = timeline.map_err(|fault| Diagnostic::new(fault.to_string()))?;
-    let chart =
-        gantt::Chart { title: "order of passes", timeline: &timeline, row: "stage", copies: &[] };
+    let chart = gantt::Chart {
+        title: "order of passes",
+        timeline: &timeline,
+        row: "stage",
+        copies: &[],
+        costs: None,
+    };
     Ok(gantt::svg(&[chart])?)
 }
 

@@ -7,7 +7,8 @@
 //! [`engine`] runs a schedule on a [`cluster`], where transfers share links, device memory is finite
 //! and steps follow each other. [`monte_carlo`] gives the distribution of step times over many samples
 //! of the noise, [`occupancy`] the memory of each device over time, [`explain`] the causes of idle
-//! time, and [`levers`] the step times that changes of hardware, costs or memory would give.
+//! time, [`streams`] what the two streams of devices do in slots, and [`levers`] the step times that
+//! changes of hardware, costs or memory would give.
 //!
 //! Time is counted in whole nanoseconds, so that the same question has the same answer on any
 //! machine and any number of threads.
@@ -40,6 +41,7 @@ mod replay;
 mod sharded;
 mod simulation;
 pub mod straggler;
+pub mod streams;
 pub mod timed;
 
 pub use hardware::Hardware;

@@ -195,7 +195,13 @@ fn drawn(recorded: &Recorded) -> Result<Option<String>, Diagnostic> {
     if slots > MOST_DRAWN {
         return Ok(None);
     }
-    let chart = Chart { title: &recorded.name, timeline: &timeline, row: "stage", copies: &[] };
+    let chart = Chart {
+        title: &recorded.name,
+        timeline: &timeline,
+        row: "stage",
+        copies: &[],
+        costs: None,
+    };
     Ok(Some(gantt::svg(&[chart])?))
 }
 

@@ -113,7 +113,7 @@ fn timeline(case: &Case) -> Result<Timeline, Diagnostic> {
 }
 
 const fn chart<'a>(title: &'a str, timeline: &'a Timeline) -> Chart<'a> {
-    Chart { title, timeline, row: "stage", copies: &[] }
+    Chart { title, timeline, row: "stage", copies: &[], costs: None }
 }
 
 impl Request {

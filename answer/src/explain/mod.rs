@@ -2,11 +2,13 @@
 
 pub mod levers;
 pub mod report;
+pub(crate) mod streams;
 
 use sim::explain::{Causes, Gaps, Link, Summary, Waits};
 use sim::levers::Levers;
 
 use crate::outcome::{self, Outcome};
+use crate::pairs::{self, PairKind};
 use levers::Watched;
 use question::{Context, Diagnostic, Work};
 
@@ -22,6 +24,8 @@ pub struct Explanation {
     pub summary: Summary,
     /// The changes that would shorten the step, and by how much.
     pub levers: Levers,
+    /// The kinds of pairs of its order, where passes are chains of segments.
+    pub pairs: Vec<PairKind>,
 }
 
 impl Explanation {
@@ -52,6 +56,7 @@ impl Explanation {
         let baseline = levers::baseline(case, simulation);
         let levers = Levers::of(&baseline, causes.cost, &Watched { context, baseline, work })
             .map_err(|error| case.error(&error))?;
-        Ok(Self { causes, gaps, path: path.links, summary, levers })
+        let pairs = pairs::of(case).unwrap_or_default();
+        Ok(Self { causes, gaps, path: path.links, summary, levers, pairs })
     }
 }

@@ -10,7 +10,7 @@ use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
 use sim::levers::{Lever, Levers};
 
 use super::Explanation;
-use super::levers;
+use super::{levers, streams};
 use question::format;
 use question::sheet::Sheet;
 
@@ -24,6 +24,7 @@ const MOST_LEVERS: [usize; 2] = [8, 3];
 pub fn sheet(title: &str, why: &Explanation) -> Sheet {
     let mut sheet = Sheet::default().and_text(format!("why {title} waits\n"));
     sheet.push(causes(&why.causes));
+    sheet.push(streams::sheet(why));
     // Writing to a sheet cannot fail.
     let _ = writeln!(sheet, "\n{}", path(&why.summary));
     sheet.push(levers_table(&why.levers).under_a_gap());
@@ -35,33 +36,43 @@ fn causes(causes: &Causes) -> Sheet {
     let shown = seen(&causes.idle);
     let steps = causes.optimizer > Nanos(0);
     let optimizer = steps.then(|| format::time(causes.optimizer));
+    let shares = causes.streams.is_some();
     let mut header = vec!["stage", "busy"];
     header.extend(steps.then_some("optimizer"));
     header.push("idle");
+    header.extend(shares.then_some("exposed"));
     header.extend(shown.iter().map(|cause| cause.name()));
-    let line = |name: String, busy: Nanos, idle: [i64; CAUSES]| {
-        let total = idle.iter().sum();
+    let line = |name: String, busy: Nanos, exposed: Nanos, idle: [i64; CAUSES]| {
+        let total = idle.iter().sum::<i64>() - whole(exposed);
         let parts = shown.iter().map(|cause| signed(idle[*cause as usize]));
         let head = [name, format::time(busy)].into_iter().chain(optimizer.clone());
-        head.chain([signed(total)]).chain(parts).collect()
+        let head = head.chain([signed(total)]).chain(shares.then(|| signed(whole(exposed))));
+        head.chain(parts).collect()
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     if causes.idle.len() <= MOST_STAGES {
         let stages = causes.idle.iter().zip(&causes.busy).enumerate();
-        rows.extend(stages.map(|(stage, (idle, busy))| line(stage.to_string(), *busy, *idle)));
+        rows.extend(stages.map(|(stage, (idle, busy))| {
+            line(stage.to_string(), *busy, causes.exposed(stage), *idle)
+        }));
     }
-    let total: u128 = causes.busy.iter().map(|busy| u128::from(busy.0)).sum();
-    let busy = total / causes.busy.len().max(1) as u128;
-    let busy = Nanos(u64::try_from(busy).unwrap_or(u64::MAX));
+    let (busy, exposed) = (mean(&causes.busy), causes.average_exposed());
     let average = causes.average();
-    rows.push(line("average".to_owned(), busy, average));
+    rows.push(line("average".to_owned(), busy, exposed, average));
     let share = |time: i64| format::percent(ratio(time, causes.cost));
-    let total = average.iter().sum();
+    let total = average.iter().sum::<i64>() - whole(exposed);
     let parts = shown.iter().map(|cause| share(average[*cause as usize]));
     let head = ["of the step".to_owned(), share(whole(busy))].into_iter();
     let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
+    let head = head.chain(shares.then(|| share(whole(exposed))));
     rows.push(head.chain(parts).collect());
     Sheet::table(&header, rows)
+}
+
+/// The mean of `times`, rounded down.
+pub(super) fn mean(times: &[Nanos]) -> Nanos {
+    let total: u128 = times.iter().map(|time| u128::from(time.0)).sum();
+    Nanos(u64::try_from(total / times.len().max(1) as u128).unwrap_or(u64::MAX))
 }
 
 /// The causes that any stage's idle time is owed to, and structure.
@@ -194,8 +205,10 @@ struct StageJson {
     stage: usize,
     busy_ns: u64,
     optimizer_ns: u64,
-    /// The sum of the causes.
+    /// The sum of the causes, less what is exposed.
     idle_ns: i64,
+    #[serde(flatten)]
+    streams: Option<streams::Json>,
     #[serde(flatten)]
     causes: BTreeMap<&'static str, i64>,
 }
@@ -223,14 +236,18 @@ struct LeverJson {
 impl From<&Explanation> for Json {
     fn from(why: &Explanation) -> Self {
         let causes = &why.causes;
+        let is_seen = |cause: &Cause| causes.streams.is_some() || !cause.is_of_streams();
         let without = Cause::ALL.into_iter().zip(causes.without);
+        let without = without.filter(|(cause, _)| is_seen(cause));
         let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| StageJson {
             stage,
             busy_ns: busy.0,
             optimizer_ns: causes.optimizer.0,
-            idle_ns: idle.iter().sum(),
+            idle_ns: idle.iter().sum::<i64>() - whole(causes.exposed(stage)),
+            streams: causes.streams.as_ref().map(|all| streams::Json::of(&all[stage], causes.cost)),
             causes: Cause::ALL
                 .into_iter()
+                .filter(is_seen)
                 .map(|cause| (cause.key(), idle[cause as usize]))
                 .collect(),
         };

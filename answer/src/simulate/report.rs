@@ -17,6 +17,10 @@ use crate::outcome::{Outcome, title};
 /// Columns of a table under noise.
 const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 
+/// Columns of a table where passes are chains of segments: how much of the span compute runs, and how much of
+/// the communication within passes beside it.
+const STREAMS: [&str; 2] = ["compute", "hidden"];
+
 /// One row for each schedule and setting, and below what belongs to it.
 #[must_use]
 pub fn sheet(answers: &Answers) -> Sheet {
@@ -48,6 +52,9 @@ fn schedules(outcomes: &[Outcome]) -> Sheet {
         header.push("setting");
     }
     header.extend(["schedule", "p", "m", "v", "span", "bubble", "makespan", "bubble/makespan"]);
+    if any(&|outcome| outcome.streams.is_some()) {
+        header.extend(STREAMS);
+    }
     header.extend(["peak/M_B", "on stage"]);
     if any(&|outcome| outcome.noise_free.is_some()) {
         header.extend(NOISE_FREE);
@@ -183,9 +190,12 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
         format::percent(metrics.bubble_rate()),
         format::time(metrics.makespan()),
         format::percent(metrics.bubble_rate_makespan()),
-        format!("{:.2}", outcome.in_microbatches(peak)),
-        stage.to_string(),
     ]);
+    if header.contains(&STREAMS[0]) {
+        let share = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), format::percent);
+        row.extend([outcome.compute_utilisation(), outcome.communication_hidden()].map(share));
+    }
+    row.extend([format!("{:.2}", outcome.in_microbatches(peak)), stage.to_string()]);
     if header.contains(&NOISE_FREE[0]) {
         let noise_free = outcome.noise_free.as_ref().unwrap_or(metrics);
         row.push(format::time(noise_free.span()));

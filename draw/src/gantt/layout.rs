@@ -3,7 +3,7 @@
 use pipeline::{Nanos, Slot};
 use plotters::style::text_anchor::HPos;
 
-use super::Chart;
+use super::{Chart, lane};
 use crate::DrawError;
 use crate::canvas;
 use crate::canvas::{Lettering, pixel};
@@ -30,6 +30,8 @@ pub(super) struct Layout {
     pub(super) dense: bool,
     /// The note about passes that are too narrow to be seen, if there are any.
     pub(super) note: Option<String>,
+    /// How much of a row is that of the communication stream; 0 where no segments are drawn.
+    pub(super) lane: i32,
 }
 
 impl Layout {
@@ -45,7 +47,8 @@ impl Layout {
         let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
         let stages = charts.iter().map(|chart| chart.timeline.stages.len()).max().unwrap_or(1);
         let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
-        let tallest = if paired { 34 } else { 24 };
+        let segments = charts.iter().any(|chart| lane::is_wanted(chart));
+        let tallest = if paired { 34 } else { 24 } + if segments { lane::TALLEST } else { 0 };
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
         // A wide picture is shown smaller than it is, so its text is larger.
         let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
@@ -53,7 +56,12 @@ impl Layout {
         let left = pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
         let note = too_narrow(&durations, end as f64 / plot, dense);
-        Ok(Self { plot, time: end as f64, left, row, font, edged, dense, note })
+        let mut layout =
+            Self { plot, time: end as f64, left, row, font, edged, dense, note, lane: 0 };
+        if segments {
+            lane::fit(&mut layout, charts);
+        }
+        Ok(layout)
     }
 
     pub(super) fn x(&self, time: Nanos) -> i32 {

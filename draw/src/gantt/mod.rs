@@ -1,15 +1,17 @@
 //! Schedules in time, as SVG: a row per stage, a box per pass, several schedules on one time axis.
 
 mod boxes;
+mod lane;
 mod layout;
 
 use std::collections::BTreeSet;
 
-use pipeline::{Kind, Timeline};
+use pipeline::{Costs, Kind, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use sim::HostCopy;
+use sim::streams::Streams;
 
 use self::boxes::{BANDED, draw_copies, draw_merged, draw_patch, patches, samples};
 use self::layout::{Layout, step, unit};
@@ -26,6 +28,9 @@ pub struct Chart<'a> {
     pub row: &'a str,
     /// The copies to the host and back, below the passes of their stage.
     pub copies: &'a [HostCopy],
+    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
+    /// below its passes.
+    pub costs: Option<&'a Costs>,
 }
 
 /// Draws `charts` one below the other, with the same scale and one legend.
@@ -89,6 +94,7 @@ fn draw_chart(
     let stages = &chart.timeline.stages;
     let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
     let every = (pixel(layout.font * 1.1) / layout.row).max(1);
+    let mut streams = chart.costs.filter(|_| layout.lane > 0).and_then(Streams::of);
     for (stage, number) in (0..stages.len()).zip(0..) {
         let y = top + layout.line() + number * layout.row;
         let bottom = y + layout.row - layout.gap();
@@ -100,7 +106,8 @@ fn draw_chart(
             let at = (layout.left - 8, i32::midpoint(y, bottom));
             layout.letters(HPos::Right).write(area, &format!("{} {stage}", chart.row), at)?;
         }
-        let strip = if chart.copies.is_empty() { bottom } else { bottom - (bottom - y) / 4 };
+        let lane = bottom - if streams.is_some() { layout.lane } else { 0 };
+        let strip = if chart.copies.is_empty() { lane } else { lane - (lane - y) / 4 };
         let patches = match layout.dense {
             true => samples(layout, chart.timeline, stage, [y, strip]),
             false => patches(layout, chart.timeline, stage, [y, strip]),
@@ -110,7 +117,10 @@ fn draw_chart(
         } else {
             draw_merged(area, &patches)?;
         }
-        draw_copies(area, layout, chart, stage, [strip, bottom])?;
+        draw_copies(area, layout, chart, stage, [strip, lane])?;
+        if let Some(streams) = &mut streams {
+            lane::draw(area, layout, streams, &stages[stage], [lane + 1, bottom])?;
+        }
     }
     Ok(())
 }
@@ -150,10 +160,16 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
             item(&[colour], text)?;
         }
     }
+    if layout.lane > 0 {
+        for (colour, text) in canvas::COMMUNICATION.into_iter().zip(lane::LEGEND) {
+            item(&[colour], text)?;
+        }
+    }
     if later.is_empty() {
         return Ok(());
     }
-    let lined = if layout.row - layout.gap() >= BANDED { ", with a line" } else { "" };
+    let lined =
+        if layout.row - layout.gap() - layout.lane >= BANDED { ", with a line" } else { "" };
     item(&[], &format!("darker{lined}: {}", later.join(", ")))
 }
 
@@ -204,8 +220,13 @@ mod tests {
     use pipeline::{Family, Nanos, Pass};
 
     fn draw(timelines: &[&Timeline]) -> String {
-        let chart =
-            |timeline| Chart { title: "<a> & \"b\"\u{1}", timeline, row: "stage", copies: &[] };
+        let chart = |timeline| Chart {
+            title: "<a> & \"b\"\u{1}",
+            timeline,
+            row: "stage",
+            copies: &[],
+            costs: None,
+        };
         let charts: Vec<Chart<'_>> = timelines.iter().map(|one| chart(*one)).collect();
         let svg = svg(&charts).unwrap();
         check_svg(&svg);
@@ -302,6 +323,7 @@ mod tests {
             edged: false,
             dense: true,
             note: None,
+            lane: 0,
         };
         let shown = samples(&layout, &timeline, 0, [0, 9]);
         let shown: Vec<_> = shown.iter().map(|one| (one.pass.kind, one.from.0, one.to.0)).collect();
@@ -340,7 +362,14 @@ mod tests {
         assert!(matches!(svg(&[]), Err(DrawError::Empty { .. })));
         let timeline = Timeline { stages: vec![Vec::new()] };
         assert!(
-            svg(&[Chart { title: "", timeline: &timeline, row: "stage", copies: &[] }]).is_err()
+            svg(&[Chart {
+                title: "",
+                timeline: &timeline,
+                row: "stage",
+                copies: &[],
+                costs: None
+            }])
+            .is_err()
         );
     }
 }

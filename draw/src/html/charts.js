@@ -6,11 +6,12 @@ const LIGHT = { ink: "#222", paper: "#fff", faint: "#777", mark: "#8a1c00", opti
 
 // Each cause has a hatching of its own beside its colour, to be told apart from passes, and in grey:
 // lines from corner to corner, and none for what is left in the end.
-const HATCHES = [[[0, 0, 8, 8], [0, 8, 8, 0]], [[0, 8, 8, 0]], [[0, 4, 8, 4]], [[4, 0, 4, 8]],
-  [[0, 0, 8, 8]], [[0, 4, 8, 4], [4, 0, 4, 8]], []];
+const HATCHES = { "stragglers, jitter": [[0, 0, 8, 8], [0, 8, 8, 0]], "synchronisation": [[0, 8, 8, 0]],
+  "memory waits": [[0, 4, 8, 4]], "shared links": [[4, 0, 4, 8]], "communication": [[0, 0, 8, 8]],
+  "communication not hidden": [[0, 0, 8, 8], [0, 4, 8, 4]], "unequal stages": [[0, 4, 8, 4], [4, 0, 4, 8]] };
 
-// The hatching of the cause `at`, which has that `colour`.
-function tile(colour, at, shade) {
+// The hatching of the cause `name`, which has that `colour`.
+function tile(name, colour, shade) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
   const pen = tile.getContext("2d");
@@ -20,7 +21,7 @@ function tile(colour, at, shade) {
   pen.fillRect(0, 0, 8, 8);
   pen.strokeStyle = "#fff";
   pen.lineWidth = 1.2;
-  for (const [a, b, c, d] of HATCHES[at] || []) {
+  for (const [a, b, c, d] of HATCHES[name] || []) {
     pen.beginPath();
     pen.moveTo(a, b);
     pen.lineTo(c, d);
@@ -46,7 +47,7 @@ export class Charts {
   /** Takes the colours of `theme` in place of the light ones. */
   paint(theme) {
     this.theme = { ...LIGHT, ...theme };
-    this.tiles = this.causes.map(([, colour], at) => tile(colour, at, this.theme.shade));
+    this.tiles = this.causes.map(([name, colour]) => tile(name, colour, this.theme.shade));
     this.draw();
   }
   /** Shows the timelines of `data`. A view of the whole step stays one; another is kept. */
@@ -54,7 +55,7 @@ export class Charts {
     const [begin, end] = this.view, whole = begin === 0 && end === (this.end || 1);
     const { causes, colours, letters, idle } = data;
     Object.assign(this, { end: data.end, causes, colours, letters, idle });
-    this.tiles = causes.map(([, colour], at) => tile(colour, at, this.theme.shade));
+    this.tiles = causes.map(([name, colour]) => tile(name, colour, this.theme.shade));
     this.scale = Math.max(parseFloat(getComputedStyle(this.root).fontSize) / 13, 1) || 1;
     const wanted = data.charts.flatMap((chart) => this.wantedOf(chart));
     const same = wanted.length === this.charts.length &&

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use pipeline::{Bytes, Kind, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Kind, Nanos, Schedule};
 use question::format;
 use serde::Serialize;
 use sim::engine::Run;
-use sim::explain::Waits;
+use sim::explain::{Cause, Waits};
 
 use super::idle::{self, Idle, IdleData};
 use super::pack;
@@ -27,6 +27,9 @@ pub struct Chart<'a> {
     pub memory: &'a [Vec<(Nanos, Bytes)>],
     /// The memory of each device, if that is known.
     pub capacities: Option<&'a [Bytes]>,
+    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
+    /// below its passes.
+    pub costs: Option<&'a Costs>,
     /// Why stages wait in the last step, or why that cannot be said; nothing where it was not asked.
     pub idle: Option<Result<Idle<'a>, String>>,
 }
@@ -64,17 +67,20 @@ impl Drawing {
         let spans = charts.iter().flat_map(|chart| chart.run.timeline.stages.iter().flatten());
         let passes = spans.flat_map(|span| span.slot.passes());
         let kinds: BTreeSet<Kind> = passes.map(|pass| pass.kind).collect();
+        let streams =
+            charts.iter().any(|chart| chart.costs.is_some_and(|one| one.overlap().is_some()));
+        let causes = idle::causes(streams);
         let shades = |kind| [false, true].map(|later| hex(colours(kind, later).0));
         Ok(Self {
             end: last.max(end),
             axis,
             left_out: None,
-            causes: idle::keys(),
+            causes: idle::keys(&causes),
             kinds: kinds.into_iter().map(|kind| kind as u8).collect(),
             colours: Kind::ALL.map(shades),
             letters: Kind::ALL.map(|kind| hex(colours(kind, false).1)),
             idle: hex(IDLE),
-            charts: charts.iter().map(|chart| ChartData::of(chart, transfers)).collect(),
+            charts: charts.iter().map(|chart| ChartData::of(chart, transfers, &causes)).collect(),
         })
     }
 
@@ -152,7 +158,7 @@ impl Chart<'_> {
 }
 
 impl ChartData {
-    fn of(chart: &Chart<'_>, transfers: bool) -> Self {
+    fn of(chart: &Chart<'_>, transfers: bool, causes: &[Cause]) -> Self {
         let waits = Waits::new(chart.schedule, chart.run, &chart.devices);
         let stages = chart.run.timeline.stages.iter().enumerate();
         let slots = |(stage, spans): (usize, &Vec<_>)| {
@@ -172,7 +178,7 @@ impl ChartData {
             transfers: if transfers { pack::transfers(&chart.run.transfers) } else { Vec::new() },
             releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
             optimizer: chart.known_idle().map_or(0, |idle| idle.gaps.optimizer.0),
-            idle: chart.idle.as_ref().map(|idle| IdleData::of(idle, chart.run)),
+            idle: chart.idle.as_ref().map(|idle| IdleData::of(idle, chart.run, causes)),
         }
     }
 }

@@ -18,12 +18,11 @@ pub struct Idle<'a> {
 }
 
 /// The use of time of a stage of average idleness.
-#[derive(Clone, Serialize)]
+#[derive(Clone)]
 pub struct Key {
     /// The name of the activity.
     pub name: String,
     /// Why, where it waits for one cause.
-    #[serde(serialize_with = "index")]
     pub cause: Option<Cause>,
     /// How long, in words.
     pub time: String,
@@ -31,9 +30,22 @@ pub struct Key {
     pub share: String,
 }
 
-#[allow(clippy::ref_option)] // What serde asks for.
-fn index<S: serde::Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S::Error> {
-    cause.map(|cause| cause as usize).serialize(to)
+/// The same for the script.
+#[derive(Serialize)]
+struct KeyData {
+    name: String,
+    /// Its place among the causes of the page.
+    cause: Option<usize>,
+    time: String,
+    share: String,
+}
+
+impl KeyData {
+    fn of(key: &Key, causes: &[Cause]) -> Self {
+        let Key { name, cause, time, share } = key.clone();
+        let cause = cause.and_then(|cause| causes.iter().position(|one| *one == cause));
+        Self { name, cause, time, share }
+    }
 }
 
 impl Idle<'_> {
@@ -44,18 +56,24 @@ impl Idle<'_> {
     }
 }
 
-/// Name and colour of each cause, in the order of [`Cause::ALL`]: apart from those of passes.
-pub(super) fn keys() -> Vec<[&'static str; 2]> {
+/// The causes of a page: those of streams only where passes share them.
+pub(super) fn causes(streams: bool) -> Vec<Cause> {
+    Cause::ALL.into_iter().filter(|cause| streams || !cause.is_of_streams()).collect()
+}
+
+/// Name and colour of `causes`: apart from those of passes.
+pub(super) fn keys(causes: &[Cause]) -> Vec<[&'static str; 2]> {
     let colour = |cause| match cause {
         Cause::Noise => "#d6246e",
         Cause::Synchronisation => "#7a4fb8",
         Cause::Memory => "#8c7a1e",
         Cause::SharedLinks => "#e8d43c",
+        Cause::CommunicationNotHidden => "#b45fd0",
         Cause::Communication => "#f4a6c8",
         Cause::UnequalStages => "#b7a8e6",
         Cause::Structure => "#d9d9d9",
     };
-    Cause::ALL.map(|cause| [cause.name(), colour(cause)]).to_vec()
+    causes.iter().map(|&cause| [cause.name(), colour(cause)]).collect()
 }
 
 /// The data for the script.
@@ -69,11 +87,12 @@ pub(super) struct IdleData {
     first: Vec<usize>,
     /// By stage, the gaps that are owed to anything, packed.
     gaps: Vec<String>,
-    keys: Vec<Key>,
+    keys: Vec<KeyData>,
 }
 
 impl IdleData {
-    pub(super) fn of(idle: &Result<Idle<'_>, String>, run: &Run) -> Self {
+    /// As a page with those `causes` has it.
+    pub(super) fn of(idle: &Result<Idle<'_>, String>, run: &Run, causes: &[Cause]) -> Self {
         let idle = match idle {
             Ok(idle) => idle,
             Err(note) => return Self::none(note.clone()),
@@ -87,8 +106,8 @@ impl IdleData {
             first: spans
                 .map(|(spans, gaps)| (spans.len() + 1).saturating_sub(gaps.len()))
                 .collect(),
-            gaps: gaps.stages.iter().map(|gaps| pack::gaps(gaps)).collect(),
-            keys: idle.keys.clone(),
+            gaps: gaps.stages.iter().map(|gaps| pack::gaps(gaps, causes)).collect(),
+            keys: idle.keys.iter().map(|key| KeyData::of(key, causes)).collect(),
         }
     }
 

@@ -125,6 +125,7 @@ mod tests {
             devices: vec![0, 1, 2],
             memory: &memory,
             capacities: None,
+            costs: None,
             idle: Some(Ok(Idle { gaps: Cow::Owned(gaps), keys: vec![key] })),
         };
         page_within(&[chart], most)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pipeline::{Bytes, Nanos, Pass, Slot, Value};
 use sim::engine::Transfer;
-use sim::explain::{CAUSES, Link, Wait};
+use sim::explain::{CAUSES, Cause, Link, Wait};
 
 /// The characters of digits: 32 of a last one, then 32 of one with more to come.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
@@ -135,16 +135,17 @@ pub(super) fn curve(points: &[(Nanos, Bytes)]) -> String {
     packed.0
 }
 
-/// The gaps of a stage that are owed to anything: before which slot, as a change; to which causes, as a sum
-/// of powers of two; and how much to each of these.
-pub(super) fn gaps(gaps: &[[i64; CAUSES]]) -> String {
+/// The gaps of a stage that are owed to anything: before which slot, as a change; to which of `causes`, as a
+/// sum of powers of two; and how much to each of these.
+pub(super) fn gaps(gaps: &[[i64; CAUSES]], causes: &[Cause]) -> String {
     let (mut packed, mut last) = (Packed::default(), 0);
     let owed = gaps.iter().zip(0i128..).filter(|(gap, _)| gap.iter().any(|&share| share != 0));
     for (gap, at) in owed {
         packed.change(&mut last, at);
-        let causes = gap.iter().enumerate().filter(|(_, share)| **share != 0);
-        packed.natural(causes.clone().map(|(cause, _)| 1 << cause).sum());
-        causes.for_each(|(_, &share)| packed.signed(share.into()));
+        let shares = causes.iter().map(|&cause| gap[cause as usize]).enumerate();
+        let shares = shares.filter(|(_, share)| *share != 0);
+        packed.natural(shares.clone().map(|(cause, _)| 1 << cause).sum());
+        shares.for_each(|(_, share)| packed.signed(share.into()));
     }
     packed.0
 }
@@ -197,7 +198,9 @@ pub(super) mod tests {
         let mut three = [[0; CAUSES]; 3];
         three[0][CAUSES - 1] = 40;
         (three[2][0], three[2][1]) = (-7, 9);
-        let text = gaps(&three);
+        let causes: Vec<Cause> =
+            Cause::ALL.into_iter().filter(|cause| !cause.is_of_streams()).collect();
+        let text = gaps(&three, &causes);
         let mut back = Unpacked::of(&text);
         assert_eq!((back.signed(), back.natural(), back.signed()), (Some(0), Some(64), Some(40)));
         assert_eq!((back.signed(), back.natural()), (Some(2), Some(3)));

@@ -98,6 +98,7 @@ fn chart<'a>(
         schedule: &case.schedule,
         idle: gaps.then(|| idle(outcome, run)),
         run,
+        costs: Some(case.problem.costs()),
         devices: outcome.devices(),
         memory,
         capacities: case.hardware.as_ref().and_then(|hardware| hardware.capacities.as_deref()),
@@ -114,12 +115,13 @@ fn idle<'a>(outcome: &'a Outcome, run: &Run) -> Result<html::Idle<'a>, String> {
             Cow::Owned(gaps.map_err(|error| error.to_string())?)
         }
     };
-    let keys = keys(&gaps, outcome.metrics.work());
+    let streams = outcome.case.problem.costs().overlap().is_some();
+    let keys = keys(&gaps, outcome.metrics.work(), streams);
     Ok(html::Idle { gaps, keys })
 }
 
 /// The lines `average` and `of the step` of the table of causes, turned.
-fn keys(gaps: &Gaps, busy: Nanos) -> Vec<html::Key> {
+fn keys(gaps: &Gaps, busy: Nanos, streams: bool) -> Vec<html::Key> {
     let key = |name: &str, cause, time| html::Key {
         name: name.to_owned(),
         cause,
@@ -132,8 +134,17 @@ fn keys(gaps: &Gaps, busy: Nanos) -> Vec<html::Key> {
     if gaps.optimizer > Nanos(0) {
         keys.push(key("optimizer", None, whole(gaps.optimizer)));
     }
-    keys.push(key("idle", None, average.iter().sum()));
+    let exposed = streams.then(|| mean_in_slots(gaps));
+    keys.push(key("idle", None, average.iter().sum::<i64>() - exposed.unwrap_or(0)));
+    keys.extend(exposed.map(|exposed| key("exposed", None, exposed)));
     let causes = seen(&stages).into_iter();
     keys.extend(causes.map(|cause| key(cause.name(), Some(cause), average[cause as usize])));
     keys
+}
+
+/// What is owed to causes within slots, of an average stage: communication that is exposed there.
+fn mean_in_slots(gaps: &Gaps) -> i64 {
+    let all: i128 = gaps.in_slots.iter().flatten().map(|&time| i128::from(time)).sum();
+    let stages = i128::try_from(gaps.in_slots.len().max(1)).unwrap_or(i128::MAX);
+    i64::try_from(all / stages).unwrap_or(i64::MAX)
 }

@@ -78,8 +78,13 @@ pub fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<String,
     };
     let drawn = ways.iter().map(timeline).collect::<Result<Vec<_>, _>>();
     let drawn = drawn.map_err(|fault| setting.error(&fault))?;
-    let charts =
-        drawn.iter().map(|(title, timeline)| Chart { title, timeline, row: "device", copies: &[] });
+    let charts = drawn.iter().map(|(title, timeline)| Chart {
+        title,
+        timeline,
+        row: "device",
+        copies: &[],
+        costs: None,
+    });
     let charts: Vec<Chart<'_>> = charts.collect();
     Ok(gantt::svg(&charts)?)
 }

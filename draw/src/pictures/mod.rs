@@ -18,7 +18,7 @@ use crate::gantt::{self, Chart};
 fn stages(titled: &[(String, Timeline)]) -> Result<String, Diagnostic> {
     let charts = titled.iter();
     let charts: Vec<_> = charts
-        .map(|(title, timeline)| Chart { title, timeline, row: "stage", copies: &[] })
+        .map(|(title, timeline)| Chart { title, timeline, row: "stage", copies: &[], costs: None })
         .collect();
     Ok(gantt::svg(&charts)?)
 }

@@ -112,13 +112,16 @@ pub fn timelines<'a>(
 pub fn timelines_of<'a>(
     timed: impl IntoIterator<Item = (&'a Outcome, &'a Timeline)>,
 ) -> Result<String, Diagnostic> {
-    let parts = timed
-        .into_iter()
-        .map(|(outcome, timeline)| Ok((title(outcome), timeline, outcome::copies(outcome)?)));
+    let parts = timed.into_iter().map(|(outcome, timeline)| {
+        Ok((outcome, title(outcome), timeline, outcome::copies(outcome)?))
+    });
     let parts = parts.collect::<Result<Vec<_>, Diagnostic>>()?;
     let charts = parts.iter();
     let charts: Vec<_> = charts
-        .map(|(title, timeline, copies)| Chart { title, timeline, row: "stage", copies })
+        .map(|(outcome, title, timeline, copies)| {
+            let costs = Some(outcome.case.problem.costs());
+            Chart { title, timeline, row: "stage", copies, costs }
+        })
         .collect();
     Ok(gantt::svg(&charts)?)
 }
@@ -163,6 +166,7 @@ impl<'a> Traced<'a> {
             name: self.name,
             timeline: &self.run.timeline,
             shape: case.schedule.shape(),
+            costs: Some(case.problem.costs()),
             steps: hardware.map_or(1, |hardware| hardware.steps),
             transfers: &self.run.transfers,
             copies: &self.run.copies,

@@ -148,6 +148,15 @@ impl Overlap {
         &self.chains[usize::from(self.of_chunk[usize::from(chunk)])]
     }
 
+    /// The position of the chain of `chunk` in [`Self::chains`].
+    ///
+    /// # Panics
+    /// If there is no such chunk.
+    #[must_use]
+    pub fn kind(&self, chunk: u16) -> u16 {
+        self.of_chunk[usize::from(chunk)]
+    }
+
     /// How passes share the streams.
     #[must_use]
     pub const fn rule(&self) -> &Rule {
@@ -224,9 +233,10 @@ impl Overlap {
         }
     }
 
-    /// Forward and backward of `slot`, if they share the streams.
+    /// Forward and backward of `slot`, if they share the streams; the backward is there.
     #[inline]
-    fn shared(&self, slot: Slot) -> Option<[Option<Pass>; 2]> {
+    #[must_use]
+    pub fn shared(&self, slot: Slot) -> Option<[Option<Pass>; 2]> {
         let is_backward = |pass: Pass| matches!(pass.kind, Kind::B | Kind::BW);
         match slot {
             Slot::Pair(one, other) if one.kind == Kind::F && is_backward(other) => {

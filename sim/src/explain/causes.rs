@@ -3,6 +3,7 @@
 use pipeline::{Fault, Metrics, Nanos};
 
 use super::chain::Step;
+use crate::streams::{StreamTimes, Streams};
 
 /// Why a stage is idle. The causes are taken away one after the other, in this order, from a run
 /// whose order of passes stays the same.
@@ -20,7 +21,10 @@ pub enum Cause {
     Memory,
     /// Contention. Without: every transfer takes the time it takes alone.
     SharedLinks,
-    /// Exposed communication. Without: what is made is there at once, gradients are reduced at once,
+    /// Communication within passes that no compute hides, in slots and in what waits for them. Without:
+    /// segments of communication take no time; what travels between stages still does.
+    CommunicationNotHidden,
+    /// Exposed communication between stages. Without: what is made is there at once, gradients are reduced at once,
     /// and sending takes no stage's time.
     Communication,
     /// Chunks that take longer than others. Without: all take the average of F, of B and of W.
@@ -36,6 +40,7 @@ impl Cause {
         Self::Synchronisation,
         Self::Memory,
         Self::SharedLinks,
+        Self::CommunicationNotHidden,
         Self::Communication,
         Self::UnequalStages,
         Self::Structure,
@@ -49,6 +54,7 @@ impl Cause {
             Self::Synchronisation => "synchronisation",
             Self::Memory => "memory waits",
             Self::SharedLinks => "shared links",
+            Self::CommunicationNotHidden => "communication not hidden",
             Self::Communication => "communication",
             Self::UnequalStages => "unequal stages",
             Self::Structure => "warm-up, drain",
@@ -63,15 +69,22 @@ impl Cause {
             Self::Synchronisation => "synchronisation_ns",
             Self::Memory => "memory_ns",
             Self::SharedLinks => "shared_links_ns",
+            Self::CommunicationNotHidden => "communication_not_hidden_ns",
             Self::Communication => "communication_ns",
             Self::UnequalStages => "unequal_stages_ns",
             Self::Structure => "structure_ns",
         }
     }
+
+    /// Whether only passes that are chains of segments can have it.
+    #[must_use]
+    pub const fn is_of_streams(self) -> bool {
+        matches!(self, Self::CommunicationNotHidden)
+    }
 }
 
 /// How many causes there are.
-pub const CAUSES: usize = 7;
+pub const CAUSES: usize = 8;
 
 /// The idle time of each stage by cause: [`crate::Simulation::causes`].
 ///
@@ -84,6 +97,9 @@ pub const CAUSES: usize = 7;
 /// of the idle time between the run that still has it and the run that has it no more, so that the
 /// causes of a stage add up to its idle time exactly. A share is negative where a cause hides
 /// waiting: a slow stage itself waits less than it would at full pace.
+///
+/// Where passes share streams, a stage is busy in its slots also while only the communication stream
+/// runs: what is exposed there counts with the idle time, and the causes add up to both.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Causes {
     /// Step time.
@@ -95,11 +111,32 @@ pub struct Causes {
     /// Time of the optimizer on each stage: neither passes nor idle. A step that is taken back, and
     /// the one taken in its place, are synchronisation.
     pub optimizer: Nanos,
-    /// By stage, nanoseconds by cause, in the order of [`Cause::ALL`].
+    /// By stage, nanoseconds by cause, in the order of [`Cause::ALL`]: of idle time, and of exposed
+    /// communication.
     pub idle: Vec<[i64; CAUSES]>,
+    /// By stage, what its streams do in the step, if the segments of passes are known.
+    pub streams: Option<Vec<StreamTimes>>,
 }
 
 impl Causes {
+    /// How long only the communication stream of `stage` runs.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    #[must_use]
+    pub fn exposed(&self, stage: usize) -> Nanos {
+        self.streams.as_ref().map_or(Nanos(0), |all| all[stage].exposed)
+    }
+
+    /// The same of an average stage, rounded down.
+    #[must_use]
+    pub fn average_exposed(&self) -> Nanos {
+        let all = self.streams.iter().flatten();
+        let total: u128 = all.map(|times| u128::from(times.exposed.0)).sum();
+        let stages = u128::try_from(self.busy.len().max(1)).unwrap_or(u128::MAX);
+        Nanos(u64::try_from(total / stages).unwrap_or(u64::MAX))
+    }
+
     /// The idle time of a stage of average idleness, by cause, in nanoseconds, rounded towards zero.
     #[must_use]
     pub fn average(&self) -> [i64; CAUSES] {
@@ -110,6 +147,7 @@ impl Causes {
     pub(crate) fn between(runs: &[Times; CAUSES], optimizer: Nanos) -> Result<Self, Fault> {
         let idle = |run: &Times, stage: usize| {
             let idle = run.cost.0.saturating_sub(run.busy[stage].0).saturating_sub(optimizer.0);
+            let idle = idle.saturating_add(run.exposed(stage).0);
             i64::try_from(idle).map_err(|_| Fault::Overflow { what: "the times" })
         };
         let of_stage = |stage: usize| {
@@ -126,6 +164,7 @@ impl Causes {
             busy: actual.busy.clone(),
             optimizer,
             idle: (0..actual.busy.len()).map(of_stage).collect::<Result<_, Fault>>()?,
+            streams: actual.streams.clone(),
         })
     }
 }
@@ -151,18 +190,32 @@ pub(super) fn differences(left: [i64; CAUSES]) -> [i64; CAUSES] {
 pub(crate) struct Times {
     cost: Nanos,
     busy: Vec<Nanos>,
+    /// By stage, where segments are known.
+    streams: Option<Vec<StreamTimes>>,
+}
+
+impl Times {
+    /// How long only the communication stream of `stage` runs.
+    pub(super) fn exposed(&self, stage: usize) -> Nanos {
+        self.streams.as_ref().map_or(Nanos(0), |all| all[stage].exposed)
+    }
 }
 
 impl From<&Metrics> for Times {
+    /// Of passes without segments.
     fn from(metrics: &Metrics) -> Self {
         let busy = metrics.stages.iter().map(|stage| stage.busy).collect();
-        Self { cost: metrics.span(), busy }
+        Self { cost: metrics.span(), busy, streams: None }
     }
 }
 
 impl From<&Step<'_>> for Times {
     fn from(step: &Step<'_>) -> Self {
         let busy = |spans: &&[pipeline::Span]| spans.iter().map(|one| one.end - one.start).sum();
-        Self { cost: step.cost, busy: step.spans.iter().map(busy).collect() }
+        let streams = Streams::of(step.costs).map(|mut streams| {
+            let stages = step.spans.iter();
+            stages.map(|spans| streams.spans(spans)).collect()
+        });
+        Self { cost: step.cost, busy: step.spans.iter().map(busy).collect(), streams }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use pipeline::overlap::Chain;
 use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
 use super::causes::CAUSES;
@@ -19,35 +20,37 @@ pub(crate) struct Step<'a> {
     pub(crate) begins: Vec<Nanos>,
     /// How long the step takes.
     pub(crate) cost: Nanos,
+    /// What its passes take without noise.
+    pub(crate) costs: &'a Costs,
 }
 
 impl<'a> Step<'a> {
     /// The last step of `run`: on each stage from when it may begin until it may begin the next.
-    pub(crate) fn last(run: &'a Run) -> Self {
+    pub(crate) fn last(run: &'a Run, costs: &'a Costs) -> Self {
         let steps = run.releases.len().max(1);
         let last = |spans: &'a Vec<Span>| &spans[spans.len() / steps * (steps - 1)..];
         let spans = run.timeline.stages.iter().map(last).collect();
         let step = u32::try_from(steps - 1).unwrap_or(u32::MAX);
-        Self { spans, begins: run.begins(step), cost: run.step_length(step) }
+        Self { spans, begins: run.begins(step), cost: run.step_length(step), costs }
     }
 
     /// The only step of `run`, on each stage from its own first pass on.
-    fn alone(run: &'a Run) -> Self {
+    fn alone(run: &'a Run, costs: &'a Costs) -> Self {
         let spans: Vec<&[Span]> = run.timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
         let ends = run.releases.iter().flatten().zip(&begins);
         let cost = ends.map(|(end, begin)| *end - *begin).max().unwrap_or_default();
-        Self { spans, begins, cost }
+        Self { spans, begins, cost, costs }
     }
 
     /// The step of `timeline`, without a boundary: each stage from its first pass on, as long as
     /// the longest span.
-    pub(crate) fn replayed(timeline: &'a Timeline) -> Self {
+    pub(crate) fn replayed(timeline: &'a Timeline, costs: &'a Costs) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
         let begins = firsts(&spans);
         let ends = spans.iter().map(|spans| spans.last().map_or(Nanos(0), |span| span.end));
         let cost = ends.zip(&begins).map(|(end, begin)| end - *begin).max().unwrap_or_default();
-        Self { spans, begins, cost }
+        Self { spans, begins, cost, costs }
     }
 }
 
@@ -67,10 +70,17 @@ pub(crate) fn of_replay<T: Clone>(
         [] => nominal.clone(),
         _ => run(&costs.clone().with_copies(Vec::new()))?,
     };
-    let free = run(&without_communication(costs))?;
-    let equal = run(&averaged(costs))?;
     let alone = || nominal.clone();
-    Ok([actual, alone(), alone(), kept.clone(), kept, free, equal])
+    let Some(quiet) = quiet(costs) else {
+        let free = run(&without_communication(costs))?;
+        let equal = run(&averaged(costs))?;
+        return Ok([actual, alone(), alone(), kept.clone(), kept.clone(), kept, free, equal]);
+    };
+    let quiet = quiet.with_copies(Vec::new());
+    let hidden = run(&quiet)?;
+    let free = run(&without_communication(&quiet))?;
+    let equal = run(&averaged(&quiet))?;
+    Ok([actual, alone(), alone(), kept.clone(), kept, hidden, free, equal])
 }
 
 /// The results of `take` for the last step of `actual` and of `nominal`, the run of `job` without
@@ -85,12 +95,15 @@ pub(crate) fn of_engine<T: Clone>(
         runs.set(runs.get() + 1);
         engine::run(job, &NominalDurations)
     };
-    let alone = |job: &Job<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(job)?)));
+    let alone = |job: &Job<'_>| Ok::<T, EngineError>(take(&Step::alone(&steady(job)?, job.costs)));
     let synchronisation = Synchronisation::Asynchronous;
     let is_single = job.steps == 1 && job.boundary.synchronisation == synchronisation;
     let boundary = Boundary { synchronisation, ..job.boundary.clone() };
     let single = Job { steps: 1, boundary: &boundary, ..*job };
-    let one_step = if is_single { take(&Step::alone(nominal)) } else { alone(&single)? };
+    let one_step = match is_single {
+        true => take(&Step::alone(nominal, job.costs)),
+        false => alone(&single)?,
+    };
     let roomy = Job { room: None, offload: None, ..single };
     let unlimited = match job.room.is_some() || job.offload.is_some() {
         true => alone(&roomy)?,
@@ -98,25 +111,37 @@ pub(crate) fn of_engine<T: Clone>(
     };
     let ideal = Cluster::ideal(job.cluster.devices(), Nanos(0));
     let messages = Messages::default();
-    let unshared = Job { cluster: &ideal, messages, ..roomy };
+    let unshared = |costs| -> Result<T, EngineError> {
+        if job.cluster.wires().is_empty() {
+            return alone(&Job { costs, ..roomy });
+        }
+        runs.set(runs.get() + 1);
+        let unshared = Job { cluster: &ideal, messages, costs, ..roomy };
+        Ok(take(&Step::alone(&engine::run(&unshared, &Alone { job })?, costs)))
+    };
     let uncontended = match job.cluster.wires().is_empty() {
         true => unlimited.clone(),
-        false => {
-            runs.set(runs.get() + 1);
-            take(&Step::alone(&engine::run(&unshared, &Alone { job })?))
-        }
+        false => unshared(job.costs)?,
     };
+    let quiet = quiet(job.costs);
+    let hidden = quiet.as_ref().map_or_else(|| Ok(uncontended.clone()), unshared)?;
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
-    let at_once = Job { communication, boundary: &reduced, ..unshared };
-    let silent = without_communication(job.costs);
-    let at_once = Job { costs: &silent, ..at_once };
+    let silent = without_communication(quiet.as_ref().unwrap_or(job.costs));
+    let at_once = Job {
+        cluster: &ideal,
+        messages,
+        communication,
+        boundary: &reduced,
+        costs: &silent,
+        ..roomy
+    };
     let free = alone(&at_once)?;
-    let costs = averaged(job.costs);
+    let costs = averaged(quiet.as_ref().unwrap_or(job.costs));
     let equal = alone(&Job { costs: &costs, ..at_once })?;
-    let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run)));
-    Ok(([actual, nominal, one_step, unlimited, uncontended, free, equal], runs.get()))
+    let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run, job.costs)));
+    Ok(([actual, nominal, one_step, unlimited, uncontended, hidden, free, equal], runs.get()))
 }
 
 /// Every transfer takes the time it takes while nothing else moves.
@@ -144,6 +169,12 @@ fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2
     let slowest = route.wires.iter().map(rate).min();
     let sending = slowest.map_or(0, |rate| nanobytes.div_ceil(u128::from(rate)));
     route.latency.0.saturating_add(u64::try_from(sending).unwrap_or(u64::MAX))
+}
+
+/// The same where communication within passes takes no time, if there is any.
+fn quiet(costs: &Costs) -> Option<Costs> {
+    let communicates = costs.overlap()?.chains().iter().any(Chain::communicates);
+    communicates.then(|| costs.clone().without_segment_communication())
 }
 
 /// The same with no time for hops and collectives.

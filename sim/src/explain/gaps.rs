@@ -2,7 +2,7 @@
 
 use pipeline::{Fault, Nanos};
 
-use super::causes::{CAUSES, average, differences};
+use super::causes::{CAUSES, Times, average, differences};
 use super::chain::Step;
 
 /// The idle time of the last step, gap by gap: [`crate::Simulation::gaps`].
@@ -10,7 +10,8 @@ use super::chain::Step;
 /// The order of slots is the same in all the runs whose differences are the [`super::Causes`]: the gap
 /// before a slot is given the changes of that gap, and what is left of the step after a stage's last
 /// slot and its optimizer the changes of that. So the causes of a gap add up to its length, and over
-/// all gaps of a stage to those of [`super::Causes`], to the nanosecond.
+/// all gaps of a stage, with what is exposed in its slots, to those of [`super::Causes`], to the
+/// nanosecond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gaps {
     /// By stage, when the step begins.
@@ -22,17 +23,22 @@ pub struct Gaps {
     /// By stage, for each slot of the step the gap before it, then the one after the last: by cause,
     /// in the order of [`super::Cause::ALL`].
     pub stages: Vec<Vec<[i64; CAUSES]>>,
+    /// By stage, what is owed to each cause within slots, where passes share streams: time in which only
+    /// the communication stream runs.
+    pub in_slots: Vec<[i64; CAUSES]>,
 }
 
 impl Gaps {
-    /// The sum over all gaps of `stage`: what [`super::Causes`] says of it.
+    /// The sum over all gaps and slots of `stage`: what [`super::Causes`] says of it.
     ///
     /// # Panics
     /// If there is no such stage.
     #[must_use]
     pub fn of_stage(&self, stage: usize) -> [i64; CAUSES] {
-        let gaps = &self.stages[stage];
-        std::array::from_fn(|cause| gaps.iter().map(|gap| gap[cause]).sum())
+        let (gaps, in_slots) = (&self.stages[stage], &self.in_slots[stage]);
+        std::array::from_fn(|cause| {
+            gaps.iter().map(|gap| gap[cause]).sum::<i64>() + in_slots[cause]
+        })
     }
 
     /// Of a stage of average idleness: what [`super::Causes::average`] says.
@@ -44,6 +50,7 @@ impl Gaps {
 
     /// From runs of which each leaves out one cause more than the one before; `actual` is the first.
     pub(crate) fn between(
+        times: &[Times; CAUSES],
         runs: &[Lengths],
         actual: &Step<'_>,
         optimizer: Nanos,
@@ -57,12 +64,20 @@ impl Gaps {
             }
             Ok(differences(left))
         };
+        let in_slots = |stage: usize| {
+            let mut left = [0; CAUSES];
+            for (left, times) in left.iter_mut().zip(times) {
+                *left = signed(times.exposed(stage).0)?;
+            }
+            Ok(differences(left))
+        };
         let gaps = |stage: usize| (0..runs[0][stage].len()).map(|at| gap(stage, at)).collect();
         Ok(Self {
             begins: actual.begins.clone(),
             cost: actual.cost,
             optimizer,
             stages: (0..actual.spans.len()).map(gaps).collect::<Result<_, Fault>>()?,
+            in_slots: (0..actual.spans.len()).map(in_slots).collect::<Result<_, Fault>>()?,
         })
     }
 }

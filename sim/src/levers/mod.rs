@@ -6,6 +6,7 @@
 mod links;
 mod memory;
 mod pace;
+mod segments;
 
 use pipeline::{Bytes, Costs, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule};
 
@@ -133,10 +134,11 @@ struct Entry {
 }
 
 /// Every lever. Of those that change the step alike, the first stands first.
-const LEVERS: [Entry; 6] = [
+const LEVERS: [Entry; 7] = [
     Entry { places: Places::Whole, variants: memory::more },
     Entry { places: Places::Whole, variants: pace::move_layer },
     Entry { places: Places::Whole, variants: links::faster },
+    Entry { places: Places::Whole, variants: segments::hidden },
     Entry { places: Places::Stages, variants: pace::slower_and_faster },
     Entry { places: Places::Stages, variants: memory::more },
     Entry { places: Places::Links, variants: links::faster },

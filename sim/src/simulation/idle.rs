@@ -16,7 +16,7 @@ impl Simulation<'_> {
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
     pub fn causes(&self, run: &Run, nominal: Option<&Run>) -> Result<Causes, SimulationError> {
-        if self.hardware.is_some() {
+        if self.hardware.is_some() || self.costs.overlap().is_some() {
             let runs = self.chain(run, nominal, |step| Times::from(step))?;
             return Ok(Causes::between(&runs, self.optimizer())?);
         }
@@ -33,9 +33,7 @@ impl Simulation<'_> {
     /// # Errors
     /// Those of [`Self::causes`].
     pub fn gaps(&self, run: &Run, nominal: Option<&Run>) -> Result<Gaps, SimulationError> {
-        let optimizer = self.optimizer();
-        let runs = self.chain(run, nominal, |step| step.lengths(optimizer))?;
-        Ok(Gaps::between(&runs, &self.last_step(run), optimizer)?)
+        Ok(self.causes_and_gaps(run, nominal)?.1)
     }
 
     /// [`Self::causes`] and [`Self::gaps`], from the same counterfactual runs.
@@ -56,7 +54,7 @@ impl Simulation<'_> {
             times
         });
         let causes = Causes::between(&times, optimizer)?;
-        Ok((causes, Gaps::between(&lengths, &self.last_step(run), optimizer)?))
+        Ok((causes, Gaps::between(&times, &lengths, &self.last_step(run), optimizer)?))
     }
 
     /// The results of `take` for `run` and for the runs from which the causes of waiting are
@@ -82,17 +80,17 @@ impl Simulation<'_> {
             return Ok(runs);
         }
         let mut replay = Replay::new();
-        let known = [run, nominal].map(|run| take(&Step::replayed(&run.timeline)));
+        let known = [run, nominal].map(|run| take(&Step::replayed(&run.timeline, self.costs)));
         let runs = chain::of_replay(self.costs, known, |costs| {
-            Ok(take(&Step::replayed(&replay.timeline(self.schedule, costs)?)))
+            Ok(take(&Step::replayed(&replay.timeline(self.schedule, costs)?, costs)))
         });
         Ok(runs?)
     }
 
-    fn last_step<'r>(&self, run: &'r Run) -> Step<'r> {
+    fn last_step<'r>(&'r self, run: &'r Run) -> Step<'r> {
         match self.hardware {
-            Some(_) => Step::last(run),
-            None => Step::replayed(&run.timeline),
+            Some(_) => Step::last(run, self.costs),
+            None => Step::replayed(&run.timeline, self.costs),
         }
     }
 

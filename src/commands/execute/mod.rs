@@ -262,8 +262,13 @@ impl Execute {
             let timeline = one.measured.steps[step].timeline();
             drawn.push((format!("{name}, measured"), timeline, one.copies(step)));
         }
-        let chart =
-            |(title, timeline, copies)| gantt::Chart { title, timeline, row: "stage", copies };
+        let chart = |(title, timeline, copies)| gantt::Chart {
+            title,
+            timeline,
+            row: "stage",
+            copies,
+            costs: None,
+        };
         let charts: Vec<_> =
             drawn.iter().map(|(name, one, copies)| chart((&name[..], one, &copies[..]))).collect();
         files::write(path, gantt::svg(&charts)?)
@@ -306,6 +311,7 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
             name: &name,
             timeline: &timeline,
             shape: one.outcome.case.schedule.shape(),
+            costs: None,
             steps,
             transfers,
             releases,
