@@ -15,9 +15,9 @@ use std::io::{self, Write};
 
 use pipeline::overlap::Stream;
 use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Span, Timeline, Value};
-use sim::HostCopy;
 use sim::engine::Transfer;
 use sim::streams::Streams;
+use sim::{HostCopy, ParameterSpan};
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
@@ -38,6 +38,8 @@ pub struct Trace<'a> {
     pub transfers: &'a [Transfer],
     /// Every activation that went to the host and came back.
     pub copies: &'a [HostCopy],
+    /// Every collective of parameters and gradients.
+    pub parameters: &'a [ParameterSpan],
     /// For each step, when each stage could begin the next one.
     pub releases: &'a [Vec<Nanos>],
     /// How long the optimizer takes before that; 0 where there is none.
@@ -78,6 +80,7 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         }
     }
     write_copies(out, trace, &threads)?;
+    write_parameters(out, trace, &threads)?;
     if trace.optimizer > Nanos(0) {
         write_optimizer(out, trace)?;
     }
@@ -95,6 +98,7 @@ enum Row {
     Passes,
     Communication,
     Copies,
+    Collectives,
 }
 
 /// The threads of a trace: which there are, and in which order.
@@ -122,6 +126,7 @@ impl<'a> Threads<'a> {
             Row::Passes => rows * stage,
             Row::Communication => rows * stage + 1,
             Row::Copies => rows * self.stages + stage,
+            Row::Collectives => (rows + 1) * self.stages + stage,
         }
     }
 }
@@ -285,6 +290,31 @@ fn write_copies(out: &mut dyn Write, trace: &Trace<'_>, places: &Threads<'_>) ->
     Ok(())
 }
 
+/// The collectives of parameters and gradients of each stage, on a thread of their own below all others.
+fn write_parameters(
+    out: &mut dyn Write,
+    trace: &Trace<'_>,
+    places: &Threads<'_>,
+) -> io::Result<()> {
+    let thread = |stage: usize| 3 * trace.timeline.stages.len() + stage;
+    let stages: BTreeSet<usize> = trace.parameters.iter().map(|span| span.stage).collect();
+    for stage in stages {
+        let place = places.place(stage, Row::Collectives);
+        name_thread(out, thread(stage), place, &format!("collectives of stage {stage}"))?;
+    }
+    for ParameterSpan { stage, step, op, start, end, .. } in trace.parameters {
+        let (thread, start, duration) = (thread(*stage), micros(*start), micros(*end - *start));
+        let (name, chunk) = (op.act.name(), op.chunk);
+        write!(
+            out,
+            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\
+             \"name\":\"{chunk}{name}\",\"cat\":\"parameters\",\"ts\":{start},\"dur\":{duration},\
+             \"args\":{{\"step\":{step},\"chunk\":{chunk}}}}}"
+        )?;
+    }
+    Ok(())
+}
+
 /// The optimizer of each stage, at the end of each step.
 fn write_optimizer(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let duration = micros(trace.optimizer);
@@ -342,6 +372,7 @@ mod tests {
             steps: 1,
             transfers,
             copies: &[],
+            parameters: &[],
             releases,
             optimizer,
             memory: &memory,
@@ -422,6 +453,7 @@ mod tests {
             steps: 1,
             transfers: &[],
             copies: &[],
+            parameters: &[],
             releases: &[],
             optimizer: Nanos(0),
             memory: &[],

@@ -169,7 +169,12 @@ impl<'a> Clock<'a> {
 
     /// Lets the stream of `stage` run until the first `wanted` of its operations are over, while no pass does.
     fn finish(&mut self, stage: usize, wanted: usize) {
-        while self.streams[stage].next < wanted && self.alone(stage, u64::MAX) {}
+        // Those that take no time are over as soon as they may begin, and what follows them is not waited for.
+        while self.current(stage).is_some() && self.streams[stage].next < wanted {
+            if !self.alone(stage, u64::MAX) {
+                return;
+            }
+        }
     }
 
     /// Lets the operation of `stage` run that runs now, at full pace, until it is over, or until `time`, which
@@ -279,5 +284,16 @@ mod tests {
         assert_eq!(of(1000, 1000), 48);
         // A pace that is no whole number is rounded up, once.
         assert_eq!(of(333, 1000), 46);
+    }
+
+    #[test]
+    fn a_gather_that_takes_no_time_does_not_wait_for_the_next() {
+        let schedule = "F0.0 F1.0 BW1.0 BW0.0".parse::<Schedule>().unwrap();
+        let schedule = schedule.sharded(Sharding::Optimizer);
+        let times = ParameterTimes::new([0, 8].map(Nanos).to_vec(), vec![Nanos(0); 2]);
+        let pass = PassTimes { forward: Nanos(10), ..PassTimes::default() };
+        let costs = Costs::uniform(schedule.shape(), pass, Nanos(0)).with_parameters(times);
+        let timeline = Replay::new().timeline(&schedule, &costs).unwrap();
+        assert_eq!(timeline.stages[0][1].end, Nanos(20), "the second is hidden");
     }
 }

@@ -56,6 +56,7 @@ mod removal;
 mod room;
 mod schema;
 mod search;
+mod sharding;
 mod shown;
 mod simulation;
 mod sweep;

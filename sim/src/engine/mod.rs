@@ -295,8 +295,6 @@ pub enum Cause {
     Device,
     /// The activation it needs has not come back from the host.
     HostCopy,
-    /// The parameters that it needs have not been gathered.
-    Parameters,
     /// The step boundary.
     Boundary,
 }
@@ -330,7 +328,6 @@ impl fmt::Display for Standstill {
             }
             Cause::Device => write!(f, "its device is taken"),
             Cause::HostCopy => write!(f, "its activation is on the host"),
-            Cause::Parameters => write!(f, "its parameters are not gathered"),
             Cause::Boundary => write!(f, "the step before has not ended"),
         }
     }

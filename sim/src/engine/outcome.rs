@@ -58,7 +58,6 @@ impl<C: Durations> EventLoop<'_, C> {
                         None => Cause::Collective,
                     },
                     (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
-                    (None, _) if self.parameters.waits(stage) => Cause::Parameters,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let limit = room.limits[device];
                         let needs = self.over(stage, slot).map_or(limit, Bytes);

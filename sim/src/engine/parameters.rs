@@ -11,15 +11,15 @@ use crate::sharded::{Clock, ParameterSpan};
 /// The streams of a run, if its schedule has any.
 pub(super) struct Parameters<'a> {
     clock: Option<Clock<'a>>,
-    /// By stage, when the parameters will be there that it waits for.
-    until: Vec<Option<u64>>,
+    /// By stage, whether it waits for parameters that are on their way.
+    waits: Vec<bool>,
 }
 
 impl<'a> Parameters<'a> {
     pub(super) fn new(job: &Job<'a>) -> Self {
         let clock = Clock::new(job.schedule, job.costs.parameters());
         let stages = if clock.is_some() { job.schedule.shape().stages() } else { 0 };
-        Self { clock, until: vec![None; stages] }
+        Self { clock, waits: vec![false; stages] }
     }
 
     /// The end of the next slot of `stage`, which begins at `start` and takes `work` alone.
@@ -42,11 +42,6 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Whether `stage` waits for parameters.
-    pub(super) fn waits(&self, stage: usize) -> bool {
-        self.until.get(stage).is_some_and(Option::is_some)
-    }
-
     pub(super) fn into_spans(self) -> Vec<ParameterSpan> {
         self.clock.map_or_else(Vec::new, Clock::into_spans)
     }
@@ -55,14 +50,14 @@ impl<'a> Parameters<'a> {
 impl<C: Durations> EventLoop<'_, C> {
     /// Whether the parameters are there that the next slot of `stage` uses; if not, it hears when they are.
     pub(super) fn has_parameters(&mut self, stage: usize) -> bool {
-        let Parameters { clock, until } = &mut self.parameters;
+        let Parameters { clock, waits } = &mut self.parameters;
         let Some(clock) = clock else { return true };
-        if until[stage].is_some() {
+        if waits[stage] {
             return false;
         }
         let ready = clock.ready(stage, self.now);
         if ready > self.now {
-            until[stage] = Some(ready);
+            waits[stage] = true;
             self.queue.push(ready, Event::Gathered { stage: small(stage) });
         }
         ready <= self.now
@@ -70,7 +65,7 @@ impl<C: Durations> EventLoop<'_, C> {
 
     /// The parameters are there that `stage` has waited for.
     pub(super) fn gathered(&mut self, stage: usize) {
-        self.parameters.until[stage] = None;
+        self.parameters.waits[stage] = false;
         self.try_start(stage);
     }
 }
