@@ -43,6 +43,7 @@ pub mod explain;
 pub mod export;
 pub mod front;
 pub mod fsdp;
+mod gathered;
 pub mod hardware;
 pub mod noise;
 pub mod outcome;

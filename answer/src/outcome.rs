@@ -15,6 +15,7 @@ use question::case::{Case, Split, SplitJson};
 
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
+use crate::gathered::Gathered;
 use crate::hardware::{self, Report};
 use crate::noise::{Distributions, NoiseFree};
 use crate::{pairs, streams};
@@ -197,6 +198,7 @@ impl Outcome {
                 activations: copies.count(),
                 part: f64::from(copies.part().per_mille()) / 1000.0,
             }),
+            gathered_parameters: Gathered::of(&self.case),
             fits: self.fits(),
             on_front: self.standing.map(Standing::is_on_front),
             backward_split: self.case.split.map(Split::json),
@@ -342,6 +344,9 @@ pub struct Json<'a> {
     /// Absent where nothing goes to the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_copies: Option<HostCopiesJson>,
+    /// Absent where replicas divide nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gathered_parameters: Option<Gathered>,
     /// Null without a limit.
     fits: Option<bool>,
     /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.

@@ -16,8 +16,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Timeline, Value};
-use sim::HostCopy;
 use sim::engine::Transfer;
+use sim::{HostCopy, ParameterSpan};
 
 use self::rows::{Row, Threads, write_segments};
 
@@ -40,6 +40,8 @@ pub struct Trace<'a> {
     pub transfers: &'a [Transfer],
     /// Every activation that went to the host and came back.
     pub copies: &'a [HostCopy],
+    /// Every collective of parameters and gradients.
+    pub parameters: &'a [ParameterSpan],
     /// For each step, when each stage could begin the next one.
     pub releases: &'a [Vec<Nanos>],
     /// How long the optimizer takes before that; 0 where there is none.
@@ -80,6 +82,7 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         }
     }
     write_copies(out, trace, &threads)?;
+    write_parameters(out, trace, &threads)?;
     if trace.optimizer > Nanos(0) {
         write_optimizer(out, trace)?;
     }
@@ -224,6 +227,31 @@ fn write_copies(out: &mut dyn Write, trace: &Trace<'_>, places: &Threads<'_>) ->
     Ok(())
 }
 
+/// The collectives of parameters and gradients of each stage, on a thread of their own below all others.
+fn write_parameters(
+    out: &mut dyn Write,
+    trace: &Trace<'_>,
+    places: &Threads<'_>,
+) -> io::Result<()> {
+    let thread = |stage: usize| 3 * trace.timeline.stages.len() + stage;
+    let stages: BTreeSet<usize> = trace.parameters.iter().map(|span| span.stage).collect();
+    for stage in stages {
+        let place = places.place(stage, Row::Collectives);
+        name_thread(out, thread(stage), place, &format!("collectives of stage {stage}"))?;
+    }
+    for ParameterSpan { stage, step, op, start, end, .. } in trace.parameters {
+        let (thread, start, duration) = (thread(*stage), micros(*start), micros(*end - *start));
+        let (name, chunk) = (op.act.name(), op.chunk);
+        write!(
+            out,
+            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\
+             \"name\":\"{chunk}{name}\",\"cat\":\"parameters\",\"ts\":{start},\"dur\":{duration},\
+             \"args\":{{\"step\":{step},\"chunk\":{chunk}}}}}"
+        )?;
+    }
+    Ok(())
+}
+
 /// The optimizer of each stage, at the end of each step.
 fn write_optimizer(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let duration = micros(trace.optimizer);
@@ -281,6 +309,7 @@ pub(super) mod tests {
             steps: 1,
             transfers,
             copies: &[],
+            parameters: &[],
             releases,
             optimizer,
             memory: &memory,

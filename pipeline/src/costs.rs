@@ -10,6 +10,7 @@ use crate::overlap::Overlap;
 use crate::pass::{Kind, Pass, Slot, Value};
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
+use crate::sharding::ParameterTimes;
 use crate::units::{Bytes, Nanos};
 
 /// The times of one chunk for one microbatch.
@@ -72,6 +73,8 @@ pub struct Costs {
     collectives: Collectives,
     /// The segments of passes, if they are known: their sums are the times of `chunks`.
     overlap: Option<Arc<Overlap>>,
+    /// How long the collectives of parameters and gradients take, if they were told.
+    parameters: Option<Arc<ParameterTimes>>,
 }
 
 impl Costs {
@@ -88,6 +91,7 @@ impl Costs {
             shards: Vec::new(),
             collectives,
             overlap: None,
+            parameters: None,
         }
     }
 
@@ -123,6 +127,26 @@ impl Costs {
     #[must_use]
     pub fn apart(self) -> Self {
         Self { overlap: None, ..self }
+    }
+
+    /// The same where collectives of parameters and gradients take `times`; they take none where nothing is
+    /// said.
+    #[must_use]
+    pub fn with_parameters(self, times: ParameterTimes) -> Self {
+        Self { parameters: Some(Arc::new(times)), ..self }
+    }
+
+    /// The same where collectives of parameters and gradients take no time.
+    #[must_use]
+    pub fn without_parameters(self) -> Self {
+        Self { parameters: None, ..self }
+    }
+
+    /// How long collectives of parameters and gradients take, if they take any time.
+    #[must_use]
+    #[inline]
+    pub fn parameters(&self) -> Option<&ParameterTimes> {
+        self.parameters.as_deref()
     }
 
     /// The same with other times of the chunks, in model order; segments are stretched or shortened
@@ -311,6 +335,13 @@ impl Costs {
             overlap.check(shape)?;
         }
         let mut longest = parts.sum::<u128>();
+        if let Some(times) = self.parameters() {
+            check_count("gather times", times.gather.len(), shape)?;
+            check_count("reduce times", times.reduce.len(), shape)?;
+            // No more often than there are passes of the chunk, and a nanosecond for rounding.
+            let all = times.gather.iter().chain(&times.reduce);
+            longest += all.map(|time| 4 * (u128::from(time.0) + 1)).sum::<u128>();
+        }
         if shape.has_shards() {
             check_shards("costs", self.shards.len(), shape)?;
             let Collectives { broadcast, statistics, hidden_gradient } = self.collectives;

@@ -41,6 +41,7 @@ mod schedule;
 #[cfg(feature = "serde")]
 mod serialized;
 mod shape;
+pub mod sharding;
 mod spread;
 mod steady_state;
 mod text;

@@ -8,6 +8,7 @@ use crate::order::Order;
 use crate::pass::{Kind, Pass};
 use crate::recompute;
 use crate::shape::{Placement, Shape};
+use crate::sharding::ParameterOps;
 use crate::walk::{self, WalkStep};
 
 /// An order for every stage: complete, well placed and free of deadlock.
@@ -23,6 +24,7 @@ pub struct Schedule {
     /// By chunk; empty if none recomputes.
     recomputed: Vec<bool>,
     copies: Option<Copies>,
+    parameter_ops: Option<ParameterOps>,
 }
 
 impl Schedule {
@@ -42,7 +44,7 @@ impl Schedule {
             .enumerate()
             .try_for_each(|(stage, order)| check_pairs(shape, stage, order))?;
         let walk = walk::walk(shape, placement, &orders)?;
-        Ok(Self { shape, placement, orders, walk, recomputed, copies: None })
+        Ok(Self { shape, placement, orders, walk, recomputed, copies: None, parameter_ops: None })
     }
 
     /// The same with `part` of some activations copied to the host and back, by the streams of each
@@ -79,6 +81,25 @@ impl Schedule {
     fn with_checked(self, copies: Copies) -> Self {
         let copies = Some(copies).filter(|copies| copies.count() > 0);
         Self { copies, ..self }
+    }
+
+    /// The same with the collectives `ops`, which are its own.
+    pub(crate) fn with_parameter_ops(self, ops: ParameterOps) -> Self {
+        Self { parameter_ops: Some(ops), ..self }
+    }
+
+    /// The collectives of parameters and gradients behind its passes, if there are any.
+    #[must_use]
+    #[inline]
+    pub const fn parameter_ops(&self) -> Option<&ParameterOps> {
+        self.parameter_ops.as_ref()
+    }
+
+    /// Whether more than passes decides when a slot starts: copies to the host, or collectives.
+    #[must_use]
+    #[inline]
+    pub const fn has_streams(&self) -> bool {
+        self.copies.is_some() || self.parameter_ops.is_some()
     }
 
     /// Whether `chunk` discards its activations after F and makes them again by R.

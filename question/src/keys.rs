@@ -6,7 +6,7 @@ use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::case::{Barriers, Ratio, Recomputed};
+use crate::case::{Barriers, Ratio, Recomputed, ReshardKey, ShardingKey};
 use crate::chain::{
     ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
 };
@@ -331,6 +331,42 @@ pub struct Keys {
     /// only replica 0
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true))]
     pub replicas: Option<u64>,
+    /// What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
+    /// Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
+    /// [default: none]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT", help_heading = SHARDING))]
+    #[serde(deserialize_with = "text")]
+    pub sharding: Option<ShardingKey>,
+    /// Time to gather the parameters of a stage while no pass runs; or one per stage, or one per chunk
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = SHARDING))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub gather: Option<Vec<Nanos>>,
+    /// Time to reduce the gradients of a stage while no pass runs; or one per stage, or one per chunk
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = SHARDING))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub reduce: Option<Vec<Nanos>>,
+    /// How many chunks are gathered ahead beside the one that runs, for fsdp; torch's max_active_stages
+    /// less one [default: 2]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = SHARDING, allow_negative_numbers = true))]
+    pub prefetch: Option<u64>,
+    /// When fsdp drops the parameters of a chunk: never, but behind their last use, as torchtitan does in
+    /// pipelines, or after-use, as soon as the look-ahead does not hold them [default: never]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "WHEN", help_heading = SHARDING))]
+    #[serde(deserialize_with = "text")]
+    pub reshard: Option<ReshardKey>,
+    /// The share of the compute that a collective takes while it runs beside a pass, and how many times as
+    /// long it then takes, as --contention says it [default: 0,1]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOLD,SLOW", help_heading = SHARDING, allow_hyphen_values = true))]
+    #[serde(deserialize_with = "text")]
+    pub sharding_contention: Option<ContentionKey>,
+    /// Bytes of the parameters of a stage, gathered: how much a stage holds of them is then said in bytes;
+    /// or one per stage, or one per chunk
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE,..", value_delimiter = ',', help_heading = SHARDING))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub parameter_bytes: Option<Vec<Bytes>>,
     /// The keys of the hardware.
     #[cfg_attr(feature = "clap", command(flatten))]
     #[cfg_attr(feature = "schema", schemars(!skip, flatten))]
@@ -351,6 +387,10 @@ const VOCABULARY: &str = "Output layer over all stages";
 /// Heading in the help of the two streams of a device.
 #[cfg(feature = "clap")]
 const STREAMS: &str = "Two streams in a device";
+
+/// Heading in the help of collectives behind passes.
+#[cfg(feature = "clap")]
+const SHARDING: &str = "Collectives of parameters";
 
 /// Heading in the help of what makes durations differ.
 #[cfg(feature = "clap")]
@@ -416,6 +456,13 @@ key_set!(Keys {
     stall: "stall",
     seed: "seed",
     replicas: "replicas",
+    sharding: "sharding",
+    gather: "gather",
+    reduce: "reduce",
+    prefetch: "prefetch",
+    reshard: "reshard",
+    sharding_contention: "sharding-contention",
+    parameter_bytes: "parameter-bytes",
 } and hardware);
 
 /// All keys of a question, those of the hardware among the others.
@@ -507,6 +554,13 @@ impl Keys {
             "expert-parallel",
             "communication-buffers",
         ];
+        self.given().filter(|name| NAMES.contains(name))
+    }
+
+    /// The names of the keys about collectives of parameters that say something, but for `sharding` itself.
+    pub fn of_sharding(&self) -> impl Iterator<Item = &'static str> + use<> {
+        const NAMES: [&str; 6] =
+            ["gather", "reduce", "prefetch", "reshard", "sharding-contention", "parameter-bytes"];
         self.given().filter(|name| NAMES.contains(name))
     }
 

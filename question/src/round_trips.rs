@@ -99,7 +99,9 @@ fn of_key(name: &str) -> Option<Values> {
         | "vocab-s"
         | "vocab-t"
         | "vocab-input-forward"
-        | "vocab-input-backward" => list(time()),
+        | "vocab-input-backward"
+        | "gather"
+        | "reduce" => list(time()),
         "hop" | "overhead" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
         "memory-limit" => list(limit()),
         "activation"
@@ -107,6 +109,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "activation-kept"
         | "vocab-activation"
         | "communication-buffers"
+        | "parameter-bytes"
         | "resident"
         | "device-memory" => list(size()),
         "message" => size(),
@@ -132,8 +135,12 @@ fn of_key(name: &str) -> Option<Values> {
         }
         "weight-gradient" => word(&["delayed", "with-backward"]),
         "lone-backward" => word(&["overlapped", "in-one-piece"]),
-        "contention" => word(&["megatron-hopper", "0.35,1.31", "0, 1", "0.125,2"]),
+        "contention" | "sharding-contention" => {
+            word(&["megatron-hopper", "0.35,1.31", "0, 1", "0.125,2"])
+        }
         "chain-measured" => word(&["alone", "beside"]),
+        "sharding" => word(&["none", "optimizer", "gradients", " fsdp"]),
+        "reshard" => word(&["never", "after-use"]),
         "slowdown" => list(slowdown()),
         "jitter" => list(jitter()),
         "stall" => stall(),
@@ -204,6 +211,7 @@ fn count(name: &str) -> Option<Values> {
         | "offload-chunks"
         | "dense-layers"
         | "expert-parallel"
+        | "prefetch"
         | "seed"
         | "replicas"
         | "vocabulary"

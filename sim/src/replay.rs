@@ -5,7 +5,7 @@
 //! wait for, when the collective behind the last pass that takes part has; neither occupies a
 //! stage. The schedule carries a walk in which every value is made before it is used, so timing
 //! is one pass over it: no queue, and no allocation but for what is returned. What copies to the
-//! host is timed by [`timed`], which follows the copy streams too.
+//! host, or has collectives behind its passes, is timed by [`timed`], which follows those streams too.
 
 use pipeline::{
     Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Placement, Schedule, Shape, Slot, Span,
@@ -69,7 +69,7 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn metrics(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Metrics, Fault> {
-        if schedule.copies().is_some() {
+        if schedule.has_streams() {
             costs.check(schedule.shape())?;
             return Ok(timed::metrics(schedule, &Nominal(costs)));
         }
@@ -82,7 +82,7 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn timeline(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Timeline, Fault> {
-        if schedule.copies().is_some() {
+        if schedule.has_streams() {
             costs.check(schedule.shape())?;
             return Ok(timed::timeline(schedule, &Nominal(costs)));
         }

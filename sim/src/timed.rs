@@ -1,12 +1,14 @@
 //! Replay where every pass and every hop may take its own time: stragglers, jitter, the durations
 //! of a real run. Links are still never shared.
 
+use pipeline::sharding::ParameterTimes;
 use pipeline::{
     CopyDirection, Costs, Footprints, Metrics, Nanos, Pass, Schedule, Slot, Span, StageTimes,
     Timeline, Value,
 };
 
 use crate::host_copy::{self, Clock, HostCopy};
+use crate::sharded::{self, ParameterSpan};
 
 /// How long things take, one by one. Times in nanoseconds.
 pub trait Timing {
@@ -41,6 +43,11 @@ pub trait Timing {
         let _ = (chunk, way);
         0
     }
+
+    /// How long collectives of parameters and gradients take: no time unless said.
+    fn parameters(&self) -> Option<&ParameterTimes> {
+        None
+    }
 }
 
 /// Every pass and hop takes its nominal time.
@@ -67,6 +74,19 @@ impl Timing for Nominal<'_> {
     fn copy(&self, chunk: u16, way: CopyDirection) -> u64 {
         self.0.copy(chunk, way).0
     }
+
+    fn parameters(&self) -> Option<&ParameterTimes> {
+        self.0.parameters()
+    }
+}
+
+/// What happens beside the slots of a step.
+#[derive(Clone, Default, Debug)]
+pub struct Beside {
+    /// Every activation that goes to the host and comes back, by forward.
+    pub copies: Vec<HostCopy>,
+    /// Every collective of parameters and gradients, by stage and time.
+    pub parameters: Vec<ParameterSpan>,
 }
 
 /// When every slot of `schedule` runs under `timing`.
@@ -93,11 +113,11 @@ pub fn host_copies(
     if schedule.copies().is_none() {
         return Vec::new();
     }
-    sized(run(schedule, timing, |_, _, _, _| {}), schedule, footprints)
+    sized(run(schedule, timing, |_, _, _, _| {}).copies, schedule, footprints)
 }
 
-/// When every slot of `schedule` runs under `timing`, and when every activation goes to the host and
-/// comes back, where a chunk keeps `footprints`.
+/// When every slot of `schedule` runs under `timing`, and what happens beside them, where a chunk keeps
+/// `footprints`.
 ///
 /// # Panics
 /// If the footprints are those of another pipeline.
@@ -106,12 +126,13 @@ pub fn record(
     schedule: &Schedule,
     timing: &impl Timing,
     footprints: &Footprints,
-) -> (Timeline, Vec<HostCopy>) {
+) -> (Timeline, Beside) {
     let mut stages: Vec<Vec<Span>> = vec![Vec::new(); schedule.shape().stages()];
-    let copies = run(schedule, timing, |stage, slot, start, end| {
+    let Beside { copies, parameters } = run(schedule, timing, |stage, slot, start, end| {
         stages[stage].push(Span { slot, start: Nanos(start), end: Nanos(end) });
     });
-    (Timeline { stages }, sized(copies, schedule, footprints))
+    let copies = sized(copies, schedule, footprints);
+    (Timeline { stages }, Beside { copies, parameters })
 }
 
 /// `done`, copies of `schedule`, with what each of them moves.
@@ -130,21 +151,25 @@ pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
     let zero = Nanos(0);
     let unused = StageTimes { first_start: zero, last_end: zero, busy: zero };
     let mut stages = vec![None; schedule.shape().stages()];
-    run(schedule, timing, |stage, _, start, end| {
+    let beside = run(schedule, timing, |stage, _, start, end| {
         let times = stages[stage].get_or_insert(StageTimes { first_start: Nanos(start), ..unused });
         times.last_end = Nanos(end);
         times.busy += Nanos(end - start);
     });
-    Metrics { stages: stages.into_iter().map(|stage| stage.unwrap_or(unused)).collect() }
+    let stages = stages.into_iter().map(|stage| stage.unwrap_or(unused)).collect();
+    let mut metrics = Metrics { stages };
+    sharded::widen(&mut metrics, beside.parameters);
+    metrics
 }
 
 /// Follows the schedule's walk, in which every value is made before it is used; what goes to the host
-/// is all of its stage's own.
+/// is all of its stage's own, and so are collectives of parameters and gradients.
 pub(crate) fn run(
     schedule: &Schedule,
     timing: &impl Timing,
     mut record: impl FnMut(usize, Slot, u64, u64),
-) -> Vec<HostCopy> {
+) -> Beside {
+    let mut parameters = sharded::Clock::new(schedule, timing.parameters());
     let mut copies = schedule.copies().and_then(|copies| {
         let part = copies.part();
         Clock::new(schedule, move |chunk, way| part.of_time(Nanos(timing.copy(chunk, way))).0)
@@ -153,6 +178,9 @@ pub(crate) fn run(
     let mut made = vec![0u64; shape.value_cells()];
     let mut at = vec![0usize; shape.stages()];
     let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
+    if let Some(parameters) = &mut parameters {
+        free.iter().enumerate().for_each(|(stage, &begin)| parameters.begin(stage, 0, begin));
+    }
     for run in schedule.walk() {
         let stage = run.stage as usize;
         let order = &schedule.orders()[stage];
@@ -174,7 +202,14 @@ pub(crate) fn run(
                 };
                 start = start.max(made.saturating_add(hop));
             }
-            let done = start.saturating_add(timing.slot(stage, slot, start));
+            if let Some(parameters) = &mut parameters {
+                start = parameters.ready(stage, start);
+            }
+            let work = timing.slot(stage, slot, start);
+            let done = match &mut parameters {
+                Some(parameters) => parameters.run(stage, start, work),
+                None => start.saturating_add(work),
+            };
             at[stage] += slot.passes().count();
             for value in slot.passes().filter_map(Pass::makes) {
                 let made = &mut made[shape.value_cell(value)];
@@ -187,5 +222,8 @@ pub(crate) fn run(
             record(stage, slot, start, done);
         }
     }
-    copies.map_or_else(Vec::new, Clock::into_done)
+    Beside {
+        copies: copies.map_or_else(Vec::new, Clock::into_done),
+        parameters: parameters.map_or_else(Vec::new, sharded::Clock::into_spans),
+    }
 }

@@ -130,6 +130,7 @@ fn assert_chain(waits: &Waits<'_>) {
                 assert!(before.end <= copy.out[0] && copy.back[1] == span.start);
             }
             Wait::HostRoom(copy) => assert!(before.end <= copy.out[0] && copy.out[1] == span.start),
+            Wait::Parameters(one) => assert_eq!(one.end, span.start, "{pair:?}"),
             Wait::Nothing | Wait::Boundary => panic!("{pair:?}"),
         }
     }

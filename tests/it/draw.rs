@@ -192,6 +192,11 @@ impl Random {
     }
 }
 
+/// A random schedule of `shape`, with pairs or without.
+pub(crate) fn random(shape: Shape, placement: Placement, pairs: bool, seed: u64) -> Schedule {
+    random_schedule(shape, placement, pairs, Random(seed | 1))
+}
+
 /// Does passes at random, one of those whose needs are there, until all are done.
 fn random_schedule(
     shape: Shape,

@@ -57,6 +57,7 @@ mod removal;
 mod room;
 mod schema;
 mod search;
+mod sharding;
 mod shown;
 mod simulation;
 mod sweep;

@@ -178,6 +178,7 @@ pub fn waited_for(link: &Link) -> String {
         Wait::Sending(one) => format!("what stage {} was sending", one.from),
         Wait::HostCopy(_) => "its activation on the way from the host".to_owned(),
         Wait::HostRoom(copy) => format!("room, until {} was on the host", copy.pass),
+        Wait::Parameters(one) => format!("the parameters of chunk {}", one.op.chunk),
         Wait::Boundary => "the end of the step before".to_owned(),
     }
 }
@@ -236,7 +237,7 @@ struct LeverJson {
 impl From<&Explanation> for Json {
     fn from(why: &Explanation) -> Self {
         let causes = &why.causes;
-        let is_seen = |cause: &Cause| causes.streams.is_some() || !cause.is_of_streams();
+        let is_seen = |cause: &Cause| causes.can_have(*cause);
         let without = Cause::ALL.into_iter().zip(causes.without);
         let without = without.filter(|(cause, _)| is_seen(cause));
         let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| StageJson {

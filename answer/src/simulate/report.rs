@@ -9,6 +9,7 @@ use sim::monte_carlo::MonteCarlo;
 use super::{Answers, Refused};
 use crate::explain::report as why;
 use crate::front::Standing;
+use crate::gathered::Gathered;
 use crate::hardware::{HEADER, Report};
 use crate::noise;
 use crate::outcome::{Outcome, title};
@@ -28,6 +29,7 @@ pub fn sheet(answers: &Answers) -> Sheet {
     if outcomes.iter().any(|outcome| outcome.standing.is_some()) {
         sheet.push_text(&legend(outcomes));
     }
+    sheet.push_text(&gathered(outcomes));
     sheet.push_text(&refused(&answers.refused));
     let stages = if answers.all { None } else { stages(outcomes) };
     let tables = stages.into_iter().chain(hardware(outcomes)).chain(replicas(outcomes));
@@ -106,6 +108,18 @@ fn legend(outcomes: &[Outcome]) -> String {
     let copies = names(&|outcome| outcome.case.schedule.placement() == Placement::Mirrored);
     if !copies.is_empty() {
         text += &format!("{copies}: two copies of the weights, not counted here.\n");
+    }
+    text
+}
+
+/// What stages hold of gathered parameters, where replicas divide them.
+fn gathered(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        if let Some(gathered) = Gathered::of(&outcome.case) {
+            let gap = if text.is_empty() { "\n" } else { "" };
+            text += &format!("{gap}{}: {}.\n", title(outcome), gathered.text());
+        }
     }
     text
 }

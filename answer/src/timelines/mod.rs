@@ -71,8 +71,10 @@ impl Recorded {
             source: Source::Simulated,
             name: case.name.clone(),
             device: device.to_owned(),
-            // Costs are written as sums, which are not what pairs of segments take.
-            costs: Some(case.problem.costs()).filter(|costs| costs.overlap().is_none()).cloned(),
+            // Costs are written as sums, which are not what pairs of segments take, and without collectives.
+            costs: Some(case.problem.costs())
+                .filter(|costs| costs.overlap().is_none() && costs.parameters().is_none())
+                .cloned(),
             steps: begun_after(case.overhead, steps_of(&case.schedule, &run, steps)),
             schedule: case.schedule.clone(),
             facts: None,

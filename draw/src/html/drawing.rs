@@ -73,7 +73,8 @@ impl Drawing {
         let kinds: BTreeSet<Kind> = passes.map(|pass| pass.kind).collect();
         let streams =
             charts.iter().any(|chart| chart.costs.is_some_and(|one| one.overlap().is_some()));
-        let causes = idle::causes(streams);
+        let collectives = charts.iter().any(|chart| !chart.run.parameters.is_empty());
+        let causes = idle::causes([streams, collectives]);
         let shades = |kind| [false, true].map(|later| hex(colours(kind, later).0));
         Ok(Self {
             end: last.max(end),

@@ -56,9 +56,14 @@ impl Idle<'_> {
     }
 }
 
-/// The causes of a page: those of streams only where passes share them.
-pub(super) fn causes(streams: bool) -> Vec<Cause> {
-    Cause::ALL.into_iter().filter(|cause| streams || !cause.is_of_streams()).collect()
+/// The causes of a page: those of streams only where there are such, of segments or of collectives.
+pub(super) fn causes([streams, collectives]: [bool; 2]) -> Vec<Cause> {
+    let is_there = |cause: &Cause| match cause {
+        Cause::CommunicationNotHidden => streams,
+        Cause::CollectivesNotHidden => collectives,
+        _ => true,
+    };
+    Cause::ALL.into_iter().filter(is_there).collect()
 }
 
 /// Name and colour of `causes`: apart from those of passes.
@@ -69,6 +74,7 @@ pub(super) fn keys(causes: &[Cause]) -> Vec<[&'static str; 2]> {
         Cause::Memory => "#8c7a1e",
         Cause::SharedLinks => "#e8d43c",
         Cause::CommunicationNotHidden => "#b45fd0",
+        Cause::CollectivesNotHidden => "#5fa8d0",
         Cause::Communication => "#f4a6c8",
         Cause::UnequalStages => "#b7a8e6",
         Cause::Structure => "#d9d9d9",

@@ -72,7 +72,8 @@ pub(super) fn slots(stage: usize, links: impl Iterator<Item = Link>) -> String {
         packed.change(length, end - i128::from(span.start.0));
         let (wait, by, travel) = waited(&link);
         let pair = u128::from(second.is_some());
-        packed.natural(54 * pair + 6 * wait + first.kind as u128);
+        let wait = if wait < OTHERS { 6 * wait } else { 2 * 54 };
+        packed.natural(54 * pair + wait + first.kind as u128);
         if let Some(by) = by {
             packed.signed(by as i128 - stage as i128);
         }
@@ -88,7 +89,7 @@ pub(super) fn slots(stage: usize, links: impl Iterator<Item = Link>) -> String {
     packed.0
 }
 
-/// The wait of a slot, as a number below 9, the stage it was for, and how long that travelled.
+/// The wait of a slot, as a number up to 9, the stage it was for, and how long that travelled.
 fn waited(link: &Link) -> (u128, Option<usize>, Option<Nanos>) {
     match link.wait {
         Wait::Nothing => (0, None, None),
@@ -100,8 +101,12 @@ fn waited(link: &Link) -> (u128, Option<usize>, Option<Nanos>) {
         Wait::HostRoom(_) => (6, None, None),
         Wait::Boundary => (7, None, None),
         Wait::Collective(one) => (8, Some(one.last), Some(one.end - one.made)),
+        Wait::Parameters(_) => (OTHERS, None, None),
     }
 }
+
+/// The wait that stands behind those of pairs.
+const OTHERS: u128 = 9;
 
 /// From one stage to another, and what was sent, by the time when it was made: that time and how long it
 /// took, chunk (twice, and one more for a gradient) and microbatch, each as a change.

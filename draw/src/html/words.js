@@ -30,7 +30,7 @@ function waited(span, before) {
     " on its way", "the device, which stage " + by + " had", "what stage " + by + " was sending",
     "its activation on the way from the host", "room, until an activation was on the host",
     "the end of the step before", "a collective of all stages, " + text(travel) +
-    " long, set off by stage " + by];
+    " long, set off by stage " + by, "its parameters, which were being gathered"];
   lines.push("waited for: " + what[wait]);
   if (gap > 0) {
     const carried = wait === 2 || wait === 8;

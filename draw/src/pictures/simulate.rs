@@ -170,6 +170,7 @@ impl<'a> Traced<'a> {
             steps: hardware.map_or(1, |hardware| hardware.steps),
             transfers: &self.run.transfers,
             copies: &self.run.copies,
+            parameters: &self.run.parameters,
             releases: &self.run.releases,
             optimizer: hardware.map_or(Nanos(0), Hardware::optimizer),
             memory: &self.memory,

@@ -14,6 +14,7 @@ pub(super) enum Row {
     Passes,
     Communication,
     Copies,
+    Collectives,
 }
 
 /// The threads of a trace: which there are, and in which order.
@@ -41,6 +42,7 @@ impl<'a> Threads<'a> {
             Row::Passes => rows * stage,
             Row::Communication => rows * stage + 1,
             Row::Copies => rows * self.stages + stage,
+            Row::Collectives => (rows + 1) * self.stages + stage,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::{ScheduleSource, chain};
+use super::{ScheduleSource, chain, sharding};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -19,6 +19,7 @@ pub(super) fn complete(
         return Err(scenario.error(setting, Some("activation"), message));
     }
     chain::check(keys).map_err(|(key, message)| scenario.error(setting, Some(key), message))?;
+    sharding::check(keys).map_err(|(key, message)| scenario.error(setting, Some(key), message))?;
     check_limit(scenario, setting, has_footprints(keys))?;
     if let (Some(_), Some(told)) = (keys.vocab_tflops, told_shard_time(keys)) {
         let message = format!("vocab-tflops and {told} exclude each other");

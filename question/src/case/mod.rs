@@ -10,6 +10,7 @@ mod notes;
 mod recompute;
 mod room;
 mod searched;
+mod sharding;
 mod sizes;
 mod source;
 mod vocabulary;
@@ -29,6 +30,7 @@ pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use sharding::{ReshardKey, ShardingKey};
 pub use sizes::moves_bytes;
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 pub use vocabulary::Barriers;
@@ -75,6 +77,9 @@ pub struct Case {
     pub overhead: Nanos,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
+    /// The bytes of the gathered parameters of each chunk, in model order, if replicas divide them and they
+    /// were told.
+    pub parameter_bytes: Option<Vec<Bytes>>,
 }
 
 impl Case {
@@ -158,9 +163,10 @@ fn prepared(
     if let (Some(hardware), true) = (&hardware, amounts::steady(&setting.keys, rule).is_some()) {
         return Err(checks::flushes(scenario, setting, rule, hardware.steps));
     }
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    sharding::fits(keys, rule, hardware.as_ref()).map_err(wrong)?;
     let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
     vocabulary::check(keys, rule, shape).map_err(fault)?;
-    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
     let costs = match keys.has_chain() {
         true => {
             let at = (shape, segments, hardware.as_ref());
@@ -174,6 +180,7 @@ fn prepared(
     let at = (shape, placement);
     let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
+    let costs = sharding::costs(keys, costs, at).map_err(wrong)?;
     let parts = recompute::of_chunks(keys, rule, at).map_err(wrong)?;
     let costs = recompute::costs(keys, costs, &parts, at, segments).map_err(wrong)?;
     let profile = profiles::of(context, keys)?;
@@ -268,7 +275,12 @@ fn case_of(
     let Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage, overhead } =
         prepared;
     let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
+    let schedule = sharding::sharded(&setting.keys, schedule);
+    let at = (shape, schedule.placement());
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    let parameter_bytes = sharding::bytes(&setting.keys, at).map_err(wrong)?;
     Ok(Case {
+        parameter_bytes,
         setting: setting.name.clone(),
         name: rule.name().to_owned(),
         family: rule.family(),

@@ -3,7 +3,7 @@
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
 use super::checks::{has_footprints, limit_in_bytes};
-use super::{Recomputed, ScheduleSource, Split, amounts};
+use super::{Recomputed, ScheduleSource, Split, amounts, sharding};
 use crate::chain::Measured;
 use crate::hardware;
 use crate::host::Context;
@@ -123,7 +123,12 @@ pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
     // A profile that cannot be read is an error elsewhere.
     let split = Split::of(context, keys).ok().flatten().map(Split::note);
-    split.into_iter().chain(of_memory(keys)).chain(of_streams(keys)).collect()
+    split
+        .into_iter()
+        .chain(of_memory(keys))
+        .chain(of_streams(keys))
+        .chain(sharding::notes(keys))
+        .collect()
 }
 
 /// The assumption about what the two streams take from each other.

@@ -81,6 +81,14 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     let changing = keys.given().filter(|key| CHANGING.contains(key));
     let of_shards = keys.vocab_tflops.is_some();
     let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
+    if let (Some(_), Some(key)) =
+        (super::sharding::asked(keys), keys.given().find(|key| *key == "sharding"))
+    {
+        let message = "a search knows passes alone: sharding cannot be taken into account";
+        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                    `debubble simulate --schedule best.txt --sharding ..`";
+        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
+    }
     let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
     let message = format!(
         "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \

@@ -7,6 +7,7 @@ use pipeline::{Kind, Nanos, Pass, Slot, Span, Value};
 
 use super::collectives::Makers;
 use super::offload::Streams;
+use super::parameters::Parameters;
 use super::queue::{Event, Queue};
 use super::segments::Segments;
 use super::transfers::Carried;
@@ -99,6 +100,7 @@ pub(super) struct EventLoop<'a, C> {
     pub(super) collectives: Vec<Collective>,
     pub(super) copies: Streams,
     pub(super) segments: Segments,
+    pub(super) parameters: Parameters<'a>,
     pub(super) arrivals: Vec<u32>,
     /// The boundaries behind the steps that some stages have begun to leave and not all have left.
     pub(super) crossings: BTreeMap<u32, Crossing>,
@@ -145,6 +147,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             carried: Vec::new(),
             copies: Streams::new(job),
             segments: Segments::new(job),
+            parameters: Parameters::new(job),
             arrivals: Vec::new(),
             crossings: BTreeMap::new(),
             weights_left: vec![0; 2 * usize::from(shape.chunks())],
@@ -184,6 +187,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
             Event::CopyEnd { copy } => self.end_copy(copy),
+            Event::Gathered { stage } => self.gathered(stage as usize),
             Event::Release { stage } => self.release(stage as usize),
             Event::Meet { collective } => self.meet(collective as usize),
         }
@@ -217,6 +221,9 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
         let lacks = |value| !self.progress[self.cell(value, step)].arrived;
         if self.remote_needs(stage, slot).any(lacks) || !self.are_here(slot, step) {
+            return;
+        }
+        if !self.has_parameters(stage) {
             return;
         }
         let device = self.stages[stage].device;
@@ -253,7 +260,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
             Some(_) if self.begin_segments(stage, slot, apart) => return,
             Some(_) => self.job.costs.slot_at_pace(slot, Nanos(apart)).0,
         };
-        let end = self.now.saturating_add(time);
+        let end = self.parameters.run(stage, self.now, time);
         self.timeline[stage].push(Span { slot, start: Nanos(self.now), end: Nanos(end) });
         self.queue.push(end, Event::SlotEnd { stage: small(stage) });
     }
@@ -336,7 +343,8 @@ impl<'a, C: Durations> EventLoop<'a, C> {
     fn end_step(&mut self, stage: usize) {
         let step = self.stages[stage].step;
         self.stages[stage].state = State::Crossing;
-        let (boundary, now, mut released) = (self.job.boundary, self.now, Vec::new());
+        let now = self.parameters.drain(stage).max(self.now);
+        let (boundary, mut released) = (self.job.boundary, Vec::new());
         let crossing = self.crossing(step);
         crossing.end_stage(boundary, stage, now, &mut |stage, time| released.push((stage, time)));
         if crossing.is_over() {
@@ -360,6 +368,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         next.state = State::Free;
         self.count_weights(stage);
         self.begin_copies(stage);
+        self.parameters.begin(stage, self.stages[stage].step, self.now);
         self.ask(stage);
         self.try_start(stage);
     }

@@ -8,6 +8,7 @@ mod event_loop;
 mod limits;
 mod offload;
 mod outcome;
+mod parameters;
 mod queue;
 mod segments;
 mod transfers;
@@ -28,6 +29,7 @@ use crate::boundary::Boundary;
 use crate::cluster::{Cluster, Seats};
 use crate::expert_group::ExpertGroup;
 use crate::network::Sharing;
+use crate::sharded::{self, ParameterSpan};
 
 /// When a transfer may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -184,6 +186,8 @@ pub struct Run {
     pub copies: Vec<HostCopy>,
     /// By wire, the bytes of all-to-alls that moved over it; empty if none did.
     pub all_to_alls: Vec<Bytes>,
+    /// Every collective of parameters and gradients, by step, stage and time.
+    pub parameters: Vec<ParameterSpan>,
     /// For each step, when each stage could begin the next one.
     pub releases: Vec<Vec<Nanos>>,
     /// The number of events handled.
@@ -202,10 +206,23 @@ impl Run {
         let mut stages: Vec<Vec<Span>> = self.timeline.stages.iter().map(of_step).collect();
         let starts = stages.iter().filter_map(|spans| Some(spans.first()?.start));
         let begin = starts.min().unwrap_or_default();
+        let parameters = self.parameters.iter().filter(|span| span.step == step);
+        if parameters.clone().next().is_some() {
+            let mut metrics = Metrics::of(&Timeline { stages });
+            sharded::widen(&mut metrics, parameters.copied());
+            return from_zero(metrics);
+        }
         for span in stages.iter_mut().flatten() {
             (span.start, span.end) = (span.start - begin, span.end - begin);
         }
         Metrics::of(&Timeline { stages })
+    }
+
+    /// The metrics of a run of one step, on its own clock.
+    pub(crate) fn replayed_metrics(&self) -> Metrics {
+        let mut metrics = Metrics::of(&self.timeline);
+        sharded::widen(&mut metrics, self.parameters.iter().copied());
+        metrics
     }
 
     /// When each stage could begin step `step`: with the clock, or at the end of the one before.
@@ -246,6 +263,16 @@ impl Run {
         let longest = first.iter().zip(last).map(|(first, last)| last.0 - first.0).max();
         Nanos(longest.unwrap_or(0).div_ceil(steps - 1))
     }
+}
+
+/// `metrics` on a clock that begins when the first stage does.
+fn from_zero(mut metrics: Metrics) -> Metrics {
+    let begin = metrics.stages.iter().map(|stage| stage.first_start).min().unwrap_or_default();
+    for stage in &mut metrics.stages {
+        stage.first_start = stage.first_start - begin;
+        stage.last_end = stage.last_end - begin;
+    }
+    metrics
 }
 
 /// The reason why a stage stands still when no events are left.

@@ -23,6 +23,7 @@ impl<C: Durations> EventLoop<'_, C> {
             collectives: self.collectives,
             copies: self.copies.into_all(),
             all_to_alls: self.segments.into_moved(),
+            parameters: self.parameters.into_spans(),
             releases: self.releases,
             events: self.events,
         })

@@ -17,6 +17,8 @@ pub(super) enum Event {
     Arrival { transfer: u32 },
     /// A copy that shares no link is there.
     CopyEnd { copy: u32 },
+    /// The parameters that the next slot of `stage` uses are there.
+    Gathered { stage: u32 },
     /// `stage` may begin its next step.
     Release { stage: u32 },
     /// The value that a collective makes has arrived on all stages.

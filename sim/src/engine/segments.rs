@@ -183,7 +183,9 @@ impl<C: Durations> EventLoop<'_, C> {
             true => whole(running.execution.now().div_ceil(TICKS)),
             false => running.alone,
         };
-        let end = running.begin.saturating_add(time).max(self.now);
+        let begin = running.begin;
+        // What collectives of parameters take from its compute is added at its end.
+        let end = self.parameters.run(stage, begin, time).max(self.now);
         if let Some(span) = self.timeline[stage].last_mut() {
             span.end = Nanos(end);
         }

@@ -24,6 +24,9 @@ pub enum Cause {
     /// Communication within passes that no compute hides, in slots and in what waits for them. Without:
     /// segments of communication take no time; what travels between stages still does.
     CommunicationNotHidden,
+    /// Collectives of parameters and gradients that no pass hides, and what they take from passes beside them.
+    /// Without: they take no time.
+    CollectivesNotHidden,
     /// Exposed communication between stages. Without: what is made is there at once, gradients are reduced at once,
     /// and sending takes no stage's time.
     Communication,
@@ -41,6 +44,7 @@ impl Cause {
         Self::Memory,
         Self::SharedLinks,
         Self::CommunicationNotHidden,
+        Self::CollectivesNotHidden,
         Self::Communication,
         Self::UnequalStages,
         Self::Structure,
@@ -55,6 +59,7 @@ impl Cause {
             Self::Memory => "memory waits",
             Self::SharedLinks => "shared links",
             Self::CommunicationNotHidden => "communication not hidden",
+            Self::CollectivesNotHidden => "collectives not hidden",
             Self::Communication => "communication",
             Self::UnequalStages => "unequal stages",
             Self::Structure => "warm-up, drain",
@@ -70,21 +75,22 @@ impl Cause {
             Self::Memory => "memory_ns",
             Self::SharedLinks => "shared_links_ns",
             Self::CommunicationNotHidden => "communication_not_hidden_ns",
+            Self::CollectivesNotHidden => "collectives_not_hidden_ns",
             Self::Communication => "communication_ns",
             Self::UnequalStages => "unequal_stages_ns",
             Self::Structure => "structure_ns",
         }
     }
 
-    /// Whether only passes that are chains of segments can have it.
+    /// Whether only streams beside the passes can have it: those of segments, or of collectives.
     #[must_use]
     pub const fn is_of_streams(self) -> bool {
-        matches!(self, Self::CommunicationNotHidden)
+        matches!(self, Self::CommunicationNotHidden | Self::CollectivesNotHidden)
     }
 }
 
 /// How many causes there are.
-pub const CAUSES: usize = 8;
+pub const CAUSES: usize = 9;
 
 /// The idle time of each stage by cause: [`crate::Simulation::causes`].
 ///
@@ -116,9 +122,21 @@ pub struct Causes {
     pub idle: Vec<[i64; CAUSES]>,
     /// By stage, what its streams do in the step, if the segments of passes are known.
     pub streams: Option<Vec<StreamTimes>>,
+    /// Whether there are collectives of parameters and gradients that take time.
+    pub collectives: bool,
 }
 
 impl Causes {
+    /// Whether stages can wait for `cause` at all.
+    #[must_use]
+    pub const fn can_have(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::CommunicationNotHidden => self.streams.is_some(),
+            Cause::CollectivesNotHidden => self.collectives,
+            _ => true,
+        }
+    }
+
     /// How long only the communication stream of `stage` runs.
     ///
     /// # Panics
@@ -165,6 +183,7 @@ impl Causes {
             optimizer,
             idle: (0..actual.busy.len()).map(of_stage).collect::<Result<_, Fault>>()?,
             streams: actual.streams.clone(),
+            collectives: actual.collectives,
         })
     }
 }
@@ -192,6 +211,7 @@ pub(crate) struct Times {
     busy: Vec<Nanos>,
     /// By stage, where segments are known.
     streams: Option<Vec<StreamTimes>>,
+    collectives: bool,
 }
 
 impl Times {
@@ -202,10 +222,10 @@ impl Times {
 }
 
 impl From<&Metrics> for Times {
-    /// Of passes without segments.
+    /// Of passes without segments and collectives.
     fn from(metrics: &Metrics) -> Self {
         let busy = metrics.stages.iter().map(|stage| stage.busy).collect();
-        Self { cost: metrics.span(), busy, streams: None }
+        Self { cost: metrics.span(), busy, streams: None, collectives: false }
     }
 }
 
@@ -216,6 +236,11 @@ impl From<&Step<'_>> for Times {
             let stages = step.spans.iter();
             stages.map(|spans| streams.spans(spans)).collect()
         });
-        Self { cost: step.cost, busy: step.spans.iter().map(busy).collect(), streams }
+        Self {
+            cost: step.cost,
+            busy: step.spans.iter().map(busy).collect(),
+            streams,
+            collectives: step.costs.parameters().is_some(),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, Seats};
 use crate::engine::{
     self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Run,
 };
+use crate::sharded::ParameterSpan;
 
 /// A step, as far as idle time goes.
 pub(crate) struct Step<'a> {
@@ -37,25 +38,41 @@ impl<'a> Step<'a> {
     /// The only step of `run`, on each stage from its own first pass on.
     fn alone(run: &'a Run, costs: &'a Costs) -> Self {
         let spans: Vec<&[Span]> = run.timeline.stages.iter().map(|spans| &spans[..]).collect();
-        let begins = firsts(&spans);
+        let begins = firsts(&spans, &run.parameters);
         let ends = run.releases.iter().flatten().zip(&begins);
         let cost = ends.map(|(end, begin)| *end - *begin).max().unwrap_or_default();
         Self { spans, begins, cost, costs }
     }
 
-    /// The step of `timeline`, without a boundary: each stage from its first pass on, as long as
-    /// the longest span.
-    pub(crate) fn replayed(timeline: &'a Timeline, costs: &'a Costs) -> Self {
+    /// The step of `timeline` and the collectives beside it, without a boundary: each stage from its first pass
+    /// on, as long as the longest span.
+    pub(crate) fn replayed(
+        timeline: &'a Timeline,
+        parameters: &[ParameterSpan],
+        costs: &'a Costs,
+    ) -> Self {
         let spans: Vec<&[Span]> = timeline.stages.iter().map(|spans| &spans[..]).collect();
-        let begins = firsts(&spans);
+        let begins = firsts(&spans, parameters);
         let ends = spans.iter().map(|spans| spans.last().map_or(Nanos(0), |span| span.end));
+        let mut ends: Vec<Nanos> = ends.collect();
+        for span in parameters {
+            ends[span.stage] = ends[span.stage].max(span.end);
+        }
+        let ends = ends.into_iter();
         let cost = ends.zip(&begins).map(|(end, begin)| end - *begin).max().unwrap_or_default();
         Self { spans, begins, cost, costs }
     }
 }
 
-fn firsts(spans: &[&[Span]]) -> Vec<Nanos> {
-    spans.iter().map(|spans| spans.first().map_or(Nanos(0), |span| span.start)).collect()
+/// When each stage begins: with its first pass, and the collectives right before it that it waits for.
+fn firsts(spans: &[&[Span]], parameters: &[ParameterSpan]) -> Vec<Nanos> {
+    let first = |spans: &&[Span]| spans.first().map_or(Nanos(0), |span| span.start);
+    let mut firsts: Vec<Nanos> = spans.iter().map(first).collect();
+    for span in parameters.iter().filter(|span| span.leads) {
+        let first = &mut firsts[span.stage];
+        *first = Nanos(first.0.saturating_sub((span.end - span.start).0));
+    }
+    firsts
 }
 
 /// The results of `run` for costs from which the causes are removed in turn, after `actual` and
@@ -71,16 +88,27 @@ pub(crate) fn of_replay<T: Clone>(
         _ => run(&costs.clone().with_copies(Vec::new()))?,
     };
     let alone = || nominal.clone();
+    if costs.parameters().is_some() {
+        let quiet = quiet(costs).map(|quiet| quiet.with_copies(Vec::new()));
+        let hidden = quiet.as_ref().map_or_else(|| Ok(kept.clone()), &mut run)?;
+        let bare = quiet.unwrap_or_else(|| costs.clone()).with_copies(Vec::new());
+        let bare = bare.without_parameters();
+        let gathered = run(&bare)?;
+        let free = run(&without_communication(&bare))?;
+        let equal = run(&averaged(&bare))?;
+        return Ok([actual, alone(), alone(), kept.clone(), kept, hidden, gathered, free, equal]);
+    }
     let Some(quiet) = quiet(costs) else {
         let free = run(&without_communication(costs))?;
         let equal = run(&averaged(costs))?;
-        return Ok([actual, alone(), alone(), kept.clone(), kept.clone(), kept, free, equal]);
+        let [links, segments, collectives] = [kept.clone(), kept.clone(), kept.clone()];
+        return Ok([actual, alone(), alone(), kept, links, segments, collectives, free, equal]);
     };
     let quiet = quiet.with_copies(Vec::new());
     let hidden = run(&quiet)?;
     let free = run(&without_communication(&quiet))?;
     let equal = run(&averaged(&quiet))?;
-    Ok([actual, alone(), alone(), kept.clone(), kept, hidden, free, equal])
+    Ok([actual, alone(), alone(), kept.clone(), kept, hidden.clone(), hidden, free, equal])
 }
 
 /// The results of `take` for the last step of `actual` and of `nominal`, the run of `job` without
@@ -111,7 +139,7 @@ pub(crate) fn of_engine<T: Clone>(
     };
     let ideal = Cluster::ideal(job.cluster.devices(), Nanos(0));
     let messages = Messages::default();
-    let unshared = |costs| -> Result<T, EngineError> {
+    let unshared = |costs: &Costs| -> Result<T, EngineError> {
         if job.cluster.wires().is_empty() {
             return alone(&Job { costs, ..roomy });
         }
@@ -125,10 +153,18 @@ pub(crate) fn of_engine<T: Clone>(
     };
     let quiet = quiet(job.costs);
     let hidden = quiet.as_ref().map_or_else(|| Ok(uncontended.clone()), unshared)?;
+    let base = quiet.unwrap_or_else(|| job.costs.clone());
+    let (gathered, base) = match base.parameters() {
+        None => (hidden.clone(), base),
+        Some(_) => {
+            let bare = base.without_parameters();
+            (unshared(&bare)?, bare)
+        }
+    };
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
-    let silent = without_communication(quiet.as_ref().unwrap_or(job.costs));
+    let silent = without_communication(&base);
     let at_once = Job {
         cluster: &ideal,
         messages,
@@ -138,10 +174,11 @@ pub(crate) fn of_engine<T: Clone>(
         ..roomy
     };
     let free = alone(&at_once)?;
-    let costs = averaged(quiet.as_ref().unwrap_or(job.costs));
+    let costs = averaged(&base);
     let equal = alone(&Job { costs: &costs, ..at_once })?;
     let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run, job.costs)));
-    Ok(([actual, nominal, one_step, unlimited, uncontended, hidden, free, equal], runs.get()))
+    let all = [actual, nominal, one_step, unlimited, uncontended, hidden, gathered, free, equal];
+    Ok((all, runs.get()))
 }
 
 /// Every transfer takes the time it takes while nothing else moves.

@@ -56,6 +56,7 @@ pub fn unshared(
         collectives: Vec::new(),
         copies: Vec::new(),
         all_to_alls: Vec::new(),
+        parameters: Vec::new(),
         releases: Vec::new(),
         events: 0,
     }

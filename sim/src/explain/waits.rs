@@ -1,8 +1,10 @@
 //! The event that each slot of a run waited for.
 
+use pipeline::sharding::ParameterAct;
 use pipeline::{Nanos, Pass, Schedule, Span, Value};
 
 use crate::engine::{Collective, HostCopy, Run, Transfer};
+use crate::sharded::ParameterSpan;
 
 /// The event that let a slot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +25,8 @@ pub enum Wait {
     HostCopy(HostCopy),
     /// Room: an activation of its device on its way to the host.
     HostRoom(HostCopy),
+    /// Parameters of its chunks that were being gathered.
+    Parameters(ParameterSpan),
     /// The end of the step before.
     Boundary,
 }
@@ -127,11 +131,31 @@ impl<'a> Waits<'a> {
         if let Some(collective) = self.meeting(stage, step, span) {
             return (Wait::Collective(collective), self.last_of(&collective));
         }
+        if let Some(gather) = self.gather(stage, step, span) {
+            let after = (gather.op.after as usize).checked_sub(1);
+            let after = after.map(|at| (stage, step * self.slots[stage] + at));
+            return (Wait::Parameters(gather), after);
+        }
         if first && step > 0 && self.run.releases[step - 1][stage] == span.start {
             return (Wait::Boundary, None);
         }
         self.on_device(stage, step, span)
             .unwrap_or((Wait::Order, at.checked_sub(1).map(|at| (stage, at))))
+    }
+
+    /// The gather whose end let the slot begin, if one did.
+    fn gather(&self, stage: usize, step: usize, span: Span) -> Option<ParameterSpan> {
+        let is_used = |one: &&ParameterSpan| {
+            one.op.act == ParameterAct::Gather
+                && one.start < one.end
+                && span.slot.passes().any(|pass| pass.chunk == one.op.chunk)
+        };
+        // By step, stage and time.
+        let all = &self.run.parameters[..];
+        let place = |one: &ParameterSpan| (one.step as usize, one.stage, one.end);
+        let first = all.partition_point(|one| place(one) < (step, stage, span.start));
+        let ended = all[first..].iter().take_while(|one| place(one) == (step, stage, span.start));
+        ended.into_iter().find(is_used).copied()
     }
 
     /// The transfer whose arrival let the slot begin, if one did.

@@ -1,12 +1,13 @@
 //! Why stages of a simulation wait: by cause, and gap by gap.
 
-use pipeline::{Metrics, Nanos};
+use pipeline::Nanos;
 
 use super::{Simulation, SimulationError};
 use crate::engine::Run;
 use crate::explain::chain::{self, Step};
 use crate::explain::{CAUSES, Causes, Gaps, Lengths, Times};
 use crate::replay::Replay;
+use crate::timed::{self, Nominal};
 
 impl Simulation<'_> {
     /// The causes of the idle time in `run`: one of this simulation, [shown](Self::shown) in
@@ -16,13 +17,14 @@ impl Simulation<'_> {
     /// # Errors
     /// If the clock overflows, or a run without one of the causes gets stuck.
     pub fn causes(&self, run: &Run, nominal: Option<&Run>) -> Result<Causes, SimulationError> {
-        if self.hardware.is_some() || self.costs.overlap().is_some() {
+        let bare = self.costs.overlap().is_none() && self.costs.parameters().is_none();
+        if self.hardware.is_some() || !bare {
             let runs = self.chain(run, nominal, |step| Times::from(step))?;
             return Ok(Causes::between(&runs, self.optimizer())?);
         }
         let mut replay = Replay::new();
         let mut times = |costs: &_| Ok(Times::from(&replay.metrics(self.schedule, costs)?));
-        let actual = Times::from(&Metrics::of(&run.timeline));
+        let actual = Times::from(&run.replayed_metrics());
         let nominal = if self.noise.is_some() { times(self.costs)? } else { actual.clone() };
         let runs = chain::of_replay(self.costs, [actual, nominal], times)?;
         Ok(Causes::between(&runs, Nanos(0))?)
@@ -80,9 +82,16 @@ impl Simulation<'_> {
             return Ok(runs);
         }
         let mut replay = Replay::new();
-        let known = [run, nominal].map(|run| take(&Step::replayed(&run.timeline, self.costs)));
+        let known = [run, nominal]
+            .map(|run| take(&Step::replayed(&run.timeline, &run.parameters, self.costs)));
         let runs = chain::of_replay(self.costs, known, |costs| {
-            Ok(take(&Step::replayed(&replay.timeline(self.schedule, costs)?, costs)))
+            if self.schedule.parameter_ops().is_none() {
+                let timeline = replay.timeline(self.schedule, costs)?;
+                return Ok(take(&Step::replayed(&timeline, &[], costs)));
+            }
+            costs.check(self.schedule.shape())?;
+            let (timeline, beside) = timed::record(self.schedule, &Nominal(costs), self.footprints);
+            Ok(take(&Step::replayed(&timeline, &beside.parameters, costs)))
         });
         Ok(runs?)
     }
@@ -90,7 +99,7 @@ impl Simulation<'_> {
     fn last_step<'r>(&'r self, run: &'r Run) -> Step<'r> {
         match self.hardware {
             Some(_) => Step::last(run, self.costs),
-            None => Step::replayed(&run.timeline, self.costs),
+            None => Step::replayed(&run.timeline, &run.parameters, self.costs),
         }
     }
 

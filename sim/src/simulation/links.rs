@@ -57,6 +57,10 @@ impl<T: Timing> Timing for Faster<T> {
         self.inner.copy(chunk, way)
     }
 
+    fn parameters(&self) -> Option<&pipeline::sharding::ParameterTimes> {
+        self.inner.parameters()
+    }
+
     fn collective(&self, value: Value, start: u64) -> u64 {
         self.inner.collective(value, start)
     }

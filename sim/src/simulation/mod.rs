@@ -43,12 +43,12 @@ pub use links::FasterLinks;
 pub use study::{Details, Kept, Study};
 
 use crate::engine::{self, Durations, EngineError, Job, Run};
+use crate::explain;
 use crate::hardware::Hardware;
 use crate::monte_carlo::{self, MonteCarlo, ReplicaCount};
 use crate::replay::Replay;
 use crate::straggler::{NoisyTiming, Stragglers};
-use crate::timed::{self, Nominal, Timing};
-use crate::{HostCopy, explain};
+use crate::timed::{self, Beside, Nominal, Timing};
 use links::Faster;
 use unshared::UnsharedTiming;
 
@@ -281,9 +281,9 @@ impl<'a> Simulation<'a> {
         if let Some(hardware) = self.hardware {
             return Ok(self.run_engine(hardware, replica, FasterLinks::None)?);
         }
-        let (timeline, copies) = match (self.sample(replica), self.schedule.copies()) {
-            (None, None) => (replay.timeline(self.schedule, self.costs)?, Vec::new()),
-            (None, Some(_)) => {
+        let (timeline, beside) = match (self.sample(replica), self.schedule.has_streams()) {
+            (None, false) => (replay.timeline(self.schedule, self.costs)?, Beside::default()),
+            (None, true) => {
                 self.costs.check(self.schedule.shape())?;
                 timed::record(self.schedule, &Nominal(self.costs), self.footprints)
             }
@@ -293,7 +293,7 @@ impl<'a> Simulation<'a> {
                 record
             }
         };
-        Ok(bare(timeline, copies))
+        Ok(bare(timeline, beside))
     }
 
     /// `run`, a [`Self::walk`] of `replica`, with its transfers and collectives.
@@ -301,19 +301,19 @@ impl<'a> Simulation<'a> {
         if self.hardware.is_some() {
             return run;
         }
-        let Run { timeline, copies, .. } = run;
+        let Run { timeline, copies, parameters, .. } = run;
         let unshared = self.unshared(replica);
         let run = explain::unshared(self.schedule, timeline, |value, from, to, made| {
             unshared.hop(value, from, to, made)
         });
-        Run { copies, ..explain::with_collectives(run, self.schedule, self.costs) }
+        Run { copies, parameters, ..explain::with_collectives(run, self.schedule, self.costs) }
     }
 
     fn metrics_of(&self, run: &Run) -> Metrics {
         match (self.hardware, self.steady) {
             (Some(hardware), _) => run.metrics(hardware.steps - 1),
             (None, Some(steady)) => steady.metrics(self.schedule.shape(), &run.timeline),
-            (None, None) => Metrics::of(&run.timeline),
+            (None, None) => run.replayed_metrics(),
         }
     }
 
@@ -359,14 +359,16 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Slots and copies alone.
-const fn bare(timeline: Timeline, copies: Vec<HostCopy>) -> Run {
+/// Slots, and what happens beside them on their stage.
+fn bare(timeline: Timeline, beside: Beside) -> Run {
+    let Beside { copies, parameters } = beside;
     Run {
         timeline,
         transfers: Vec::new(),
         collectives: Vec::new(),
         copies,
         all_to_alls: Vec::new(),
+        parameters,
         releases: Vec::new(),
         events: 0,
     }

@@ -40,6 +40,13 @@ impl Timing for UnsharedTiming<'_> {
         }
     }
 
+    fn parameters(&self) -> Option<&pipeline::sharding::ParameterTimes> {
+        match self {
+            Self::Nominal(timing) => timing.parameters(),
+            Self::Replica(timing) => timing.parameters(),
+        }
+    }
+
     fn collective(&self, value: Value, start: u64) -> u64 {
         match self {
             Self::Nominal(timing) => timing.collective(value, start),

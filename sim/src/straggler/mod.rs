@@ -387,6 +387,11 @@ impl Timing for NoisyTiming<'_> {
         self.costs.copy(chunk, way).0
     }
 
+    /// Steady, too.
+    fn parameters(&self) -> Option<&pipeline::sharding::ParameterTimes> {
+        self.costs.parameters()
+    }
+
     /// Collectives are steady: links have noise, and no single one carries them.
     fn collective(&self, value: Value, _: u64) -> u64 {
         self.costs.collectives().of(value).0

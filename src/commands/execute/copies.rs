@@ -13,7 +13,9 @@ use crate::error::Error;
 /// When the slots of `case` run by its times, and when its activations go to the host and come back.
 pub fn planned(case: &Case) -> (Timeline, Vec<HostCopy>) {
     let problem = &case.problem;
-    record(&case.schedule, &Nominal(problem.costs()), problem.footprints())
+    let (timeline, beside) =
+        record(&case.schedule, &Nominal(problem.costs()), problem.footprints());
+    (timeline, beside.copies)
 }
 
 /// What the executor has to know of `copies`.

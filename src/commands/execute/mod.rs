@@ -308,6 +308,7 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         let (steps, optimizer) = (1, Nanos(0));
         let trace = Trace {
             copies: &copies,
+            parameters: &[],
             name: &name,
             timeline: &timeline,
             shape: one.outcome.case.schedule.shape(),

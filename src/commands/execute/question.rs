@@ -235,6 +235,12 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
             format!("--{key} is for `debubble simulate`: a run has one stream per device");
         return Err(Error::question(message));
     }
+    if keys.sharding.is_some() {
+        let message = "--sharding is for `debubble simulate`: a run of a pipeline has one replica";
+        let cure =
+            "leave it out of the run, or ask `debubble simulate` what its collectives would add";
+        return Err(Error::question(message).with_help(cure));
+    }
     if let Some(key) = given.given().filter(|key| !known.contains(key)).chain(noise).next() {
         let message = format!("--{key} is for `debubble simulate`: a run has what it runs on");
         return Err(Error::question(message));

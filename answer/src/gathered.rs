@@ -1,0 +1,61 @@
+//! The parameters that stages hold gathered: memory beside that of activations.
+
+use pipeline::Bytes;
+use pipeline::sharding::{ParameterAct, Sharding};
+use question::case::Case;
+use serde::Serialize;
+
+/// What the stages of a case hold of gathered parameters, and how often they communicate.
+#[derive(Serialize)]
+pub(crate) struct Gathered {
+    /// By stage, the most chunks at once.
+    chunks: Vec<u64>,
+    /// By stage, the most bytes at once, if the bytes of chunks were told.
+    #[serde(rename = "peak_bytes", skip_serializing_if = "Option::is_none")]
+    bytes: Option<Vec<u64>>,
+    /// By stage, gathers in a step.
+    gathers: Vec<usize>,
+    /// By stage, reductions in a step.
+    reductions: Vec<usize>,
+    /// Whether parameters are dropped within a step.
+    #[serde(skip)]
+    is_fsdp: bool,
+}
+
+impl Gathered {
+    /// That of `case`, if replicas divide anything in it.
+    #[must_use]
+    pub(crate) fn of(case: &Case) -> Option<Self> {
+        let ops = case.schedule.parameter_ops()?;
+        let stages = || 0..case.schedule.shape().stages();
+        let count = |act| stages().map(|stage| ops.count(stage, act)).collect();
+        let most = |sizes: &Vec<Bytes>| {
+            let size = |chunk: u16| sizes.get(usize::from(chunk)).map_or(0, |bytes| bytes.0);
+            stages().map(|stage| ops.most_gathered(stage, size)).collect()
+        };
+        Some(Self {
+            chunks: stages().map(|stage| ops.most_gathered(stage, |_| 1)).collect(),
+            bytes: case.parameter_bytes.as_ref().map(most),
+            gathers: count(ParameterAct::Gather),
+            reductions: count(ParameterAct::Reduce),
+            is_fsdp: matches!(ops.sharding(), Sharding::Fsdp { .. }),
+        })
+    }
+
+    /// In words, for the table.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let chunks = self.chunks.iter().max().copied().unwrap_or(0);
+        let s = if chunks == 1 { "" } else { "s" };
+        let bytes = self.bytes.iter().flatten().max();
+        let size = bytes.map_or_else(String::new, |&bytes| format!(", {}", Bytes(bytes)));
+        let until = if self.is_fsdp { "at once" } else { "all through the step" };
+        let most = |counts: &[usize]| counts.iter().max().copied().unwrap_or(0);
+        format!(
+            "{chunks} chunk{s} of gathered parameters on a stage {until}{size}, not counted in its peak; \
+             {} gathers and {} reductions of chunks in a step",
+            most(&self.gathers),
+            most(&self.reductions),
+        )
+    }
+}
