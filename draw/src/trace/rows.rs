@@ -102,6 +102,7 @@ mod tests {
             steps: 1,
             transfers: &[],
             copies: &[],
+            parameters: &[],
             releases: &[],
             optimizer: Nanos(0),
             memory: &[],
