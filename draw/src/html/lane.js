@@ -36,7 +36,7 @@ class Lane {
   // Paints the communication of `span` on `chart`; of slots that are a few pixels wide, none.
   paint(pen, chart, span, top, tall) {
     if (chart.x(span[1]) - chart.x(span[0]) < 8) return;
-    const slot = this.of(span), { wanted, communication, view } = chart.board;
+    const slot = this.of(span), { wanted, communication, view, theme } = chart.board;
     if (!slot) return;
     const edge = (time) => chart.snap(chart.x(Lane.at(span, slot, time)));
     pen.globalAlpha = wanted === null || passes(span).some(([, , m]) => m === wanted) ? 1 : 0.15;
@@ -48,6 +48,10 @@ class Lane {
     }
     for (const { label, start, end, hidden } of tall > 7 ? slot.segments : []) {
       const left = Math.max(edge(start), chart.left), right = Math.min(edge(end), chart.x(view[1]));
+      if (right - left > 4) {
+        pen.fillStyle = theme.paper;
+        pen.fillRect(right - 1 / chart.ratio, top, 1 / chart.ratio, tall);
+      }
       if (right - left < label.length * 6.5 * chart.board.scale) continue;
       pen.fillStyle = 2 * hidden < end - start ? "#fff" : "#000";
       pen.fillText(label, left + 3, top + tall / 2);
