@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
 use crate::engine::{NominalDurations, Run, run};
+use crate::straggler::{Jitter, Stragglers};
 use crate::{ExpertGroup, Hardware, Replay, Sharing, Simulation};
 
 /// What a layer does: times of attention and experts for F, B and W, and bytes of dispatch and combine for F
@@ -157,6 +158,29 @@ proptest! {
         let (schedule, costs) = made.unwrap();
         let replayed = Replay::new().timeline(&schedule, &costs).unwrap();
         prop_assert_eq!(engine(&hardware, &schedule, &costs).timeline, replayed);
+    }
+
+    /// So they do where noise makes passes longer and shorter.
+    #[test]
+    fn noise_stretches_segments_as_it_does_passes(
+        family in prop::sample::select(FAMILIES.to_vec()),
+        layers in prop::collection::vec(prop::collection::vec(told(), 1..3), 1..4),
+        rule in rules(),
+        members in prop::sample::select(vec![1, 2, 4]),
+        latency in 0..20u64,
+        seed in 0..1000u64,
+    ) {
+        let hardware = hardware(16, 1, [4, members], latency);
+        let plain = (rule, Contention::NONE);
+        let made = schedule(family, [4, 16], |shape| costs(shape, &layers, plain.clone(), &hardware));
+        let (schedule, costs) = made.unwrap();
+        let footprints = Footprints::uniform(schedule.shape(), Footprint::default());
+        let mut noise = Stragglers::new(4, seed);
+        noise.jitter_passes(Jitter::log_normal(0.3).unwrap());
+        let simulation = Simulation::new(&schedule, &costs, &footprints).under(&noise);
+        let replayed = simulation.timeline(Some(0)).unwrap();
+        let run = simulation.on(&hardware).timeline(Some(0)).unwrap();
+        prop_assert_eq!(run, replayed);
     }
 
     /// Where stages share a NIC, and values the wires with all-to-alls, nothing becomes faster than alone.
