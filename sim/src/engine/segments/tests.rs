@@ -287,6 +287,21 @@ fn causes_add_up_where_segments_share_wires() {
 }
 
 #[test]
+fn more_segments_than_can_be_run_are_refused() {
+    let (hardware, ..) = two_on_a_nic(Sharing::Fair);
+    let told = Told { compute: [[1; 3]; 2], bytes: [[200, 0], [0; 2]] };
+    let layers = vec![told; 1024];
+    // 10 segments in each layer of F, B and W, of two chunks and 1000 microbatches.
+    let made = schedule(Family::OneFOneB, [2, 1000], |shape| {
+        costs(shape, &[layers.clone()], (Rule::default(), Contention::NONE), &hardware)
+    });
+    let (schedule, costs) = made.unwrap();
+    let footprints = Footprints::uniform(schedule.shape(), Footprint::default());
+    let error = run(&hardware.job(&schedule, &costs, &footprints), &NominalDurations).unwrap_err();
+    assert!(error.to_string().starts_with("20480000 segments of passes: at most 20000000"));
+}
+
+#[test]
 fn a_segment_of_no_size_takes_its_time_and_no_wire() {
     let (hardware, schedule, costs) = two_on_a_nic(Sharing::Fair);
     let silent = |one: &Segment| match one.stream {
