@@ -63,11 +63,10 @@ pub fn spread(hardware: &Hardware) -> Option<String> {
         0 => "nothing leaves the node".to_owned(),
         others => format!("{others}/{members} of what each sends leaves the node, {nic}"),
     };
-    let s = if members == 1 { "" } else { "s" };
+    let count = |number: u64| format!("{number} device{}", if number == 1 { "" } else { "s" });
     Some(format!(
-        "an expert group of {members} device{s}, all in step: {in_node} in a node, beside {} device{} of this \
-         pipeline there; {leaves}",
-        group.used_in_node(),
-        if group.used_in_node() == 1 { "" } else { "s" },
+        "an expert group of {}, all in step: {in_node} in each node, where this pipeline uses {}; {leaves}",
+        count(members),
+        count(group.used_in_node()),
     ))
 }

@@ -10,7 +10,7 @@ use super::{EngineError, Job};
 pub const MAX_RUN: u64 = 10_000_000;
 
 /// The most segments of all steps together, where they move over wires.
-const MAX_SEGMENTS: u64 = 50_000_000;
+const MAX_SEGMENTS: u64 = 20_000_000;
 
 impl Job<'_> {
     pub(super) fn check(&self) -> Result<(), EngineError> {

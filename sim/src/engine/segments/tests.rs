@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::cluster::{Cluster, ClusterSpec, Inter, Intra, Seating, Seats};
 use crate::engine::{NominalDurations, Run, run};
+use crate::straggler::{Jitter, Stragglers};
 use crate::{ExpertGroup, Hardware, Replay, Sharing, Simulation};
 
 /// What a layer does: times of attention and experts for F, B and W, and bytes of dispatch and combine for F
@@ -159,6 +160,29 @@ proptest! {
         prop_assert_eq!(engine(&hardware, &schedule, &costs).timeline, replayed);
     }
 
+    /// So they do where noise makes passes longer and shorter.
+    #[test]
+    fn noise_stretches_segments_as_it_does_passes(
+        family in prop::sample::select(FAMILIES.to_vec()),
+        layers in prop::collection::vec(prop::collection::vec(told(), 1..3), 1..4),
+        rule in rules(),
+        members in prop::sample::select(vec![1, 2, 4]),
+        latency in 0..20u64,
+        seed in 0..1000u64,
+    ) {
+        let hardware = hardware(16, 1, [4, members], latency);
+        let plain = (rule, Contention::NONE);
+        let made = schedule(family, [4, 16], |shape| costs(shape, &layers, plain.clone(), &hardware));
+        let (schedule, costs) = made.unwrap();
+        let footprints = Footprints::uniform(schedule.shape(), Footprint::default());
+        let mut noise = Stragglers::new(4, seed);
+        noise.jitter_passes(Jitter::log_normal(0.3).unwrap());
+        let simulation = Simulation::new(&schedule, &costs, &footprints).under(&noise);
+        let replayed = simulation.timeline(Some(0)).unwrap();
+        let run = simulation.on(&hardware).timeline(Some(0)).unwrap();
+        prop_assert_eq!(run, replayed);
+    }
+
     /// Where stages share a NIC, and values the wires with all-to-alls, nothing becomes faster than alone.
     #[test]
     fn sharing_wires_makes_nothing_faster(
@@ -260,6 +284,21 @@ fn causes_add_up_where_segments_share_wires() {
         let idle = causes.cost - causes.busy[stage];
         assert_eq!(parts.iter().sum::<i64>(), i64::try_from(idle.0).unwrap());
     }
+}
+
+#[test]
+fn more_segments_than_can_be_run_are_refused() {
+    let (hardware, ..) = two_on_a_nic(Sharing::Fair);
+    let told = Told { compute: [[1; 3]; 2], bytes: [[200, 0], [0; 2]] };
+    let layers = vec![told; 1024];
+    // 10 segments in each layer of F, B and W, of two chunks and 1000 microbatches.
+    let made = schedule(Family::OneFOneB, [2, 1000], |shape| {
+        costs(shape, &[layers.clone()], (Rule::default(), Contention::NONE), &hardware)
+    });
+    let (schedule, costs) = made.unwrap();
+    let footprints = Footprints::uniform(schedule.shape(), Footprint::default());
+    let error = run(&hardware.job(&schedule, &costs, &footprints), &NominalDurations).unwrap_err();
+    assert!(error.to_string().starts_with("20480000 segments of passes: at most 20000000"));
 }
 
 #[test]
