@@ -54,6 +54,7 @@ pub mod replay;
 pub mod schedules;
 pub mod search;
 pub mod simulate;
+mod streams;
 pub mod sweep;
 pub mod timelines;
 pub mod verify;

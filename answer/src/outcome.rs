@@ -2,25 +2,23 @@
 
 use std::borrow::Cow;
 
-use pipeline::{Bytes, Limits, Memory, Metrics, Nanos, Order, Span, Timeline};
+use pipeline::{Bytes, Limits, Memory, Metrics, Order, Timeline};
 use serde::Serialize;
 use sim::engine::Run;
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::Curve;
-use sim::streams::{StreamTimes, Streams};
+use sim::streams::StreamTimes;
 use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
 use question::Diagnostic;
 use question::case::{Case, Split, SplitJson};
 
-use crate::explain::report::{ratio, whole};
-use crate::explain::streams::hidden;
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
 use crate::gathered::Gathered;
 use crate::hardware::{self, Report};
 use crate::noise::{Distributions, NoiseFree};
-use crate::pairs;
+use crate::{pairs, streams};
 
 /// A case and its result.
 pub struct Outcome {
@@ -63,7 +61,7 @@ impl Outcome {
         let ran = case.hardware.as_ref().zip(kept.run()).zip(occupancy);
         let mut report =
             ran.map(|((hardware, run), occupancy)| Report::of(hardware, run, occupancy));
-        let streams = streams(&case, &metrics, &kept)?;
+        let streams = streams::of(&case, &metrics, &kept)?;
         let kept = kept.reduced_to(details);
         if let Some(report) = report.as_mut().filter(|_| kept.run().is_none()) {
             report.occupancy.curves = Vec::new();
@@ -83,25 +81,6 @@ impl Outcome {
             engine_runs,
             streams,
         })
-    }
-
-    /// What all streams of all stages do together, where passes are chains of segments.
-    pub fn all_streams(&self) -> Option<StreamTimes> {
-        let all = self.streams.as_ref()?.iter().copied();
-        Some(all.fold(StreamTimes::default(), StreamTimes::and))
-    }
-
-    /// The share of the span in which the compute stream of an average stage runs, where passes are
-    /// chains of segments.
-    pub fn compute_utilisation(&self) -> Option<f64> {
-        let (all, stages) = (self.all_streams()?, self.metrics.stages.len() as u64);
-        let span = Nanos(self.metrics.span().0.saturating_mul(stages));
-        Some(ratio(whole(all.computing), span))
-    }
-
-    /// The share of the communication of segments that runs beside compute, if there is any.
-    pub fn communication_hidden(&self) -> Option<f64> {
-        self.all_streams().as_ref().and_then(hidden)
     }
 
     /// The case as the simulator times it, its runs counted.
@@ -237,38 +216,6 @@ impl Json<'_> {
     pub fn with_peaks(self, peaks: Vec<u64>) -> Self {
         Self { peak_activation_bytes: Some(peaks), ..self }
     }
-}
-
-/// What the streams of each stage of `case` do: in the last step of `kept` on hardware, in replica 0 under
-/// noise.
-fn streams(
-    case: &Case,
-    metrics: &Metrics,
-    kept: &Kept,
-) -> Result<Option<Vec<StreamTimes>>, Diagnostic> {
-    let Some(mut streams) = Streams::of(case.problem.costs()) else { return Ok(None) };
-    let simulation = case.simulation();
-    let timeline = match (&case.hardware, simulation.shown(), kept.timeline()) {
-        (None, None, _) => None,
-        (_, _, Some(timeline)) => Some(Cow::Borrowed(timeline)),
-        (_, shown, None) => {
-            let timeline = simulation.timeline(shown).map_err(|error| case.error(&error))?;
-            Some(Cow::Owned(timeline))
-        }
-    };
-    let steps = case.hardware.as_ref().map_or(1, |hardware| hardware.steps.max(1) as usize);
-    let of = |(stage, order): (usize, &Order)| {
-        let all = match &timeline {
-            None => streams.order(order),
-            Some(timeline) => {
-                let spans: &Vec<Span> = &timeline.stages[stage];
-                streams.spans(&spans[spans.len() / steps * (steps - 1)..])
-            }
-        };
-        // Of a pipeline that never flushes the metrics are a mean.
-        metrics.stages.get(stage).map_or(all, |times| all.at_pace(times.busy))
-    };
-    Ok(Some(case.schedule.orders().iter().enumerate().map(of).collect()))
 }
 
 /// The title of a drawing.

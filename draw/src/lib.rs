@@ -103,7 +103,7 @@ fn later_chunk_means(timeline: &Timeline) -> Option<&'static str> {
 /// Timelines to draw, and what holds for every picture.
 #[cfg(test)]
 mod samples {
-    use pipeline::overlap::{Chain, Layer, Overlap, Rule, Segment, WeightSegment};
+    use pipeline::overlap::{Chain, Interleaving, Layer, Overlap, Rule, Segment, WeightSegment};
     use pipeline::{
         Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Slot, Span, Timeline,
     };
@@ -166,7 +166,8 @@ mod samples {
         let none = Layer::default();
         let chain = Chain::new(none.clone(), vec![(layer, 2)], none).unwrap();
         let shape = Shape::new(4, 2, 8).unwrap();
-        let overlap = Overlap::new(vec![chain; 8], Rule::default()).unwrap();
+        let rule = Rule { interleaving: Interleaving::Published, ..Rule::default() };
+        let overlap = Overlap::new(vec![chain; 8], rule).unwrap();
         let problem = Problem::new(shape, Costs::overlapped(overlap, Nanos(2_000_000))).unwrap();
         let schedule = Family::InterleavedOverlap.schedule(&problem).unwrap();
         (schedule, problem.costs().clone())

@@ -10,14 +10,16 @@
 //! below the first. Segments are events by their names, on the first thread below the passes that they
 //! belong to.
 
+mod rows;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use pipeline::overlap::Stream;
-use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Span, Timeline, Value};
+use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Timeline, Value};
 use sim::engine::Transfer;
-use sim::streams::Streams;
 use sim::{HostCopy, ParameterSpan};
+
+use self::rows::{Row, Threads, write_segments};
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
@@ -92,45 +94,6 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// What a thread shows of a stage.
-#[derive(Clone, Copy)]
-enum Row {
-    Passes,
-    Communication,
-    Copies,
-    Collectives,
-}
-
-/// The threads of a trace: which there are, and in which order.
-struct Threads<'a> {
-    stages: usize,
-    /// The segments of passes, if they have any.
-    streams: Option<Streams<'a>>,
-}
-
-impl<'a> Threads<'a> {
-    fn of(trace: &Trace<'a>) -> Self {
-        let streams = trace.costs.and_then(Streams::of);
-        Self { stages: trace.timeline.stages.len(), streams }
-    }
-
-    /// The thread of the communication stream of `stage`; those of copies are before.
-    const fn communication(&self, stage: usize) -> usize {
-        2 * self.stages + stage
-    }
-
-    /// The place of a row of `stage` among all: the streams of a stage stand together.
-    const fn place(&self, stage: usize, row: Row) -> usize {
-        let rows = if self.streams.is_some() { 2 } else { 1 };
-        match row {
-            Row::Passes => rows * stage,
-            Row::Communication => rows * stage + 1,
-            Row::Copies => rows * self.stages + stage,
-            Row::Collectives => (rows + 1) * self.stages + stage,
-        }
-    }
-}
-
 /// Names `thread` and puts it in its `place`.
 fn name_thread(out: &mut dyn Write, thread: usize, place: usize, name: &str) -> io::Result<()> {
     let head = format!(r#"{{"ph":"M","pid":{PROCESS},"tid":{thread},"name""#);
@@ -151,32 +114,6 @@ fn write_pass(out: &mut dyn Write, event: &Event) -> io::Result<()> {
          \"ts\":{start},\"dur\":{duration},\
          \"args\":{{\"step\":{step},\"chunk\":{chunk},\"microbatch\":{microbatch}}}}}"
     )
-}
-
-/// The segments of the slot of `event` that take time, each on the thread of its stream.
-fn write_segments(out: &mut dyn Write, threads: &mut Threads<'_>, event: &Event) -> io::Result<()> {
-    let Event { slot, stage, step, start, end, .. } = *event;
-    let communication = threads.communication(stage);
-    let Some(streams) = &mut threads.streams else { return Ok(()) };
-    for one in streams.segments(&Span { slot, start, end }) {
-        if one.end <= one.start {
-            continue;
-        }
-        let thread = match one.stream {
-            Stream::Compute => stage,
-            Stream::Communication => communication,
-        };
-        let (start, duration) = (micros(one.start), micros(one.end - one.start));
-        let (name, part, stream) = (&one.name, one.part.letter(), one.stream.name());
-        let layer = one.layer.map(|layer| format!(",\"layer\":{layer}")).unwrap_or_default();
-        write!(
-            out,
-            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\"name\":\"{name} {part}\",\
-             \"cat\":\"{stream}\",\"ts\":{start},\"dur\":{duration},\
-             \"args\":{{\"step\":{step},\"slot\":\"{slot}\"{layer}}}}}"
-        )?;
-    }
-    Ok(())
 }
 
 /// A pass, and where it stands.
@@ -348,10 +285,10 @@ fn micros(time: Nanos) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::samples;
-    use pipeline::{Family, PassTimes};
+    use pipeline::{Family, PassTimes, Span};
     use serde_json::Value as Json;
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Json> {
@@ -382,7 +319,7 @@ mod tests {
         serde_json::from_value(trace["traceEvents"].take()).unwrap()
     }
 
-    fn nanos(micros: &Json) -> Nanos {
+    pub(super) fn nanos(micros: &Json) -> Nanos {
         let micros = micros.to_string();
         let (whole, fraction) = micros.split_once('.').unwrap();
         Nanos(format!("{whole}{fraction:0<3}").parse().unwrap())
@@ -438,62 +375,6 @@ mod tests {
         assert_eq!((nanos(&begin["ts"]), nanos(&end["ts"])), (Nanos(0), Nanos(12_345)));
         assert_eq!((&begin["tid"], &end["tid"]), (&0.into(), &1.into()));
         assert_eq!((&begin["id"], &end["bp"]), (&end["id"], &"e".into()));
-    }
-
-    #[test]
-    fn each_stream_has_a_row_and_segments_lie_in_their_slots() {
-        let (schedule, costs) = samples::overlapped();
-        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
-        let mut json = Vec::new();
-        let trace = Trace {
-            name: "overlap",
-            timeline: &timeline,
-            shape: schedule.shape(),
-            costs: Some(&costs),
-            steps: 1,
-            transfers: &[],
-            copies: &[],
-            parameters: &[],
-            releases: &[],
-            optimizer: Nanos(0),
-            memory: &[],
-        };
-        write(&mut json, &trace).unwrap();
-        let trace: Json = serde_json::from_slice(&json).unwrap();
-        let all = trace["traceEvents"].as_array().unwrap();
-        let named = |name: &str| {
-            let place = |one: &&Json| one["name"] == "thread_name" && one["args"]["name"] == name;
-            let thread = &all.iter().find(place).unwrap()["tid"];
-            let sorted = |one: &&Json| one["name"] == "thread_sort_index" && one["tid"] == *thread;
-            (thread.clone(), all.iter().find(sorted).unwrap()["args"]["sort_index"].clone())
-        };
-        assert_eq!(named("stage 1"), (1.into(), 2.into()));
-        assert_eq!(named("communication of stage 1"), (9.into(), 3.into()));
-        let mut streams = Streams::of(&costs).unwrap();
-        for (stage, spans) in timeline.stages.iter().enumerate() {
-            let times = streams.spans(spans);
-            for (thread, cat, sum) in [
-                (stage, "compute", times.computing),
-                (8 + stage, "communication", times.communicating),
-            ] {
-                let of = all.iter().filter(|one| one["tid"] == thread && one["cat"] == cat);
-                assert_eq!(of.map(|one| nanos(&one["dur"])).sum::<Nanos>(), sum);
-            }
-        }
-        // The open events of each thread lie in each other, as viewers take them: longer ones first.
-        let mut open: HashMap<u64, Vec<Nanos>> = HashMap::new();
-        let mut last = Nanos(0);
-        let mut events: Vec<&Json> = all.iter().filter(|one| one["ph"] == "X").collect();
-        events.sort_by_key(|one| nanos(&one["ts"]));
-        for one in events {
-            let (start, end) = (nanos(&one["ts"]), nanos(&one["ts"]) + nanos(&one["dur"]));
-            let open = open.entry(one["tid"].as_u64().unwrap()).or_default();
-            open.retain(|&end| end > start);
-            assert!(open.iter().all(|&outer| end <= outer), "{one}");
-            open.push(end);
-            last = last.max(end);
-        }
-        assert_eq!(last, timeline.stages.iter().flatten().map(|span| span.end).max().unwrap());
     }
 
     #[test]

@@ -293,6 +293,19 @@ class Outcome:
         return float(self.to_dict()["bubble_rate_makespan"])
 
     @property
+    def compute_utilisation(self) -> Optional[float]:
+        """The share of the span in which the compute stream of an average stage runs; None unless passes are
+        chains of segments."""
+        share: Optional[float] = self.to_dict().get("compute_utilisation")
+        return share
+
+    @property
+    def communication_hidden(self) -> Optional[float]:
+        """The share of the communication of segments beside compute; None where there is none."""
+        share: Optional[float] = self.to_dict().get("communication_hidden")
+        return share
+
+    @property
     def span_ns(self) -> int:
         """The longest time of a stage from its first to its last pass, in nanoseconds: the step."""
         return int(self.to_dict()["span_ns"])
@@ -387,7 +400,10 @@ class Outcome:
 
 
 #: What stands beside the causes in the row of a stage.
-_NO_CAUSES = ("stage", "busy_ns", "optimizer_ns", "idle_ns")
+_NO_CAUSES = (
+    "stage", "busy_ns", "optimizer_ns", "idle_ns", "computing_ns", "stretched_ns", "communicating_ns",
+    "exposed_ns", "compute_utilisation", "communication_hidden",
+)  # fmt: skip
 
 
 class Why(_frames.Tabular):
@@ -397,7 +413,8 @@ class Why(_frames.Tabular):
         cost_ns: The step, in nanoseconds.
         causes: The names of the causes of idle time.
         stages: For each stage its busy and idle time, and the part of the idle time that each cause takes;
-            the causes add up to the idle time.
+            the causes add up to the idle time, and with passes as chains of segments to that and to
+            `exposed_ns`, in which only the communication stream runs.
         critical_path: The chain of passes and transfers that makes the step as long as it is.
         levers: Changes, and the step with each: the most worth while first.
         notes: What the levers leave out.

@@ -208,6 +208,23 @@ def test_why_is_the_explanation_of_simulate_and_its_causes_add_up() -> None:
         assert "explain" not in other.to_dict()
 
 
+def test_causes_of_streams_add_up_to_what_is_idle_and_what_is_exposed() -> None:
+    chain = ["attention=4ms/9ms/2ms", "dispatch=6ms/7ms", "experts=4ms/5ms/6ms", "combine=8ms/5ms"]
+    overlapped = db.Question(stages=4, microbatches=8, layers=16, hop="2ms", chain=chain)
+    for one in db.simulate(overlapped, ["dualpipe", "1f1b-i-overlap"]):
+        why = one.why()
+        assert "communication_not_hidden_ns" in why.causes and "exposed_ns" not in why.causes
+        for stage in why.stages:
+            causes = sum(stage[cause] for cause in why.causes)
+            assert causes == stage.idle_ns + stage.exposed_ns
+            assert stage.busy_ns == stage.computing_ns + stage.exposed_ns
+        used, hidden = one.compute_utilisation, one.communication_hidden
+        assert used is not None and 0 < used < 1 - one.bubble_rate
+        assert hidden is not None and 0 < hidden < 1
+    plain = db.simulate(question(), "1f1b")[0]
+    assert plain.compute_utilisation is None and plain.communication_hidden is None
+
+
 def test_a_schedule_of_ones_own_goes_all_the_way_round() -> None:
     def order(stage: int) -> list[Any]:
         warm = [F(m) for m in range(4 - stage)]

@@ -82,6 +82,18 @@ fn scaled(time: Nanos, whole: Nanos, of: Nanos) -> Nanos {
     Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
+/// The slot that takes as long as `slot`, whatever its microbatches: that of microbatch 0.
+#[must_use]
+pub const fn kind(slot: Slot) -> Slot {
+    const fn first(pass: Pass) -> Pass {
+        Pass { microbatch: 0, ..pass }
+    }
+    match slot {
+        Slot::One(pass) => Slot::One(first(pass)),
+        Slot::Pair(one, other) => Slot::Pair(first(one), first(other)),
+    }
+}
+
 /// A slot at nominal pace.
 #[derive(Clone)]
 struct Known {
@@ -92,7 +104,7 @@ struct Known {
 /// The slots of costs with an overlap, each looked up once.
 pub struct Streams<'a> {
     costs: &'a Costs,
-    /// By slot of microbatch 0.
+    /// By [`kind`].
     known: HashMap<Slot, Known>,
 }
 
@@ -104,13 +116,8 @@ impl<'a> Streams<'a> {
     }
 
     fn known(&mut self, slot: Slot) -> &Known {
-        let first = |pass: Pass| Pass { microbatch: 0, ..pass };
-        let kind = match slot {
-            Slot::One(pass) => Slot::One(first(pass)),
-            Slot::Pair(one, other) => Slot::Pair(first(one), first(other)),
-        };
         let costs = self.costs;
-        self.known.entry(kind).or_insert_with(|| {
+        self.known.entry(kind(slot)).or_insert_with(|| {
             let busy = costs.of_slot(slot);
             let composition = costs.overlap().and_then(|overlap| overlap.composition(slot));
             let times = match &composition {

@@ -28,7 +28,9 @@ fn machines_read_causes_that_add_up() {
             assert_eq!(cost, *step);
             let optimizer = if hardware.is_null() { 0 } else { 3_000_000 };
             for (stage, busy) in why["stages"].as_array().unwrap().iter().zip(0..) {
-                let keys = Cause::ALL.map(|cause| stage[cause.key()].as_i64().unwrap());
+                let own = Cause::ALL.into_iter().filter(|cause| !cause.is_of_streams());
+                let keys: Vec<i64> =
+                    own.map(|cause| stage[cause.key()].as_i64().unwrap()).collect();
                 assert_eq!(keys.iter().sum::<i64>(), stage["idle_ns"]);
                 let busy = result["busy_ns"][busy].as_i64().unwrap();
                 assert_eq!(stage["optimizer_ns"], optimizer);
@@ -132,13 +134,27 @@ fn gaps_of_the_page_are_the_idle_time_of_the_table() {
         }
         let (_, json, _) = page(&format!("{words} --json"));
         let json: Value = serde_json::from_str(&json).unwrap();
-        for (chart, result) in charts.iter().zip(json["results"].as_array().unwrap()) {
-            let gaps = chart["idle"]["gaps"].as_array().unwrap();
-            for (gaps, stage) in gaps.iter().zip(result["explain"]["stages"].as_array().unwrap()) {
-                let sums = owed(gaps.as_str().unwrap());
-                for cause in Cause::ALL {
-                    assert_eq!(sums[cause as usize], stage[cause.key()].as_i64().unwrap());
-                }
+        assert_gaps(&data, &json);
+    }
+}
+
+/// Asserts that the gaps of the page, with what is exposed in slots, are what `json` says of each cause.
+fn assert_gaps(data: &Value, json: &Value) {
+    let own: Vec<Cause> = data["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|own| Cause::ALL.into_iter().find(|cause| own[0] == cause.name()).unwrap())
+        .collect();
+    let charts = data["charts"].as_array().unwrap();
+    for (chart, result) in charts.iter().zip(json["results"].as_array().unwrap()) {
+        let gaps = chart["idle"]["gaps"].as_array().unwrap();
+        for (gaps, stage) in gaps.iter().zip(result["explain"]["stages"].as_array().unwrap()) {
+            let sums = owed(gaps.as_str().unwrap());
+            for (cause, sum) in own.iter().zip(sums) {
+                let exposed = if cause.is_of_streams() { &stage["exposed_ns"] } else { &0.into() };
+                let whole = sum + exposed.as_i64().unwrap();
+                assert_eq!(whole, stage[cause.key()].as_i64().unwrap(), "{cause:?}");
             }
         }
     }
@@ -169,6 +185,76 @@ fn owed(packed: &str) -> [i64; Cause::ALL.len()] {
         }
     }
     sums
+}
+
+/// Passes as chains of segments, on two orders with pairs and one without.
+const CHAINS: &str = "--stages 4 --microbatches 8 --layers 16 --hop 2ms --chunks 2 \
+    --schedule 1f1b-i,1f1b-i-overlap,dualpipe-v --chain \
+    attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms,combine=8ms/5ms";
+
+#[test]
+fn causes_of_streams_add_up_to_idle_and_exposed_time() {
+    let cluster = "--cluster a100-roce --message 50MB --steps 2 --optimizer 3ms";
+    for rest in ["", "--contention 0.35,1.31 --chain-measured alone", cluster] {
+        for result in results(&format!("simulate {CHAINS} {rest} --explain --json")) {
+            let (why, rates) = (&result["explain"], &result);
+            let cost = why["cost_ns"].as_i64().unwrap();
+            let (mut computing, mut exposed, mut all) = (0, 0, 0);
+            for stage in why["stages"].as_array().unwrap() {
+                let of = |key: &str| stage[key].as_i64().unwrap();
+                let causes: i64 = Cause::ALL.map(|cause| of(cause.key())).iter().sum();
+                assert_eq!(causes, of("idle_ns") + of("exposed_ns"));
+                assert_eq!(of("busy_ns"), of("computing_ns") + of("exposed_ns"));
+                assert_eq!(cost, of("busy_ns") + of("idle_ns") + of("optimizer_ns"));
+                computing += of("computing_ns");
+                exposed += of("exposed_ns");
+                all += of("communicating_ns");
+                assert_eq!(
+                    of("stretched_ns") > 0,
+                    rest.contains("contention") && { result["schedule"] != "1f1b-i" }
+                );
+            }
+            let span = 4.0 * result["span_ns"].as_f64().unwrap();
+            let close = |key: &str, value: f64| {
+                assert!((rates[key].as_f64().unwrap() - value).abs() < 1e-9, "{key} {value}");
+            };
+            close("compute_utilisation", computing as f64 / span);
+            close("communication_hidden", (all - exposed) as f64 / all as f64);
+            let pairs = result["pairs"].as_array().unwrap();
+            assert_eq!(pairs.is_empty(), result["schedule"] == "1f1b-i");
+            for pair in pairs {
+                let of = |key: &str| pair[key].as_u64().unwrap();
+                assert!(of("bound_ns") <= of("duration_ns") && of("duration_ns") <= of("apart_ns"));
+                assert!(of("exposed_ns") < of("duration_ns") && of("count") > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_page_and_the_tables_of_streams_say_the_same() {
+    let words = format!("{CHAINS} --explain");
+    let (data, table, html) = page(&words);
+    assert!(html.contains("class Lane") && data["communication"].as_array().unwrap().len() == 2);
+    let (_, json, _) = page(&format!("{words} --json"));
+    assert_gaps(&data, &serde_json::from_str(&json).unwrap());
+    for text in [
+        "communication not hidden",
+        "(causes add up to idle and exposed time)",
+        "pairs, by chunks",
+        "F of 0-7, BW of 0-7",
+        "communication of segments takes no time",
+    ] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let header = table.lines().next().unwrap();
+    assert!(header.contains("compute   hidden") && !table.contains("stretched"), "{header}");
+    // Nothing of that where passes have no segments.
+    let plain = "--stages 4 --microbatches 8 --schedule 1f1b --forward 10ms --backward-input 9ms \
+                 --backward-weight 8ms --explain";
+    let (data, table, _) = page(plain);
+    assert!(data["communication"].is_null() && data["charts"][0]["streams"].is_null());
+    assert!(!table.contains("hidden") && !table.contains("exposed"));
 }
 
 #[test]

@@ -8,7 +8,8 @@ const WORTH = {
   bubble: (one) => one.bubble_rate, makespan: (one) => one.makespan_ns,
   "bubble/makespan": (one) => one.bubble_rate_makespan, fits: (one) => (one.fits ? 0 : 1),
   front: (one) => (one.on_front ? 0 : 1), "noise-free span": (one) => one.noise_free?.span_ns,
-  "noise-free bubble": (one) => one.noise_free?.bubble_rate,
+  "noise-free bubble": (one) => one.noise_free?.bubble_rate, compute: (one) => one.compute_utilisation,
+  hidden: (one) => one.communication_hidden,
 };
 
 /** The columns that stand first: what most ask for. */

@@ -81,3 +81,91 @@ pub(super) fn draw(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::svg;
+    use super::*;
+    use crate::samples::{self as sample, check_svg};
+    use pipeline::{Costs, Nanos};
+
+    /// The corners of all shapes of `colour`.
+    fn shapes(svg: &str, colour: RGBColor) -> Vec<Vec<[i32; 2]>> {
+        let RGBColor(r, g, b) = colour;
+        let colour = format!("#{r:02X}{g:02X}{b:02X}");
+        let of = |line: &&str| line.starts_with("<polygon") && line.contains(&colour);
+        let corners = |line: &str| {
+            let (_, rest) = line.split_once("points=\"").unwrap();
+            let points = rest.split_once('"').unwrap().0.split_whitespace();
+            let point = |text: &str| {
+                let (x, y) = text.split_once(',').unwrap();
+                [x, y].map(|number| number.parse().unwrap())
+            };
+            points.map(point).collect()
+        };
+        svg.lines().filter(of).map(corners).collect()
+    }
+
+    #[test]
+    fn communication_lies_below_the_slots_that_it_is_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        let draw = |costs| {
+            svg(&[Chart {
+                title: "overlap",
+                timeline: &timeline,
+                row: "stage",
+                copies: &[],
+                costs,
+            }])
+        };
+        let (with, without) = (draw(Some(&costs)).unwrap(), draw(None).unwrap());
+        check_svg(&with);
+        assert!(with.contains(">\nnot hidden\n<") && !without.contains("not hidden"));
+        // The widths of both colours are those of the times, to a pixel for each end.
+        let mut streams = Streams::of(&costs).unwrap();
+        let all = timeline.stages.iter().map(|spans| streams.spans(spans));
+        let end = timeline.stages.iter().flatten().map(|span| span.end.0).max().unwrap();
+        let layout = Layout::of(&[Chart {
+            title: "overlap",
+            timeline: &timeline,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        }]);
+        let pixel = end as f64 / layout.unwrap().plot;
+        for (stage, times) in all.enumerate() {
+            for (colour, time) in COMMUNICATION.into_iter().zip([times.hidden(), times.exposed]) {
+                let shapes = shapes(&with, colour);
+                assert_eq!(shapes.len(), 4);
+                let comb = &shapes[stage];
+                let wide: i32 = comb.chunks(4).map(|one| one[2][0] - one[0][0]).sum();
+                let apart = (f64::from(wide) - time.0 as f64 / pixel).abs();
+                assert!(apart <= comb.len() as f64 / 2.0, "{stage}: {apart}");
+            }
+        }
+        // Plain costs change nothing.
+        let plain = Costs::new(costs.chunks().to_vec(), costs.hop());
+        assert_eq!(draw(Some(&plain)).unwrap(), without);
+    }
+
+    #[test]
+    fn communication_that_is_too_narrow_is_told_of() {
+        let (schedule, costs) = sample::overlapped();
+        let timeline = sim::Replay::new().timeline(&schedule, &costs).unwrap();
+        // A thousandfold span, so that passes are as narrow as can be.
+        let mut long = timeline.clone();
+        let last = long.stages[0].last_mut().unwrap();
+        last.end = Nanos(last.end.0 * 1000);
+        let chart = Chart {
+            title: "overlap",
+            timeline: &long,
+            row: "stage",
+            copies: &[],
+            costs: Some(&costs),
+        };
+        let svg = svg(&[chart]).unwrap();
+        check_svg(&svg);
+        assert!(svg.contains("slots is not drawn: they are narrower than 8 pixels"), "{svg}");
+    }
+}

@@ -73,8 +73,9 @@ impl Layout {
         pixel(self.font * 1.7)
     }
 
+    /// Height of the legend: communication has a line of its own.
     pub(super) fn legend(&self) -> i32 {
-        self.line() + 6
+        self.line() * if self.lane > 0 { 2 } else { 1 } + 6
     }
 
     pub(super) fn chart(&self, chart: &Chart<'_>) -> i32 {

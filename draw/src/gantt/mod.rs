@@ -131,38 +131,41 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
     let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
     let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
-    let (side, middle) = (pixel(layout.font), layout.legend() / 2);
-    let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
+    let side = pixel(layout.font);
     let mut x = layout.left;
-    let mut item = |samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+    let item = |x: &mut i32, row: i32, samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
+        let middle = (layout.line() + 6) / 2 + row * layout.line();
+        let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
         for &colour in samples {
-            canvas::fill(area, (x, top), (x + side, bottom), colour)?;
+            canvas::fill(area, (*x, top), (*x + side, bottom), colour)?;
             if colour == canvas::IDLE {
-                let frame = Rectangle::new([(x, top), (x + side, bottom)], canvas::GRID);
+                let frame = Rectangle::new([(*x, top), (*x + side, bottom)], canvas::GRID);
                 area.draw(&frame)?;
             }
-            x += side;
+            *x += side;
         }
-        x += 5;
-        layout.letters(HPos::Left).write(area, text, (x, middle))?;
-        x += pixel(canvas::width(text, layout.font) + layout.font);
+        *x += 5;
+        layout.letters(HPos::Left).write(area, text, (*x, middle))?;
+        *x += pixel(canvas::width(text, layout.font) + layout.font);
         Ok(())
     };
     for kind in kinds {
         let one_shade = later.is_empty() || !canvas::has_two_shades(kind);
         let shades = if one_shade { &[false][..] } else { &[false, true] };
         let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
-        item(&samples, kind_name(kind))?;
+        item(&mut x, 0, &samples, kind_name(kind))?;
     }
-    item(&[canvas::IDLE], "idle")?;
+    item(&mut x, 0, &[canvas::IDLE], "idle")?;
     if charts.iter().any(|chart| !chart.copies.is_empty()) {
         for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
-            item(&[colour], text)?;
+            item(&mut x, 0, &[colour], text)?;
         }
     }
-    if layout.lane > 0 {
+    let row = i32::from(layout.lane > 0);
+    if row > 0 {
+        x = layout.left;
         for (colour, text) in canvas::COMMUNICATION.into_iter().zip(lane::LEGEND) {
-            item(&[colour], text)?;
+            item(&mut x, row, &[colour], text)?;
         }
     }
     if later.is_empty() {
@@ -170,7 +173,7 @@ fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result
     }
     let lined =
         if layout.row - layout.gap() - layout.lane >= BANDED { ", with a line" } else { "" };
-    item(&[], &format!("darker{lined}: {}", later.join(", ")))
+    item(&mut x, row, &[], &format!("darker{lined}: {}", later.join(", ")))
 }
 
 const fn kind_name(kind: Kind) -> &'static str {

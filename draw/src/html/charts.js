@@ -53,8 +53,8 @@ export class Charts {
   /** Shows the timelines of `data`. A view of the whole step stays one; another is kept. */
   take(data) {
     const [begin, end] = this.view, whole = begin === 0 && end === (this.end || 1);
-    const { causes, colours, letters, idle } = data;
-    Object.assign(this, { end: data.end, causes, colours, letters, idle });
+    const { causes, colours, letters, idle, communication } = data;
+    Object.assign(this, { end: data.end, causes, colours, letters, idle, communication });
     this.tiles = causes.map(([name, colour]) => tile(name, colour, this.theme.shade));
     this.scale = Math.max(parseFloat(getComputedStyle(this.root).fontSize) / 13, 1) || 1;
     const wanted = data.charts.flatMap((chart) => this.wantedOf(chart));
@@ -68,7 +68,8 @@ export class Charts {
   }
   wantedOf(chart) {
     const rows = chart.stages.length, { memory = true, links = true } = this.options;
-    const all = [{ kind: Gantt, chart, height: rows > 40 ? 10 : rows > 16 ? 14 : 20 }];
+    const height = rows > 40 ? 10 : rows > 16 ? 14 : 20;
+    const all = [{ kind: Gantt, chart, height: chart.streams ? Math.round(height * 1.6) : height }];
     if (memory && chart.memory.length) all.push({ kind: Curve, chart, height: chart.memory.length > 16 ? 16 : 28 });
     if (links && chart.transfers.length) all.push({ kind: Links, chart, height: chart.transfers.length > 32 ? 7 : 12 });
     return all;
@@ -195,5 +196,6 @@ export function legend(element, data, idle = data.idle) {
   };
   const used = KINDS.map((kind, at) => [kind, at]).filter(([, at]) => data.kinds.includes(at));
   element.replaceChildren(...used.flatMap(([kind, at]) => [swatch(data.colours[at][0]), kind]),
-    swatch(idle), "idle; darker, with a line: a later chunk");
+    swatch(idle), "idle; darker, with a line: a later chunk",
+    ...(data.communication || []).flatMap((colour, at) => [swatch(colour), ["communication", "not hidden"][at]]));
 }

@@ -10,8 +10,9 @@ use sim::explain::{Cause, Waits};
 
 use super::idle::{self, Idle, IdleData};
 use super::pack;
+use super::streams::StreamsData;
 use crate::DrawError;
-use crate::canvas::{IDLE, colours};
+use crate::canvas::{COMMUNICATION, IDLE, colours};
 
 /// One schedule of a drawing.
 pub struct Chart<'a> {
@@ -50,6 +51,9 @@ pub struct Drawing {
     colours: [[String; 2]; Kind::ALL.len()],
     letters: [String; Kind::ALL.len()],
     idle: String,
+    /// The colours of communication, hidden and not, where any is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication: Option<[String; 2]>,
     charts: Vec<ChartData>,
 }
 
@@ -81,6 +85,7 @@ impl Drawing {
             colours: Kind::ALL.map(shades),
             letters: Kind::ALL.map(|kind| hex(colours(kind, false).1)),
             idle: hex(IDLE),
+            communication: streams.then(|| COMMUNICATION.map(hex)),
             charts: charts.iter().map(|chart| ChartData::of(chart, transfers, &causes)).collect(),
         })
     }
@@ -143,6 +148,9 @@ struct ChartData {
     optimizer: u64,
     /// Absent where it was not asked.
     idle: Option<IdleData>,
+    /// Absent where passes have no segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<StreamsData>,
 }
 
 impl Chart<'_> {
@@ -180,6 +188,7 @@ impl ChartData {
             releases: chart.run.releases.iter().map(|times| nanos(times)).collect(),
             optimizer: chart.known_idle().map_or(0, |idle| idle.gaps.optimizer.0),
             idle: chart.idle.as_ref().map(|idle| IdleData::of(idle, chart.run, causes)),
+            streams: chart.costs.and_then(|costs| StreamsData::of(costs, &chart.run.timeline)),
         }
     }
 }

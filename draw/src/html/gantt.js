@@ -6,6 +6,7 @@ class Gantt extends Chart {
     this.releases = data.releases;
     this.optimizer = data.optimizer;
     this.makespan = data.makespan;
+    this.lane = data.streams ? new Lane(data.streams) : null;
     const gaps = (stage) => (this.idle ? readGaps(this.idle.gaps[stage] || "", this.board.causes.length) : []);
     const row = (packed, stage) => lazily(
       lazily({ name: "stage " + stage, short: String(stage), stage }, "spans", () => readSpans(packed, stage)),
@@ -14,6 +15,9 @@ class Gantt extends Chart {
     this.cursor = null;
     this.fill(data.stages.map(row), height);
   }
+  // Height of the passes of a row, and of the communication below them.
+  low() { return this.lane ? Math.floor(this.height * 0.35) : 0; }
+  high() { return this.height - 2 - this.low(); }
   describe() { return `timeline of ${this.rows.length} stages, makespan ${text(this.makespan)}`; }
   // Begin and end of the gap of the last step with that number.
   gap(row, at) {
@@ -39,7 +43,7 @@ class Gantt extends Chart {
         pen.fillStyle = pen.createPattern(this.board.tiles[cause], "repeat");
         pen.fillRect(left, top, right - left, tall);
         const label = this.board.causes[cause][0], wide = pen.measureText(label).width;
-        if (Math.min(right, this.left + this.width()) - left > wide + 10 && this.height > 12) {
+        if (Math.min(right, this.left + this.width()) - left > wide + 10 && tall > 10) {
           pen.fillStyle = theme.paper;
           pen.fillRect(left + 2, top + 2, wide + 4, tall - 4);
           pen.fillStyle = theme.ink;
@@ -52,7 +56,7 @@ class Gantt extends Chart {
       if (right < this.left || end - this.optimizer > view[1]) continue;
       pen.fillStyle = theme.optimizer;
       pen.fillRect(left, top, Math.max(right - left, 0.5), tall);
-      if (right - Math.max(left, this.left) > 60 && this.height > 10) {
+      if (right - Math.max(left, this.left) > 60 && tall > 8) {
         pen.fillStyle = "#fff";
         pen.fillText("optimizer", Math.max(left, this.left) + 3, top + tall / 2);
       }
@@ -71,7 +75,7 @@ class Gantt extends Chart {
   // Whether a pass of the row is of a later chunk. S and T have a shard in its place, and one colour.
   later(row, chunk) { return chunk >= this.stages || chunk % this.stages !== row.stage ? 1 : 0; }
   paint(pen, row, top) {
-    const tall = this.height - 2, { view, theme, wanted } = this.board;
+    const tall = this.high(), { view, theme, wanted } = this.board;
     pen.fillStyle = theme.idle || this.board.idle;
     pen.fillRect(this.left, top, this.width(), tall);
     this.paintIdle(pen, row, top, tall);
@@ -84,10 +88,18 @@ class Gantt extends Chart {
     this.narrow += narrow;
     if (wanted === null && 2 * narrow > last - first) this.paintSamples(pen, row, top, first);
     else this.paintPasses(pen, row, top, first, last);
+    if (this.lane) this.paintLane(pen, row, top + tall + 1, first, last);
+  }
+  paintLane(pen, row, top, first, last) {
+    const tall = this.low() - 1;
+    pen.fillStyle = this.board.theme.idle || this.board.idle;
+    pen.fillRect(this.left, top, this.width(), tall);
+    pen.font = Math.min(10 * this.board.scale, tall) + "px sans-serif";
+    for (let at = first; at < last; at++) this.lane.paint(pen, this, row.spans[at], top, tall);
   }
   // Each pixel shows what runs in its middle: on average, every kind is as wide as it takes time.
   paintSamples(pen, row, top, first) {
-    const tall = this.height - 2, count = Math.ceil(this.width() * this.ratio), edge = this.snap(this.left);
+    const tall = this.high(), count = Math.ceil(this.width() * this.ratio), edge = this.snap(this.left);
     let at = first, from = 0, now = null;
     const flush = (x) => {
       if (now) {
@@ -112,7 +124,7 @@ class Gantt extends Chart {
     for (let at = first; at < last; at++) this.paintPass(pen, row, top, row.spans[at]);
   }
   paintPass(pen, row, top, span) {
-    const tall = this.height - 2, all = passes(span), { wanted, colours, letters, theme } = this.board;
+    const tall = this.high(), all = passes(span), { wanted, colours, letters, theme } = this.board;
     const hit = wanted === null || all.some(([, , m]) => m === wanted);
     const from = this.snap(this.x(span[0])), to = this.snap(this.x(span[1]));
     const wide = Math.max(to - from, hit && wanted !== null ? 2 / this.ratio : 0);
@@ -138,7 +150,7 @@ class Gantt extends Chart {
       pen.strokeRect(from, top + 0.5, wide, tall - 1);
     }
     const label = name(span), left = Math.max(from, this.left);
-    if (to - left > label.length * 6.5 * this.board.scale && this.height > 10) {
+    if (to - left > label.length * 6.5 * this.board.scale && tall > 8) {
       pen.fillStyle = hit ? letters[all[0][0]] : theme.faint;
       pen.fillText(label, left + 3, top + tall / 2);
     }
@@ -249,6 +261,6 @@ class Gantt extends Chart {
     this.cursor = { row, at };
     return [(idle ? "idle before " : "") + name(span) + " on " + row.name,
       text(span[0]) + " to " + text(span[1]) + ", " + text(span[1] - span[0])]
-      .concat(waited(span, before), this.owed(row, at));
+      .concat(idle || !this.lane ? [] : this.lane.lines(span, time), waited(span, before), this.owed(row, at));
   }
 }

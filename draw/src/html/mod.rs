@@ -8,6 +8,7 @@ mod drawing;
 mod idle;
 mod pack;
 mod sheet;
+mod streams;
 
 use super::DrawError;
 pub use drawing::{Chart, Drawing};
@@ -16,10 +17,11 @@ pub use sheet::sheet;
 
 const PAGE: &str = include_str!("page.html");
 /// The parts of the script that draw, each of which knows only those before it.
-const CHARTS: [&str; 6] = [
+const CHARTS: [&str; 7] = [
     include_str!("read.js"),
     include_str!("words.js"),
     include_str!("chart.js"),
+    include_str!("lane.js"),
     include_str!("gantt.js"),
     include_str!("curves.js"),
     include_str!("charts.js"),

@@ -10,6 +10,8 @@ use pipeline::{Bytes, Nanos, Pass, Slot, Value};
 use sim::engine::Transfer;
 use sim::explain::{CAUSES, Cause, Link, Wait};
 
+use crate::lanes::Piece;
+
 /// The characters of digits: 32 of a last one, then 32 of one with more to come.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
 
@@ -151,6 +153,47 @@ pub(super) fn gaps(gaps: &[[i64; CAUSES]], causes: &[Cause]) -> String {
         let shares = shares.filter(|(_, share)| *share != 0);
         packed.natural(shares.clone().map(|(cause, _)| 1 << cause).sum());
         shares.for_each(|(_, share)| packed.signed(share.into()));
+    }
+    packed.0
+}
+
+/// A segment of communication in a slot.
+pub(super) struct Communication {
+    /// Its place among the names of the page.
+    pub(super) name: usize,
+    /// Of F, B or W.
+    pub(super) part: usize,
+    pub(super) layer: Option<u32>,
+    /// From the start of the slot.
+    pub(super) times: [Nanos; 2],
+    /// How long it runs beside compute.
+    pub(super) hidden: Nanos,
+}
+
+/// Segments of a slot in time: name, part, layer (one more, 0 for none), how long after the end of the last it
+/// begins, how long it is hidden and how long it takes.
+pub(super) fn segments(all: impl Iterator<Item = Communication>) -> String {
+    let (mut packed, mut last) = (Packed::default(), 0);
+    for Communication { name, part, layer, times: [start, end], hidden } in all {
+        packed.natural(name as u128);
+        packed.natural(part as u128);
+        packed.natural(layer.map_or(0, |layer| u128::from(layer) + 1));
+        packed.change(&mut last, start.0);
+        packed.natural(hidden.0.into());
+        packed.natural((end.0 - start.0).into());
+        last = end.0.into();
+    }
+    packed.0
+}
+
+/// Pieces of a slot in time: how long after the end of the last one begins, and twice how long it takes, and
+/// one more where it is hidden.
+pub(super) fn pieces(all: &[Piece]) -> String {
+    let (mut packed, mut last) = (Packed::default(), 0);
+    for Piece { start, end, is_hidden } in all {
+        packed.natural((start.0 - last).into());
+        packed.natural(2 * u128::from(end.0 - start.0) + u128::from(*is_hidden));
+        last = end.0;
     }
     packed.0
 }

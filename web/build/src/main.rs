@@ -76,7 +76,8 @@ impl Library {
 }
 
 /// The scripts that draw timelines, each of which knows only those before it: one module together.
-const CHARTS: [&str; 6] = ["read.js", "words.js", "chart.js", "gantt.js", "curves.js", "charts.js"];
+const CHARTS: [&str; 7] =
+    ["read.js", "words.js", "chart.js", "lane.js", "gantt.js", "curves.js", "charts.js"];
 
 /// The page with everything that it needs inside.
 ///
