@@ -121,6 +121,14 @@ def _chain(draw: random.Random, _: int) -> Keys:
     return {"chain": chain, "layers": draw.randint(8, 40)}
 
 
+def _sharding(draw: random.Random, _: int) -> Keys:
+    keys: Keys = {"sharding": draw.choice(["none", "optimizer", "gradients", "fsdp"])}
+    keys.update({"gather": _time(draw), "reduce": _time(draw)})
+    if keys["sharding"] == "fsdp":
+        keys.update({"prefetch": draw.randint(0, 3), "reshard": draw.choice(["never", "after-use"])})
+    return keys
+
+
 def _chunks(draw: random.Random, _: int) -> Keys:
     return {"chunks": draw.choice([2, 3])}
 
@@ -128,6 +136,7 @@ def _chunks(draw: random.Random, _: int) -> Keys:
 _PARTS = [
     (_hop, 0.6), (_limit, 0.3), (_sizes, 0.3), (_slow, 0.25), (_noise, 0.25), (_stall, 0.1),
     (_cluster, 0.2), (_chunks, 0.2), (_activation, 0.1), (_recompute, 0.1), (_chain, 0.15),
+    (_sharding, 0.15),
 ]  # fmt: skip
 
 _TIME_KEYS = (

@@ -24,8 +24,8 @@ pub enum Cause {
     /// Communication within passes that no compute hides, in slots and in what waits for them. Without:
     /// segments of communication take no time; what travels between stages still does.
     CommunicationNotHidden,
-    /// Collectives of parameters and gradients that no pass hides, and what they take from passes beside them.
-    /// Without: they take no time.
+    /// Collectives of parameters and gradients that no pass hides. Without: they take no time. By how much they
+    /// stretch passes beside them counts as busy.
     CollectivesNotHidden,
     /// Exposed communication between stages. Without: what is made is there at once, gradients are reduced at once,
     /// and sending takes no stage's time.
