@@ -84,6 +84,11 @@ pub const PAPER: Folder = folder!(
         "zb-throughput.csv",
         "zb-table6.csv",
         "zb-post-validation.csv",
+        "overlap-pair.csv",
+        "overlap-figures.csv",
+        "overlap-models.csv",
+        "overlap-runs.csv",
+        "overlap-gains.csv",
     ]
 );
 

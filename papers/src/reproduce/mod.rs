@@ -12,6 +12,7 @@ mod controllable;
 mod fig9;
 mod odc;
 mod offload;
+mod overlap;
 mod picture;
 mod rates;
 mod sources;
