@@ -89,6 +89,8 @@ pub const PAPER: Folder = folder!(
         "overlap-models.csv",
         "overlap-runs.csv",
         "overlap-gains.csv",
+        "overlap-settings.csv",
+        "overlap-claims.csv",
     ]
 );
 

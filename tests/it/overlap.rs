@@ -134,7 +134,7 @@ fn edited(name: &str, [from, to]: [&str; 2]) -> (TempDir, Output) {
 #[test]
 fn a_changed_cell_is_found() {
     for (name, edit, missed) in [
-        ("overlap-figures.csv", ["129.012", "135.012"], "published order ms: published 135.01"),
+        ("overlap-figures.csv", ["129.012", "135.012"], "published order ms: published 135.012"),
         ("overlap-figures.csv", ["5700", "5712"], "pairs ms: published 5712"),
         ("overlap-gains.csv", ["20.99203", "18.9"], "Qwen3-30B, HybridEP, step without / with"),
         ("overlap-pair.csv", ["9.018,", "7.018,"], "one after the other ms: published 244.069"),

@@ -153,6 +153,21 @@ pub static TABLES: &[Table] = &[
         cells: overlap::cells,
         ..PLAIN
     },
+    Table {
+        name: "overlap-gain",
+        help: "gains over 1F1B beside tensor, context and expert parallelism, with pairs and without",
+        sources: &[
+            overlap::SETTINGS,
+            overlap::CLAIMS,
+            overlap::MODELS,
+            overlap::SEGMENTS,
+            overlap::GAINS,
+            overlap::RUNS,
+        ],
+        cells: overlap::combined,
+        picture: Some(overlap::combined_picture),
+        ..PLAIN
+    },
 ];
 
 impl Table {

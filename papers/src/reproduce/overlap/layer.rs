@@ -3,7 +3,7 @@
 use pipeline::overlap::{
     Chain, Contention, Layer, Overlap, Rule, Segment, SegmentName, Stream, WeightSegment,
 };
-use pipeline::{Costs, Family, Fault, Nanos, Problem, Shape};
+use pipeline::{Costs, Family, Fault, Nanos, Problem, Schedule, Shape};
 use sim::Replay;
 
 /// A place of a layer: its name, its stream, and what F, B and W of it take.
@@ -70,15 +70,23 @@ pub(in super::super) struct Pipeline {
     pub(in super::super) hop: Nanos,
 }
 
+/// A step of a pipeline.
+pub(in super::super) struct Step {
+    /// From the start of the first pass to the end of the last.
+    pub(in super::super) time: Nanos,
+    /// The order that took it.
+    pub(in super::super) schedule: Schedule,
+}
+
 impl Pipeline {
-    /// The step of `family`, from the start of the first pass to the end of the last, where passes share
-    /// the streams as `rule` says.
-    pub(in super::super) fn step(self, family: Family, rule: Rule) -> Result<Nanos, Fault> {
+    /// The step of `family` where passes share the streams as `rule` says.
+    pub(in super::super) fn step(self, family: Family, rule: Rule) -> Result<Step, Fault> {
         let [stages, chunks, microbatches] = self.shape;
         let shape = Shape::new(stages, chunks, microbatches)?;
         let costs = Costs::overlapped(Overlap::new(self.chains, rule)?, self.hop);
         let problem = Problem::new(shape, costs)?;
         let schedule = family.schedule(&problem)?;
-        Ok(Replay::new().metrics(&schedule, problem.costs())?.makespan())
+        let time = Replay::new().metrics(&schedule, problem.costs())?.makespan();
+        Ok(Step { time, schedule })
     }
 }

@@ -2,8 +2,10 @@
 //! and what others gained by hiding the all-to-all of experts.
 //!
 //! [`profile`] reads the pair, [`pair`] composes it; [`model`] counts the work of a model, [`run`] makes a
-//! pipeline of segments from it, and [`gains`] holds its steps against measured ones.
+//! pipeline of segments from it, and [`gains`] holds its steps against measured ones. [`combined`] asks the same of
+//! schedules beside tensor, context and expert parallelism.
 
+mod combined;
 mod gains;
 mod layer;
 mod model;
@@ -16,6 +18,7 @@ use question::Diagnostic;
 use super::sources::Sources;
 use super::tables::{Contents, Table};
 
+pub(super) use self::combined::{CLAIMS, SETTINGS, cells as combined, picture as combined_picture};
 pub(super) use self::gains::GAINS;
 pub(super) use self::model::MODELS;
 pub(super) use self::pair::FIGURES;

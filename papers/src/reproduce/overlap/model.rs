@@ -67,19 +67,29 @@ impl Model {
         Ok(())
     }
 
-    /// Numbers of the matrices around attention.
-    fn projections(&self) -> f64 {
+    /// Numbers of the matrices that make queries, keys and values.
+    fn projections_into(&self) -> f64 {
         let [hidden, heads, qk, v] =
             [self.hidden, self.heads, self.qk_head, self.v_head].map(f64::from);
         let [q_rank, kv_rank, rope] = [self.q_rank, self.kv_rank, self.rope].map(f64::from);
-        let into = match self.kv_rank {
+        match self.kv_rank {
             0 => hidden * (heads * qk + f64::from(self.kv_heads) * (qk + v)),
             _ => {
                 let keys = hidden * (kv_rank + rope) + kv_rank * heads * (qk - rope + v);
                 hidden * q_rank + q_rank * heads * qk + keys
             }
-        };
-        into + heads * v * hidden
+        }
+    }
+
+    /// Numbers of the matrices around attention.
+    fn projections(&self) -> f64 {
+        let [hidden, heads, v] = [self.hidden, self.heads, self.v_head].map(f64::from);
+        self.projections_into() + heads * v * hidden
+    }
+
+    /// What stands before attention: queries, keys and values of `tokens`.
+    pub(in super::super) fn into_attention(&self, tokens: f64) -> Flops {
+        [2.0 * tokens * self.projections_into(); 3]
     }
 
     /// Attention with its projections, for `tokens` of a sequence of `sequence` tokens.

@@ -44,13 +44,17 @@ const READINGS: [(&str, Reading); 8] = {
         ("both compute streams added", of(true, false, Notify::Kept)),
         ("second compute stream where alone", of(false, false, Notify::Kept)),
         ("mean layer, both added", of(true, true, Notify::Kept)),
-        ("mean layer, second where alone", of(false, true, Notify::Kept)),
+        ("mean layer, second where alone", MEAN),
         ("both added, handshakes alone of notify", of(true, false, Notify::Handshake)),
         ("second where alone, handshakes alone of notify", of(false, false, Notify::Handshake)),
         ("both added, without notify", of(true, false, Notify::Dropped)),
         ("second where alone, without notify", of(false, false, Notify::Dropped)),
     ]
 };
+
+/// The mean layer with all its waits, as whole steps have it.
+pub(super) const MEAN: Reading =
+    Reading { adds_streams: false, is_mean: true, notify: Notify::Kept };
 
 /// The orders in which a pair is composed, by the names of their columns.
 const ORDERS: [&str; 5] = [
@@ -116,7 +120,7 @@ fn beside(
         false => (BESIDE, Check::NotChecked),
     };
     let cell = Cell::new(row, format!("{PUBLISHED} ms"), convention, [published, ours], check);
-    Ok(Cell { digits: 2, ..cell })
+    Ok(Cell { digits: cell::decimals(&measured.figure), ..cell })
 }
 
 /// What was computed apart, beside ours.
@@ -191,9 +195,8 @@ fn step_row(family: Family) -> String {
 
 /// A step of chunks of as many mean layers as the pair has.
 fn step(profile: &Profile, (family, chunks): (Family, u64), mode: &str) -> Result<Nanos, Fault> {
-    let reading = Reading { adds_streams: false, is_mean: true, notify: Notify::Kept };
     let layers = u32::try_from(profile.layers()).unwrap_or(u32::MAX);
-    let chain = profile.mean(layers, reading)?;
+    let chain = profile.mean(layers, MEAN)?;
     let [stages, microbatches] = SHAPE;
     let count = usize::try_from(stages * chunks).unwrap_or(usize::MAX);
     let shape = [stages, chunks, microbatches];
@@ -203,7 +206,8 @@ fn step(profile: &Profile, (family, chunks): (Family, u64), mode: &str) -> Resul
         _ => Interleaving::Published,
     };
     let lone = mode == MODES[2];
-    pipeline.step(family, Rule { interleaving, lone, ..Rule::default() })
+    let step = pipeline.step(family, Rule { interleaving, lone, ..Rule::default() })?;
+    Ok(step.time)
 }
 
 #[allow(clippy::cast_precision_loss)] // Times of pairs and steps are far below 2^53 ns.

@@ -156,7 +156,7 @@ impl Modelled<'_> {
         };
         let shape = [self.run.stages.into(), self.chunks, self.run.microbatches.into()];
         let pipeline = Pipeline { shape, chains: self.chains(contention)?, hop: Nanos(0) };
-        Ok(seconds(pipeline.step(family, rule)?) + self.run.outside_s)
+        Ok(seconds(pipeline.step(family, rule)?.time) + self.run.outside_s)
     }
 
     /// The published order, with a layer's replay before its backward, and what stands before a layer of
@@ -222,7 +222,8 @@ impl Modelled<'_> {
     }
 }
 
+/// A time in seconds.
 #[allow(clippy::cast_precision_loss)] // Steps are far below 2^53 ns.
-fn seconds(time: Nanos) -> f64 {
+pub(super) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
