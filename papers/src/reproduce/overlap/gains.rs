@@ -119,7 +119,7 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Vec<Cell>, String), Diagno
         }
         match measured.convention() {
             Some(convention) => {
-                cells.extend(predicted(&path, measured, convention, (&runs, &models))?)
+                cells.extend(predicted(&path, measured, convention, (&runs, &models))?);
             }
             None => {
                 let figures = [measured.gain(), f64::NAN];
@@ -144,7 +144,7 @@ fn predicted(
     let wrong = |message: String| error_in(path, None, &format!("{name}: {message}"));
     let run = runs.iter().find(|run| run.run == measured.run);
     let run = run.ok_or_else(|| wrong(format!("there is no run {}", measured.run)))?;
-    let modelled = run.modelled(models).map_err(|message| wrong(message))?;
+    let modelled = run.modelled(models).map_err(wrong)?;
     let step = |sharing| modelled.step(sharing).map_err(|fault| wrong(fault.to_string()));
     let without = step(Sharing::Apart)?;
     let gain = |contention| Ok(without / step(Sharing::Pairs(measured.weights(), contention))?);

@@ -88,7 +88,7 @@ impl Model {
     }
 
     /// What stands before attention: queries, keys and values of `tokens`.
-    pub(in super::super) fn into_attention(&self, tokens: f64) -> Flops {
+    pub(in super::super) fn queries_keys_values(&self, tokens: f64) -> Flops {
         [2.0 * tokens * self.projections_into(); 3]
     }
 

@@ -105,7 +105,7 @@ impl Profile {
             for (range, part) in pairs {
                 let streams = left.remove(&(range.to_owned(), part.to_owned(), at));
                 let most = if (range, part) == ("mlp", "W") { 2 } else { 1 };
-                if !streams.is_some_and(|streams| streams.len() <= most) {
+                if streams.is_none_or(|streams| streams.len() > most) {
                     return wrong(format!(
                         "{range}, {part}, layer {at} must stand there once for each stream"
                     ));

@@ -262,7 +262,7 @@ impl Line {
         let moved = |bytes: f64| [plan::nanos(bytes / link); 2];
         let activation = self.tokens() * model.activation_bytes() * others(self.tp);
         let keys = f64::from(self.sequence) * model.kv_bytes() / f64::from(self.tp);
-        let into = model.into_attention(self.tokens());
+        let into = model.queries_keys_values(self.tokens());
         let behind = [0, 1, 2].map(|part| attention[part] - into[part]);
         let mut places = vec![Place::communication("gather", moved(activation))];
         match self.cp {
