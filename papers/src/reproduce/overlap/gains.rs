@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::cell::{BESIDE, Cell, Check, whole};
 use super::super::sources::{Sources, error_in};
 use super::model::Model;
-use super::run::{Run, Sharing};
+use super::run::{Modelled, Run, Sharing};
 use crate::accuracy;
 
 /// The file of the measured steps.
@@ -23,7 +23,7 @@ const FITTED: &str = "measured, fitted to";
 /// The convention of one to which they were not.
 const HELD_OUT: &str = "measured, held out";
 /// The convention of a gain that is not predicted.
-const NOT_PREDICTED: &str = "measured, not predicted";
+const NOT_PREDICTED: &str = "not predicted";
 /// How far a predicted gain may be from the measured one.
 pub(super) const TOLERANCE: f64 = 0.05;
 
@@ -125,12 +125,42 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Vec<Cell>, String), Diagno
                 let figures = [measured.gain(), f64::NAN];
                 let cell = Cell::new(name, GAIN, NOT_PREDICTED, figures, Check::NotChecked);
                 cells.push(Cell { digits: 3, ..cell });
+                cells.extend(step(&path, measured, (&runs, &models))?);
                 reasons.push(format!("{name}: {}: {kind}.\n", measured.steps()));
             }
         }
     }
     cells.push(ranking(&cells));
     Ok((cells, reasons.concat()))
+}
+
+/// The step without overlap of a gain that is not predicted, if its run is modelled.
+fn step(
+    path: &Path,
+    measured: &Measured,
+    (runs, models): (&[Run], &[Model]),
+) -> Result<Option<Cell>, Diagnostic> {
+    if measured.run.is_empty() || measured.unit != Unit::Seconds {
+        return Ok(None);
+    }
+    let (_, without) = modelled(path, measured, (runs, models))?;
+    let figures = [measured.without, without];
+    let cell = Cell::new(&measured.name, STEP, BESIDE, figures, Check::NotChecked);
+    Ok(Some(Cell { digits: 3, ..cell }))
+}
+
+/// The run of a measured gain, and its step without overlap in seconds.
+fn modelled<'a>(
+    path: &Path,
+    measured: &Measured,
+    (runs, models): (&'a [Run], &'a [Model]),
+) -> Result<(Modelled<'a>, f64), Diagnostic> {
+    let wrong = |message: String| error_in(path, None, &format!("{}: {message}", measured.name));
+    let run = runs.iter().find(|run| run.run == measured.run);
+    let run = run.ok_or_else(|| wrong(format!("there is no run {}", measured.run)))?;
+    let modelled = run.modelled(models).map_err(wrong)?;
+    let without = modelled.step(Sharing::Apart).map_err(|fault| wrong(fault.to_string()))?;
+    Ok((modelled, without))
 }
 
 /// The cells of a gain that is predicted.
@@ -142,11 +172,8 @@ fn predicted(
 ) -> Result<Vec<Cell>, Diagnostic> {
     let name = &measured.name;
     let wrong = |message: String| error_in(path, None, &format!("{name}: {message}"));
-    let run = runs.iter().find(|run| run.run == measured.run);
-    let run = run.ok_or_else(|| wrong(format!("there is no run {}", measured.run)))?;
-    let modelled = run.modelled(models).map_err(wrong)?;
+    let (modelled, without) = modelled(path, measured, (runs, models))?;
     let step = |sharing| modelled.step(sharing).map_err(|fault| wrong(fault.to_string()));
-    let without = step(Sharing::Apart)?;
     let gain = |contention| Ok(without / step(Sharing::Pairs(measured.weights(), contention))?);
     let published = measured.gain();
     let few = Contention::new(120, 1310).unwrap_or(Contention::NONE);

@@ -22,7 +22,7 @@ pub(in super::super) const FIGURES: &str = "overlap-figures.csv";
 /// The convention of the measured pair.
 const MEASURED: &str = "measured";
 /// The convention of a reading of the measured pair that nothing is claimed of.
-const BESIDE: &str = "measured, beside";
+const BESIDE: &str = "not checked: waits that were measured are left out";
 /// The convention of what another program computed from the same segments.
 const APART: &str = "computed apart";
 /// How far the published order may be from the measured pair.
