@@ -84,6 +84,13 @@ pub const PAPER: Folder = folder!(
         "zb-throughput.csv",
         "zb-table6.csv",
         "zb-post-validation.csv",
+        "overlap-pair.csv",
+        "overlap-figures.csv",
+        "overlap-models.csv",
+        "overlap-runs.csv",
+        "overlap-gains.csv",
+        "overlap-settings.csv",
+        "overlap-claims.csv",
     ]
 );
 

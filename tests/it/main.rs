@@ -40,6 +40,7 @@ mod memory;
 mod messages;
 mod noise;
 mod other_traces;
+mod overlap;
 mod paper;
 mod pictures;
 mod pipeoffload;

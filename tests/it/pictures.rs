@@ -298,7 +298,31 @@ fn committed_pictures_name_themselves_and_read_whole_numbers_as_such() {
         assert!(!svg.contains(".0\n"), "{}", path.display());
         count += 1;
     }
-    assert_eq!(count, 9);
+    assert_eq!(count, 10);
+}
+
+/// A bar is the gain in pairs where the schedule has some, its tick the gain with passes one after the other.
+#[test]
+fn the_picture_of_gains_by_overlap_shows_its_table() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/results/");
+    let spots = spots(&fs::read_to_string(format!("{root}overlap-gain.svg")).unwrap());
+    let mut reader = csv::Reader::from_path(format!("{root}overlap-gain.csv")).unwrap();
+    let rows: Vec<Spot> = reader.deserialize().map(Result::unwrap).collect();
+    assert_eq!(spots.len(), 7 * 6);
+    for spot in &spots {
+        let of = |convention: &str| {
+            let own = |row: &&Spot| {
+                let setting = row["row"].split(", ").next().unwrap();
+                setting == spot["panel"]
+                    && row["column"] == spot["series"]
+                    && row["convention"] == convention
+            };
+            rows.iter().find(own).map(|row| number(row, "ours"))
+        };
+        let apart = of("one pass after the other").unwrap();
+        assert!(near(number(spot, "tick"), apart), "{spot:?}");
+        assert!(near(number(spot, "y"), of("pairs").unwrap_or(apart)), "{spot:?}");
+    }
 }
 
 #[test]

@@ -111,7 +111,8 @@ pub struct Cell {
     pub published: f64,
     /// The published figure with more digits from the published code, if that was run again.
     pub regenerated: Option<f64>,
-    /// Our figure, in the same unit.
+    /// Our figure, in the same unit; not a number, `null` in JSON and nothing in CSV, where nothing is
+    /// predicted.
     pub ours: f64,
     /// Whether ours matches.
     #[serde(rename = "match")]
@@ -193,6 +194,7 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
         true => cell.printed(cell.published),
         false => String::new(),
     };
+    let ours = |cell: &Cell| if cell.ours.is_nan() { String::new() } else { cell.ours.to_string() };
     writer.write_record(header)?;
     for cell in cells {
         writer.write_record([
@@ -201,7 +203,7 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
             cell.convention,
             &published(cell),
             &optional(cell.regenerated),
-            &cell.ours.to_string(),
+            &ours(cell),
             cell.check.name(),
             &optional(cell.corrected),
         ])?;

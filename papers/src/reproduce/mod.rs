@@ -12,6 +12,7 @@ mod controllable;
 mod fig9;
 mod odc;
 mod offload;
+mod overlap;
 mod picture;
 mod rates;
 mod sources;
@@ -32,7 +33,8 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use self::beyond::{Beyond, SearchedCell};
 pub use self::cell::{Cell, Check, Count};
 pub use self::picture::{
-    Bars, Comparison, Group, Lines, Pair, Panel, Picture, Place, PlacePair, Places, Point,
+    Bars, Comparison, Group, Lines, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places,
+    Point,
 };
 pub use self::tables::{TABLES, Table};
 

@@ -4,11 +4,14 @@ use serde::Serialize;
 
 use super::cell::Cell;
 
+/// What marks and dots are, unless a picture says otherwise.
+pub const PUBLISHED: &str = "published";
+
 /// A picture of a table: published figures beside ours.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Picture {
-    /// Groups of bars, with the published figure as a mark across each.
+    /// Groups of bars, with the published figure, or another, as a mark across each.
     Bars(Bars),
     /// Small multiples of curves, with the published figure as a mark at each point.
     Lines(Lines),
@@ -25,6 +28,8 @@ pub struct Bars {
     pub y_label: String,
     /// The names of the series, in the order in which every group has them.
     pub series: Vec<String>,
+    /// What the mark across a bar is, such as [`PUBLISHED`].
+    pub mark: &'static str,
     /// The groups from left to right.
     pub groups: Vec<Group>,
 }
@@ -38,7 +43,8 @@ pub struct Group {
     pub bars: Vec<Option<Pair>>,
 }
 
-/// A published rate beside ours; 1 is 100 %. The published one is not a number where it is not at hand.
+/// A published rate, or what the picture marks otherwise, beside ours; 1 is 100 %. It is not a number where it
+/// is not at hand.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pair {
     /// Our rate.
@@ -144,6 +150,7 @@ pub(super) fn bars(title: &str, cells: &[Cell]) -> Picture {
         title: title.to_owned(),
         y_label: "bubble rate".to_owned(),
         groups: groups.collect(),
+        mark: PUBLISHED,
         series,
     })
 }

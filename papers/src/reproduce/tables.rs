@@ -8,7 +8,9 @@ use super::beyond::{self, Contender};
 use super::cell::Cell;
 use super::picture::{self, Picture};
 use super::sources::Sources;
-use super::{closed_forms, controllable, fig9, odc, offload, rates, vocabulary, zero_bubble};
+use super::{
+    closed_forms, controllable, fig9, odc, offload, overlap, rates, vocabulary, zero_bubble,
+};
 
 /// A published table or figure that can be reproduced.
 pub struct Table {
@@ -136,6 +138,34 @@ pub static TABLES: &[Table] = &[
         sources: &[offload::FIGURE_1, offload::FIGURE_15, offload::MODELS],
         cells: offload::cells,
         picture: Some(offload::picture),
+        ..PLAIN
+    },
+    Table {
+        name: "overlap",
+        help: "a pair of DualPipe, segment by segment; steps of pairs; measured gains by overlap",
+        sources: &[
+            overlap::SEGMENTS,
+            overlap::FIGURES,
+            overlap::GAINS,
+            overlap::RUNS,
+            overlap::MODELS,
+        ],
+        cells: overlap::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "overlap-gain",
+        help: "gains over 1F1B beside tensor, context and expert parallelism, with pairs and without",
+        sources: &[
+            overlap::SETTINGS,
+            overlap::CLAIMS,
+            overlap::MODELS,
+            overlap::SEGMENTS,
+            overlap::GAINS,
+            overlap::RUNS,
+        ],
+        cells: overlap::combined,
+        picture: Some(overlap::combined_picture),
         ..PLAIN
     },
 ];

@@ -7,7 +7,7 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 
 use super::super::cell::Cell;
-use super::super::picture::{Bars, Group, Pair, Picture, distinct};
+use super::super::picture::{Bars, Group, PUBLISHED, Pair, Picture, distinct};
 use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
 use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
@@ -211,6 +211,7 @@ pub(in super::super) fn gains(title: &str, cells: &[Cell]) -> Picture {
         title: title.to_owned(),
         y_label: "gain in throughput over 1F1B".to_owned(),
         groups: groups.collect(),
+        mark: PUBLISHED,
         series,
     })
 }

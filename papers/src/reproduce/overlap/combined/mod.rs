@@ -1,0 +1,270 @@
+//! What schedules gain over 1F1B beside tensor, context and expert parallelism, with passes one after the other
+//! and in pairs that hide communication; and which combination is best.
+
+mod report;
+mod setting;
+
+use pipeline::{Family, Fault};
+use question::Diagnostic;
+use rayon::prelude::*;
+use serde::Deserialize;
+
+use super::super::cell::{Cell, Check};
+use super::super::picture::{Bars, Group, Pair, Picture};
+use super::super::sources::{Sources, error_in};
+use super::super::tables::{Contents, Table};
+use super::gains;
+use setting::{Mode, Outcome, Setting};
+
+pub(in super::super) use setting::SETTINGS;
+
+/// The file of what others measured with pairs.
+pub(in super::super) const CLAIMS: &str = "overlap-claims.csv";
+
+/// The convention of the gain of passes one after the other.
+const APART: &str = "one pass after the other";
+/// The convention of the gain of pairs under the contention of the setting.
+const PAIRS: &str = "pairs";
+/// The convention of the gain of pairs that take nothing from each other.
+const IDEAL: &str = "pairs, ideal";
+/// The convention of what must hold of ours whatever the setting.
+const AT_MOST: &str = "at most";
+/// The convention of a step in seconds.
+const STEP: &str = "step, s";
+/// The convention of the most activations that a stage holds.
+const PEAK: &str = "peak, microbatches of a stage";
+/// The convention of the best combination of a job.
+const BEST: &str = "best over the best 1f1b";
+/// The convention of what others measured in other settings.
+const CLAIMED: &str = "measured, other settings";
+
+/// The schedule that all gains are over.
+const BASELINE: Family = Family::OneFOneB;
+
+/// A schedule, its chunks per stage, and the one that does the same without pairs.
+struct Entry {
+    family: Family,
+    chunks: u64,
+    /// None if its order has no pairs.
+    apart: Option<Family>,
+}
+
+/// The schedules that are compared.
+const ENTRIES: [Entry; 8] = [
+    Entry { family: BASELINE, chunks: 1, apart: None },
+    Entry { family: Family::OneFOneBOverlap, chunks: 1, apart: Some(BASELINE) },
+    Entry { family: Family::Interleaved, chunks: 2, apart: None },
+    Entry { family: Family::InterleavedOverlap, chunks: 2, apart: Some(Family::Interleaved) },
+    Entry { family: Family::ZbH1, chunks: 1, apart: None },
+    Entry { family: Family::ZbV, chunks: 2, apart: None },
+    Entry { family: Family::DualPipe, chunks: 1, apart: Some(Family::DualPipe) },
+    Entry { family: Family::DualPipeV, chunks: 2, apart: Some(Family::DualPipeV) },
+];
+
+/// The schedules of the picture.
+const DRAWN: [Family; 6] = [
+    Family::Interleaved,
+    Family::InterleavedOverlap,
+    Family::ZbH1,
+    Family::ZbV,
+    Family::DualPipe,
+    Family::DualPipeV,
+];
+
+/// What a schedule comes to in a setting.
+struct Row {
+    entry: &'static Entry,
+    apart: Outcome,
+    /// Pairs under the contention of the setting, and without; none if it has no pairs.
+    pairs: Option<[Outcome; 2]>,
+    /// The step of [`Entry::apart`] over that in pairs where communication takes no time.
+    quiet: Option<f64>,
+}
+
+impl Row {
+    fn of(setting: &Setting, entry: &'static Entry) -> Result<Self, Fault> {
+        let Entry { family, chunks, apart } = *entry;
+        let outcome = |family, mode| setting.outcome(family, chunks, mode);
+        let (mut pairs, mut quiet) = (None, None);
+        if let Some(apart) = apart {
+            pairs = Some([outcome(family, Mode::Pairs)?, outcome(family, Mode::Ideal)?]);
+            let [with, without] =
+                [outcome(family, Mode::QuietPairs)?, outcome(apart, Mode::QuietApart)?];
+            quiet = Some(without.seconds / with.seconds);
+        }
+        Ok(Self { entry, apart: outcome(family, Mode::Apart)?, pairs, quiet })
+    }
+
+    /// The shortest step that is claimed of it, and whether that is in pairs.
+    fn best(&self) -> (f64, bool) {
+        match &self.pairs {
+            Some([pairs, _]) if pairs.seconds < self.apart.seconds => (pairs.seconds, true),
+            _ => (self.apart.seconds, false),
+        }
+    }
+}
+
+/// All schedules in a setting.
+struct Rows {
+    setting: Setting,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    /// The step of 1F1B.
+    fn baseline(&self) -> f64 {
+        let own = self.rows.iter().find(|row| row.entry.family == BASELINE);
+        own.map_or(f64::NAN, |row| row.apart.seconds)
+    }
+}
+
+/// What others measured, in percent.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Claim {
+    name: String,
+    least_percent: Option<f64>,
+    most_percent: f64,
+}
+
+/// All cells.
+pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let settings = Setting::all(sources)?;
+    let all = settings.into_par_iter().map(|setting| {
+        let rows = ENTRIES.iter().map(|entry| Row::of(&setting, entry)).collect();
+        let wrong = |fault: Fault| {
+            let message = format!("{}: {fault}", setting.name());
+            error_in(std::path::Path::new(SETTINGS), None, &message)
+        };
+        let rows: Vec<Row> = Result::map_err(rows, wrong)?;
+        Ok(Rows { setting, rows })
+    });
+    let all: Vec<Rows> = all.collect::<Result<_, Diagnostic>>()?;
+    let mut cells: Vec<Cell> = all.iter().flat_map(of_setting).collect();
+    let best = best(&all);
+    cells.extend(best.iter().map(|best| best.cell.clone()));
+    let measured: Vec<Cell> = gains::cells(sources)?.0;
+    let measured = measured.into_iter().filter(|cell| cell.column == gains::GAIN);
+    let measured: Vec<Cell> = measured.chain(claims(sources)?).collect();
+    cells.extend(measured);
+    let sheet = report::sheet(&all, &cells, &best);
+    Ok(Contents { title: report::TITLE.to_owned(), cells, sheet })
+}
+
+/// A figure of ours that nobody has published.
+fn alone(row: &str, column: &str, convention: &'static str, ours: f64) -> Cell {
+    let cell = Cell::new(row, column, convention, [f64::NAN, ours], Check::NotChecked);
+    Cell { digits: 3, ..cell }
+}
+
+/// A figure of ours that must not be above `most`.
+fn at_most(row: &str, column: String, most: f64, ours: f64) -> Cell {
+    let check = Check::of(ours <= most);
+    Cell { digits: 3, ..Cell::new(row, column, AT_MOST, [most, ours], check) }
+}
+
+/// The cells of a setting.
+fn of_setting(all: &Rows) -> Vec<Cell> {
+    let (row, baseline) = (all.setting.row(), all.baseline());
+    let mut cells = Vec::new();
+    for Row { entry, apart, pairs, quiet } in &all.rows {
+        let name = entry.family.name();
+        let gain = |outcome: &Outcome| baseline / outcome.seconds - 1.0;
+        cells.push(alone(&row, name, STEP, apart.seconds));
+        cells.push(alone(&row, name, PEAK, apart.peak));
+        if entry.family != BASELINE {
+            cells.push(alone(&row, name, APART, gain(apart)));
+        }
+        if let Some([pairs, ideal]) = pairs {
+            cells.push(alone(&row, name, PAIRS, gain(pairs)));
+            cells.push(alone(&row, name, IDEAL, gain(ideal)));
+            let [of_pairs, of_ideal] =
+                [pairs.seconds / apart.seconds, ideal.seconds / pairs.seconds];
+            cells.push(at_most(&row, format!("{name}: pairs over passes apart"), 1.0, of_pairs));
+            cells.push(at_most(&row, format!("{name}: ideal pairs over pairs"), 1.0, of_ideal));
+        }
+        if let Some(quiet) = quiet {
+            let column = format!("{name}: gain of pairs without communication");
+            cells.push(at_most(&row, column, 0.0, quiet - 1.0));
+        }
+    }
+    cells
+}
+
+/// The best combination of those that do the same job.
+struct Best {
+    job: String,
+    setting: String,
+    schedule: String,
+    cell: Cell,
+}
+
+/// The best combination of each job, over the best 1F1B of any of its settings.
+fn best(all: &[Rows]) -> Vec<Best> {
+    let mut jobs: Vec<String> = Vec::new();
+    for job in all.iter().filter_map(|rows| rows.setting.job()) {
+        if !jobs.contains(&job) {
+            jobs.push(job);
+        }
+    }
+    let of_job = |job: String| {
+        let own = || all.iter().filter(|rows| rows.setting.job().as_ref() == Some(&job));
+        let baseline = own().map(Rows::baseline).fold(f64::INFINITY, f64::min);
+        let every = own().flat_map(|rows| rows.rows.iter().map(move |row| (rows, row)));
+        let (rows, row) = every.min_by(|(_, a), (_, b)| a.best().0.total_cmp(&b.best().0))?;
+        let (seconds, in_pairs) = row.best();
+        let schedule = row.entry.family.name();
+        let schedule = if in_pairs { format!("{schedule} in pairs") } else { schedule.to_owned() };
+        let setting = rows.setting.row();
+        let column = format!("{setting}, {schedule}");
+        let cell = alone(&job, &column, BEST, baseline / seconds - 1.0);
+        Some(Best { job, setting, schedule, cell })
+    };
+    jobs.into_iter().filter_map(of_job).collect()
+}
+
+/// What others measured in other settings.
+fn claims(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
+    let (path, claims) = sources.records_or_built_in::<Claim>(CLAIMS)?;
+    let mut cells = Vec::new();
+    for Claim { name, least_percent, most_percent } in claims {
+        for (column, percent) in
+            [("least gain", least_percent), ("largest gain", Some(most_percent))]
+        {
+            let Some(percent) = percent else { continue };
+            if !(0.0..1e4).contains(&percent) {
+                return Err(error_in(&path, None, &format!("{name}: {percent} is no gain")));
+            }
+            let figures = [percent / 100.0, f64::NAN];
+            let cell = Cell::new(name.as_str(), column, CLAIMED, figures, Check::NotChecked);
+            cells.push(Cell { digits: 2, ..cell });
+        }
+    }
+    Ok(cells)
+}
+
+/// The gains over 1F1B: a group for each setting, a bar for each schedule in pairs where it has some, marked
+/// where it would be with passes one after the other.
+pub(in super::super) fn picture(_: &str, cells: &[Cell]) -> Picture {
+    let is_gain = |cell: &&Cell| [APART, PAIRS].contains(&cell.convention);
+    let rows = cells.iter().filter(is_gain).map(|cell| cell.row.as_str());
+    let groups = super::super::picture::distinct(rows).into_iter().map(|row| {
+        let of = |name: &str, convention: &str| {
+            let mut own = cells.iter().filter(|cell| cell.row == row && cell.column == name);
+            own.find(|cell| cell.convention == convention).map(|cell| cell.ours)
+        };
+        let bar = |family: &Family| {
+            let apart = of(family.name(), APART)?;
+            Some(Pair { ours: of(family.name(), PAIRS).unwrap_or(apart), published: apart })
+        };
+        let label = row.split_once(", ").map_or(row.as_str(), |(name, _)| name);
+        Group { bars: DRAWN.iter().map(bar).collect(), label: label.to_owned() }
+    });
+    Picture::Bars(Bars {
+        title: report::PICTURE.to_owned(),
+        y_label: "gain in throughput over 1F1B".to_owned(),
+        series: DRAWN.map(|family| family.name().to_owned()).into(),
+        mark: APART,
+        groups: groups.collect(),
+    })
+}
