@@ -293,7 +293,7 @@ fn more_segments_than_can_be_run_are_refused() {
     let layers = vec![told; 1024];
     // 10 segments in each layer of F, B and W, of two chunks and 1000 microbatches.
     let made = schedule(Family::OneFOneB, [2, 1000], |shape| {
-        costs(shape, &[layers.clone()], (Rule::default(), Contention::NONE), &hardware)
+        costs(shape, std::slice::from_ref(&layers), (Rule::default(), Contention::NONE), &hardware)
     });
     let (schedule, costs) = made.unwrap();
     let footprints = Footprints::uniform(schedule.shape(), Footprint::default());
