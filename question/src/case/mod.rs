@@ -15,8 +15,8 @@ mod source;
 mod vocabulary;
 
 use pipeline::{
-    Bytes, Costs, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
-    Vocabulary,
+    Bytes, Costs, Family, Footprints, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape,
+    SteadyState, Vocabulary,
 };
 use profile::AnyProfile;
 use sim::Simulation;
@@ -35,6 +35,7 @@ pub use vocabulary::Barriers;
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
 use crate::host::Context;
+use crate::keys::Keys;
 use crate::noise::Noise;
 use crate::profiles;
 use crate::scenario::{Scenario, Setting};
@@ -187,14 +188,7 @@ fn prepared(
     let kept =
         |held| recompute::footprints(keys, held, &parts, at, (segments, message)).map_err(wrong);
     let footprints = footprints.map(kept).transpose()?;
-    let footprints = match (footprints, chain::buffers(keys, at).map_err(wrong)?) {
-        (Some(footprints), Some(buffers)) => Some(footprints.with_buffers(buffers)),
-        (None, Some(_)) => {
-            let message = "communication-buffers need the sizes of activations: give --activation";
-            return Err(wrong(("communication-buffers", message.to_owned())));
-        }
-        (footprints, None) => footprints,
-    };
+    let footprints = buffered(keys, footprints, at).map_err(wrong)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
@@ -214,6 +208,22 @@ fn prepared(
     let layers_per_stage = keys.layers_per_stage;
     let overhead = keys.overhead.unwrap_or_default();
     Ok(Prepared { shape, hardware, problem, has_footprints, limits, layers_per_stage, overhead })
+}
+
+/// `footprints` with the buffers of communication within passes, if `keys` tell any.
+fn buffered(
+    keys: &Keys,
+    footprints: Option<Footprints>,
+    at: (Shape, Placement),
+) -> Result<Option<Footprints>, (&'static str, String)> {
+    match (footprints, chain::buffers(keys, at)?) {
+        (Some(footprints), Some(buffers)) => Ok(Some(footprints.with_buffers(buffers))),
+        (None, Some(_)) => {
+            let message = "communication-buffers need the sizes of activations: give --activation";
+            Err(("communication-buffers", message.to_owned()))
+        }
+        (footprints, None) => Ok(footprints),
+    }
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.
