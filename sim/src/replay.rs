@@ -134,13 +134,11 @@ impl Replay {
                 while at < passes.len() {
                     let pass = passes[at];
                     let step = &steps[step_of(pass)];
-                    let mut start =
-                        free.max(made[step.needs + pass.microbatch as usize] + step.hop);
+                    let mut start = free.max(ready(made, step, pass));
                     if pairs.get(next) == Some(&(begin + at)) {
                         let other = passes[at + 1];
                         let beside = &steps[step_of(other)];
-                        start =
-                            start.max(made[beside.needs + other.microbatch as usize] + beside.hop);
+                        start = start.max(ready(made, beside, other));
                         let duration = match &mut self.pairs[..] {
                             [] => step.duration + beside.duration,
                             known => pair_duration(known, &self.parts, costs, [pass, other]),
@@ -292,11 +290,14 @@ fn passes(shape: Shape) -> impl Iterator<Item = Pass> {
     Kind::ALL.into_iter().flat_map(of_kind)
 }
 
+/// When what `pass`, a pass of `step`, needs from another stage is there.
+#[inline]
+fn ready(made: &[u64], step: &Step, pass: Pass) -> u64 {
+    made[step.needs + pass.microbatch as usize] + step.hop
+}
+
 /// When everything the slot needs from other stages is there.
 fn arrival(steps: &[Step], made: &[u64], slot: Slot) -> u64 {
-    let of = |pass: Pass| {
-        let step = steps[step_of(pass)];
-        made[step.needs + pass.microbatch as usize] + step.hop
-    };
+    let of = |pass: Pass| ready(made, &steps[step_of(pass)], pass);
     slot.passes().map(of).max().unwrap_or(0)
 }

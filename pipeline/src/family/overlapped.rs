@@ -64,8 +64,12 @@ fn paired(problem: &Problem, family: &'static str) -> Result<Schedule, Fault> {
     Schedule::new(shape, apart.placement(), orders)
 }
 
+/// A warm-up that takes all forwards is followed by backwards alone.
 fn pairs(order: &Order) -> Order {
     let passes = order.passes();
+    if passes.is_sorted_by_key(|pass| pass.kind == Kind::BW) {
+        return order.clone();
+    }
     let mut paired = Order::with_capacity(passes.len());
     let mut at = 0;
     while let Some(&pass) = passes.get(at) {
@@ -99,6 +103,13 @@ mod tests {
     fn without_a_pipeline_each_forward_meets_the_backward_before() {
         let text = order(Family::OneFOneBOverlap, (1, 1, 3));
         assert_eq!(text.trim(), "F0.0 F0.1&BW0.0 F0.2&BW0.1 BW0.2");
+    }
+
+    #[test]
+    fn a_warm_up_of_all_forwards_ends_in_no_pair() {
+        let text = order(Family::OneFOneBOverlap, (2, 1, 2));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["F0.0 F0.1 BW0.0 BW0.1", "F1.0 F1.1&BW1.0 BW1.1"]);
     }
 
     #[test]

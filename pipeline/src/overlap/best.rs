@@ -117,6 +117,20 @@ fn weights_needed(items: &Items<'_>, weights: &[Vec<usize>], item: usize) -> Vec
     counts.collect()
 }
 
+/// By how many segments of `chain` are done, what is left of it on each stream, and on both.
+fn work_left(items: &Items<'_>, chain: &[usize]) -> Vec<[u64; 3]> {
+    let mut left = vec![[0; 3]];
+    for &item in chain.iter().rev() {
+        let segment = items.all[item].segment;
+        let mut more = left[left.len() - 1];
+        more[segment.stream as usize] += segment.time.0;
+        more[2] += segment.time.0;
+        left.push(more);
+    }
+    left.reverse();
+    left
+}
+
 impl<'a> Search<'a> {
     fn new(items: &'a Items<'a>, best: u64) -> Self {
         let of = |part| -> Vec<usize> {
@@ -148,18 +162,7 @@ impl<'a> Search<'a> {
         for need in chains[1].iter().flat_map(|&item| &items.all[item].needs) {
             is_held[*need] = items.all[*need].part == Part::W;
         }
-        let left = [0, 1].map(|chain: usize| {
-            let mut left = vec![[0; 3]];
-            for &item in chains[chain].iter().rev() {
-                let segment = items.all[item].segment;
-                let mut more = left[left.len() - 1];
-                more[segment.stream as usize] += segment.time.0;
-                more[2] += segment.time.0;
-                left.push(more);
-            }
-            left.reverse();
-            left
-        });
+        let left = [0, 1].map(|chain: usize| work_left(items, &chains[chain]));
         let of_kind = |kind: &Vec<usize>| {
             let mut left = vec![0];
             for &item in kind.iter().rev() {
@@ -274,10 +277,10 @@ impl<'a> Search<'a> {
         next.open.iter_mut().flatten().for_each(|ready| *ready = (*ready).max(compute));
         let mut all = done.clone();
         all[choice] += 1;
-        for chain in 0..2 {
-            if let Some(&item) = self.chains[chain].get(usize::from(all[chain])) {
+        for ((ready, chain), &done) in next.chain.iter_mut().zip(&self.chains).zip(&all) {
+            if let Some(&item) = chain.get(usize::from(done)) {
                 let stream = self.items.all[item].segment.stream as usize;
-                next.chain[chain] = next.chain[chain].max(next.free[stream]);
+                *ready = (*ready).max(next.free[stream]);
             }
         }
         if self.bound(&all, &next) >= self.best {

@@ -17,8 +17,8 @@ mod vocabulary;
 
 use pipeline::overlap::Overlap;
 use pipeline::{
-    Bytes, Costs, Family, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
-    Vocabulary,
+    Bytes, Costs, Family, Footprints, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape,
+    SteadyState, Vocabulary,
 };
 use profile::AnyProfile;
 use sim::Simulation;
@@ -188,14 +188,7 @@ fn prepared(
     let kept =
         |held| recompute::footprints(keys, held, &parts, at, (segments, message)).map_err(wrong);
     let footprints = footprints.map(kept).transpose()?;
-    let footprints = match (footprints, chain::buffers(keys, at).map_err(wrong)?) {
-        (Some(footprints), Some(buffers)) => Some(footprints.with_buffers(buffers)),
-        (None, Some(_)) => {
-            let message = "communication-buffers need the sizes of activations: give --activation";
-            return Err(wrong(("communication-buffers", message.to_owned())));
-        }
-        (footprints, None) => footprints,
-    };
+    let footprints = buffered(keys, footprints, at).map_err(wrong)?;
     let problem = Problem::new(shape, costs).map_err(fault)?;
     let steady = amounts::steady(&setting.keys, rule);
     let problem = problem.with_updates(steady.map_or(1, SteadyState::updates)).map_err(fault)?;
@@ -230,6 +223,22 @@ fn overlap(
     let wires = wires.as_ref().map(|time| time as &dyn Fn(Bytes) -> Nanos);
     let chains = chain::chains(keys, rows.as_deref(), shape, segments, wires).map_err(wrong)?;
     chain::overlap(keys, chains, chain::rule(keys, rule)).map_err(wrong)
+}
+
+/// `footprints` with the buffers of communication within passes, if `keys` tell any.
+fn buffered(
+    keys: &Keys,
+    footprints: Option<Footprints>,
+    at: (Shape, Placement),
+) -> Result<Option<Footprints>, (&'static str, String)> {
+    match (footprints, chain::buffers(keys, at)?) {
+        (Some(footprints), Some(buffers)) => Ok(Some(footprints.with_buffers(buffers))),
+        (None, Some(_)) => {
+            let message = "communication-buffers need the sizes of activations: give --activation";
+            Err(("communication-buffers", message.to_owned()))
+        }
+        (footprints, None) => Ok(footprints),
+    }
 }
 
 /// How many forwards `rule` has in `setting`; none if it cannot do its shape.

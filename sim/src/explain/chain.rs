@@ -154,13 +154,9 @@ pub(crate) fn of_engine<T: Clone>(
     let quiet = quiet(job.costs);
     let hidden = quiet.as_ref().map_or_else(|| Ok(uncontended.clone()), unshared)?;
     let base = quiet.unwrap_or_else(|| job.costs.clone());
-    let (gathered, base) = match base.parameters() {
-        None => (hidden.clone(), base),
-        Some(_) => {
-            let bare = base.without_parameters();
-            (unshared(&bare)?, bare)
-        }
-    };
+    let bare = base.parameters().map(|_| base.clone().without_parameters());
+    let gathered = bare.as_ref().map_or_else(|| Ok(hidden.clone()), unshared)?;
+    let base = bare.unwrap_or(base);
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
