@@ -52,7 +52,7 @@ struct Search {
     goal: i64,
     best: (Score, Slots),
     chains: Vec<Chain>,
-    round: u64,
+    round: u32,
     done: u64,
     total: u64,
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use pipeline::overlap::Chain;
 use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
 use super::causes::CAUSES;
@@ -206,7 +205,7 @@ fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2
 
 /// The same where communication within passes takes no time, if there is any.
 fn quiet(costs: &Costs) -> Option<Costs> {
-    let communicates = costs.overlap()?.chains().iter().any(Chain::communicates);
+    let communicates = costs.overlap()?.communicates();
     communicates.then(|| costs.clone().without_segment_communication())
 }
 

@@ -1,6 +1,6 @@
 //! Communication within passes.
 
-use pipeline::overlap::Chain;
+use pipeline::overlap::Overlap;
 
 use super::{Baseline, Place, Variants};
 
@@ -8,8 +8,7 @@ use super::{Baseline, Place, Variants};
 /// faster links between experts, can be worth.
 pub(super) fn hidden(baseline: &Baseline<'_>, _: Place) -> Variants {
     let costs = baseline.simulation.costs();
-    let mut chains = costs.overlap().into_iter().flat_map(|overlap| overlap.chains());
-    if !chains.any(Chain::communicates) {
+    if !costs.overlap().is_some_and(Overlap::communicates) {
         return Ok(Vec::new());
     }
     let name = "communication of segments takes no time".to_owned();
