@@ -14,9 +14,9 @@ pub(crate) struct Gathered {
     #[serde(rename = "peak_bytes", skip_serializing_if = "Option::is_none")]
     bytes: Option<Vec<u64>>,
     /// By stage, gathers in a step.
-    gathers: Vec<usize>,
+    gathers: Vec<u64>,
     /// By stage, reductions in a step.
-    reductions: Vec<usize>,
+    reductions: Vec<u64>,
     /// Whether parameters are dropped within a step.
     #[serde(skip)]
     is_fsdp: bool,
@@ -28,7 +28,7 @@ impl Gathered {
     pub(crate) fn of(case: &Case) -> Option<Self> {
         let ops = case.schedule.parameter_ops()?;
         let stages = || 0..case.schedule.shape().stages();
-        let count = |act| stages().map(|stage| ops.count(stage, act)).collect();
+        let count = |act| stages().map(|stage| ops.count(stage, act) as u64).collect();
         let most = |sizes: &Vec<Bytes>| {
             let size = |chunk: u16| sizes.get(usize::from(chunk)).map_or(0, |bytes| bytes.0);
             stages().map(|stage| ops.most_gathered(stage, size)).collect()
@@ -46,16 +46,22 @@ impl Gathered {
     #[must_use]
     pub(crate) fn text(&self) -> String {
         let chunks = self.chunks.iter().max().copied().unwrap_or(0);
-        let s = if chunks == 1 { "" } else { "s" };
         let bytes = self.bytes.iter().flatten().max();
         let size = bytes.map_or_else(String::new, |&bytes| format!(", {}", Bytes(bytes)));
         let until = if self.is_fsdp { "at once" } else { "all through the step" };
-        let most = |counts: &[usize]| counts.iter().max().copied().unwrap_or(0);
+        let most = |counts: &[u64]| counts.iter().max().copied().unwrap_or(0);
         format!(
-            "{chunks} chunk{s} of gathered parameters on a stage {until}{size}, not counted in its peak; \
-             {} gathers and {} reductions of chunks in a step",
-            most(&self.gathers),
-            most(&self.reductions),
+            "{} of gathered parameters on a stage {until}{size}, not counted in its peak; \
+             {} and {} of chunks in a step",
+            counted(chunks, "chunk"),
+            counted(most(&self.gathers), "gather"),
+            counted(most(&self.reductions), "reduction"),
         )
     }
+}
+
+/// `1 chunk`, `2 chunks`.
+fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
