@@ -144,11 +144,11 @@ mod tests {
         let mut busy = 0;
         for (stage, text) in chart["stages"].as_array().unwrap().iter().enumerate() {
             let mut back = Unpacked::of(text.as_str().unwrap());
-            let (mut end, mut count, mut lengths) = (0, 0, [0; 6]);
+            let (mut end, mut count, mut lengths) = (0, 0, [0; 7]);
             while let Some(gap) = back.signed() {
                 let change = back.signed().unwrap();
                 let meta = usize::try_from(back.natural().unwrap()).unwrap();
-                let (kind, wait) = (meta % 6, meta / 6);
+                let (kind, wait) = (meta % 7, meta / 7);
                 lengths[kind] += change;
                 assert!(lengths[kind] == 1_000 && kind < 3 && gap >= 0, "{kind} {change} {gap}");
                 if matches!(wait, 2..=4) {

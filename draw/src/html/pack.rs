@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Nanos, Pass, Slot, Value};
+use pipeline::{Bytes, Kind, Nanos, Pass, Slot, Value};
 use sim::engine::Transfer;
 use sim::explain::{CAUSES, Cause, Link, Wait};
 
@@ -72,8 +72,8 @@ pub(super) fn slots(stage: usize, links: impl Iterator<Item = Link>) -> String {
         packed.change(length, end - i128::from(span.start.0));
         let (wait, by, travel) = waited(&link);
         let pair = u128::from(second.is_some());
-        let wait = if wait < OTHERS { 6 * wait } else { 2 * 54 };
-        packed.natural(54 * pair + wait + first.kind as u128);
+        let wait = if wait < OTHERS { KINDS * wait } else { 2 * KINDS * OTHERS };
+        packed.natural(KINDS * OTHERS * pair + wait + first.kind as u128);
         if let Some(by) = by {
             packed.signed(by as i128 - stage as i128);
         }
@@ -107,6 +107,8 @@ fn waited(link: &Link) -> (u128, Option<usize>, Option<Nanos>) {
 
 /// The wait that stands behind those of pairs.
 const OTHERS: u128 = 9;
+/// How many kinds of passes there are.
+const KINDS: u128 = Kind::ALL.len() as u128;
 
 /// From one stage to another, and what was sent, by the time when it was made: that time and how long it
 /// took, chunk (twice, and one more for a gradient) and microbatch, each as a change.

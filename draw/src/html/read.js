@@ -32,7 +32,8 @@ function readSpans(text, stage) {
   };
   while (from.more()) {
     const start = end + from.signed(), change = from.signed(), what = from.natural();
-    const kind = what % 6, wait = what >= 108 ? 9 : Math.floor(what / 6) % 9, pair = what % 108 >= 54;
+    const kinds = KINDS.length, pairs = 9 * kinds, kind = what % kinds;
+    const wait = what >= 2 * pairs ? 9 : Math.floor(what / kinds) % 9, pair = what % (2 * pairs) >= pairs;
     lengths[kind] = (lengths[kind] || 0) + change;
     end = start + lengths[kind];
     const by = [2, 3, 4, 8].includes(wait) ? stage + from.signed() : 0;

@@ -1,6 +1,6 @@
 // Times, bytes, passes and waits in words. A span is [start, end, wait, by, travel, kind, chunk, microbatch,
 // (the same three of a second pass)]; all times are nanoseconds.
-const KINDS = ["F", "B", "W", "BW", "S", "T"];
+const KINDS = ["F", "B", "W", "BW", "S", "T", "R"];
 
 function text(ns) {
   const units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]];
