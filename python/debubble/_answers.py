@@ -295,7 +295,8 @@ class Outcome:
     @property
     def compute_utilisation(self) -> Optional[float]:
         """The share of the span in which the compute stream of an average stage runs; None unless passes are
-        chains of segments."""
+        chains of segments.
+        """
         share: Optional[float] = self.to_dict().get("compute_utilisation")
         return share
 

@@ -80,6 +80,37 @@ class _SharedKeys(TypedDict, total=False):
     gradients, master weights and Adam moments].
     """
 
+    chain: OneOrMany[str] | None
+    """What a layer does, in the order of F: a segment is a name and the times of F, B and W of a layer and
+    microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and combine
+    run on the communication stream, others on the compute stream, unless told by @communication or @compute;
+    sizes in place of times move over the wires of `cluster`. Takes the place of `forward` and `backward`, and
+    needs `layers`, `layers_per_stage` or `layout`.
+    """
+
+    chain_dense: OneOrMany[str] | None
+    """The same for layers without experts, the first `dense_layers` of the model."""
+
+    chain_file: Name | None
+    """Segments as they were measured, layer by layer, in place of `chain`: CSV with the columns
+    layer,part,name,time and, if wanted, stream and bytes; for the layers of a chunk, which all chunks then
+    have, or for those of the whole model; in a scenario, relative to its folder.
+    """
+
+    chain_head: OneOrMany[str] | None
+    """The same for what the first chunk does before its layers: the embedding."""
+
+    chain_measured: str | None
+    """How the times of segments were measured: alone, or beside the other stream, so that contention is in
+    them [default: alone].
+    """
+
+    chain_mtp: OneOrMany[str] | None
+    """The same for an MTP layer, m of `layout` [default: as the other layers]."""
+
+    chain_tail: OneOrMany[str] | None
+    """The same for what the last chunk does behind its layers: output layer and loss."""
+
     chunks: Whole | None
     """Chunks per stage, v, for interleaved schedules."""
 
@@ -90,6 +121,20 @@ class _SharedKeys(TypedDict, total=False):
 
     communication: Literal["overlapped", "blocking"] | None
     """Whether communication is overlapped, or blocking: on the compute stream [default: overlapped]."""
+
+    communication_buffers: OneOrMany[Size] | None
+    """Bytes of buffers of a stage's dispatch and combine, held while F or B runs; or one per stage, or one
+    per chunk [default: 0B].
+    """
+
+    contention: str | None
+    """The share of the compute that communication takes while it runs beside, and how many times as long it
+    then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of Megatron-LM
+    on H100 [default: 0,1].
+    """
+
+    dense_layers: Whole | None
+    """How many layers at the beginning of the model have no experts."""
 
     device_memory: OneOrMany[Size] | None
     """Memory of every device; or one per device [default: the cluster's]."""
@@ -102,8 +147,16 @@ class _SharedKeys(TypedDict, total=False):
     exchange: Time | None
     """Time of the all-reduce at the barrier, or of one hop of post-validation [default: 0ns]."""
 
+    expert_parallel: Whole | None
+    """Devices among which a layer's experts are spread: with sizes in `chain`, the share of them that leaves
+    a node.
+    """
+
     forward: OneOrMany[Time] | None
     """F: forward time of a stage and microbatch; or one per stage, or one per chunk."""
+
+    gather: OneOrMany[Time] | None
+    """Time to gather the parameters of a stage while no pass runs; or one per stage, or one per chunk."""
 
     gradient_reduction: str | None
     """Time to reduce the gradients of one chunk over data-parallel replicas: TIME, exposed after the stage's
@@ -127,6 +180,12 @@ class _SharedKeys(TypedDict, total=False):
     host_bandwidth: str | None
     """The same as what a device has of its link to the host, with the bytes of activations."""
 
+    interleaving: str | None
+    """The order in which the segments of a pair come to the streams: none (one pass after the other),
+    published (DualPipe's and Megatron-LM's), best (searched), or a line such as 'cB aF eB dF eW dB eF cF aB
+    aW' [default: published].
+    """
+
     jitter: OneOrMany[str] | None
     """Random durations, as in pass=lognormal:0.05,hop=pareto:2.5. Each is multiplied by a factor of mean 1:
     normal:SPREAD or lognormal:SPREAD (standard deviation), pareto:TAIL (tail index), or samples:FILE (one per
@@ -147,6 +206,12 @@ class _SharedKeys(TypedDict, total=False):
     """Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
     layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is dealt
     to chunks by layers t.
+    """
+
+    lone_backward: str | None
+    """What a whole backward that stands alone does: overlapped, its communication beside its own W, or in-
+    one-piece [default: overlapped for what a search finds and for schedules that are published so,
+    1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
     """
 
     memory_limit: OneOrMany[MemoryLimit] | None
@@ -189,6 +254,16 @@ class _SharedKeys(TypedDict, total=False):
     0ns].
     """
 
+    parameter_bytes: OneOrMany[Size] | None
+    """Bytes of the parameters of a stage, gathered: how much a stage holds of them is then said in bytes; or
+    one per stage, or one per chunk.
+    """
+
+    prefetch: Whole | None
+    """How many chunks are gathered ahead beside the one that runs, for fsdp; torch's max_active_stages less
+    one [default: 2].
+    """
+
     profile: Union[Name, Profile] | None
     """Times, hop and memory as `debubble calibrate` measured them, wherever no other key gives them; in a
     scenario, relative to its folder.
@@ -210,12 +285,20 @@ class _SharedKeys(TypedDict, total=False):
     run again; selective by FLOPs, from `hidden` and `seq`].
     """
 
+    reduce: OneOrMany[Time] | None
+    """Time to reduce the gradients of a stage while no pass runs; or one per stage, or one per chunk."""
+
     reload_ahead: Whole | None
     """How many slots before its backward an activation is called back from the host [default: 2]."""
 
     replicas: Whole | None
     """Simulate that many replicas and say how step time and bubble are distributed; without it, only replica
     0.
+    """
+
+    reshard: str | None
+    """When fsdp drops the parameters of a chunk: never, but behind their last use, as torchtitan does in
+    pipelines, or after-use, as soon as the look-ahead does not hold them [default: never].
     """
 
     resident: OneOrMany[Size] | None
@@ -242,6 +325,17 @@ class _SharedKeys(TypedDict, total=False):
 
     seq: Whole | None
     """Sequence length s."""
+
+    sharding: str | None
+    """What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
+    Parameters are then gathered and gradients reduced on a stream beside the passes of a stage [default:
+    none].
+    """
+
+    sharding_contention: str | None
+    """The share of the compute that a collective takes while it runs beside a pass, and how many times as
+    long it then takes, as `contention` says it [default: 0,1].
+    """
 
     sharing: Literal["fair", "queue"] | None
     """How transfers share a wire: fair (at once, max-min) or queue (one by one) [default: fair]."""
@@ -299,6 +393,11 @@ class _SharedKeys(TypedDict, total=False):
     vocabulary: Whole | None
     """Vocabulary V: with `hidden` and `layers_per_stage`, what stages hold all the time follows from the
     parameters, the embedding on the first chunk's stage, the LM head on the last's.
+    """
+
+    weight_gradient: str | None
+    """Where W of a pair, or of a whole backward, is done: delayed, where it fits, or with-backward, right
+    behind its B [default: delayed].
     """
 
     when_full: Literal["report", "wait"] | None

@@ -119,7 +119,7 @@ def test_strange_values_are_answered_or_refused() -> None:
     names = [one.name for one in db.schedules().rows if one.name != "zb-auto"]
     base = {"forward": "1ms", "backward": "2ms"}
     answered = 0
-    for number in range(1500):
+    for number in range(2400):
         draw = random.Random(number)
         given: dict[str, Any] = {
             **base,

@@ -289,12 +289,6 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
     let mut sheet = Sheet::table(&header, lines);
-    if rows.iter().any(Row::overlaps) {
-        sheet.push_text(
-            "\nbubble: here the part of the cost in which the compute stream of the mean stage waits; published \
-             schedules keep their whole backwards and pairs\n",
-        );
-    }
     if rows.iter().any(Row::is_beyond_check) {
         let what = "a constraint solver found no order below the bound; no certificate shows that";
         sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
@@ -307,9 +301,17 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     }
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
-         stages at which it looks\n\
-         published: the best of the published schedules that fit, each backward split where it stands\n",
+         stages at which it looks\n",
     );
+    sheet.push_text(match rows.iter().any(Row::overlaps) {
+        true => {
+            "bubble: where passes overlap, the part of the cost in which the compute stream of the mean stage \
+             waits\npublished: the best of the published schedules that fit, with its own pairs\n"
+        }
+        false => {
+            "published: the best of the published schedules that fit, each backward split where it stands\n"
+        }
+    });
     if marked {
         sheet.push_text(
             "front: * where nothing of the setting, found or published, has less bubble or less peak \
