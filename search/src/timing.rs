@@ -37,13 +37,18 @@ impl Score {
 pub(crate) struct Clock {
     /// End of each pass: lane by lane, one column per microbatch.
     pub(crate) ends: Vec<i64>,
-    next: Vec<u32>,
-    at: Vec<usize>,
-    free: Vec<i64>,
-    held: Vec<i64>,
+    /// By lane, how many of its passes have run.
+    pub(crate) next: Vec<u32>,
+    /// By stage, its place in its order.
+    pub(crate) at: Vec<usize>,
+    /// By stage, when it is free.
+    pub(crate) free: Vec<i64>,
+    /// By stage, what it holds.
+    pub(crate) held: Vec<i64>,
     /// Start of the first pass of each stage.
     pub(crate) first: Vec<i64>,
-    ready: Vec<usize>,
+    /// Stages that may go on.
+    pub(crate) ready: Vec<usize>,
 }
 
 impl Clock {
@@ -96,7 +101,8 @@ impl Clock {
         Some(true)
     }
 
-    fn prepare(&mut self, compiled: &CompiledInstance) {
+    /// Goes back to the beginning of `compiled`.
+    pub(crate) fn prepare(&mut self, compiled: &CompiledInstance) {
         self.ends.resize(compiled.passes(), 0);
         self.next.clear();
         self.next.resize(compiled.lanes.len(), 0);

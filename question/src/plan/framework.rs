@@ -70,11 +70,13 @@ impl Framework {
             && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel);
         can && match self {
             Self::Any => true,
-            // Interleaving takes groups of p to m microbatches.
+            // Interleaving takes groups of p to m microbatches; only experts have communication to overlap.
             Self::Megatron => {
+                let overlaps = setup.family == Family::InterleavedOverlap;
                 stages == 1
-                    || setup.family != Family::Interleaved
-                    || setup.microbatches(batch).is_none_or(|count| count >= stages)
+                    || !(overlaps || setup.family == Family::Interleaved)
+                    || (!overlaps || setup.expert > 1)
+                        && setup.microbatches(batch).is_none_or(|count| count >= stages)
             }
             // Its V has two chunks. FSDP keeps parameters and gradients whole while a pipeline
             // runs, which is stage 1 of ZeRO; without a pipeline it is stage 2 or 3.

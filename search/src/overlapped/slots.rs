@@ -4,7 +4,7 @@ use pipeline::{Order, Pass, Schedule, Slot};
 
 use crate::Instance;
 use crate::compiled_instance::{CompiledInstance, NONE};
-use crate::timing::Score;
+use crate::timing::{self, Score};
 
 /// The most chunks per stage: every pair of two of them has a duration in a table.
 pub(crate) const MAX_CHUNKS: u16 = 64;
@@ -172,17 +172,10 @@ impl Table {
     }
 }
 
-/// Tables for timing, kept so that memory is asked for once.
+/// Times slots, with the tables of the clock of passes.
 #[derive(Default)]
 pub(super) struct Clock {
-    /// End of each pass: lane by lane, one column per microbatch.
-    ends: Vec<i64>,
-    next: Vec<u32>,
-    at: Vec<usize>,
-    free: Vec<i64>,
-    held: Vec<i64>,
-    first: Vec<i64>,
-    ready: Vec<usize>,
+    tables: timing::Clock,
     /// The slots timed so far.
     pub(super) steps: u64,
 }
@@ -191,18 +184,18 @@ impl Clock {
     /// Times `slots`; none if they wait for each other, a pass stands before one that it needs, or a stage
     /// goes over its limit.
     pub(super) fn time(&mut self, table: &Table, slots: &Slots) -> Option<Score> {
-        self.prepare(&table.compiled);
-        while let Some(stage) = self.ready.pop() {
-            while let Some(&doing) = slots[stage].get(self.at[stage]) {
+        self.tables.prepare(&table.compiled);
+        while let Some(stage) = self.tables.ready.pop() {
+            while let Some(&doing) = slots[stage].get(self.tables.at[stage]) {
                 self.steps += 1;
                 if !self.place(table, stage, doing)? {
                     break;
                 }
-                self.at[stage] += 1;
+                self.tables.at[stage] += 1;
             }
         }
-        let done = self.at.iter().zip(slots).all(|(&at, slots)| at == slots.len());
-        done.then(|| Score::of(&table.compiled, &self.first, &self.free))
+        let done = self.tables.at.iter().zip(slots).all(|(&at, slots)| at == slots.len());
+        done.then(|| Score::of(&table.compiled, &self.tables.first, &self.tables.free))
     }
 
     /// Does the next slot of `stage`, unless what it needs is not made: then `false`.
@@ -211,62 +204,49 @@ impl Clock {
         let columns = compiled.microbatches as usize;
         let lane = |kind, chunk: Option<u8>| chunk.map(|chunk| table.lane(stage, kind, chunk));
         let lanes = [lane(0, doing.forward), lane(1, doing.backward), lane(2, doing.weight)];
-        let mut start = self.free[stage];
+        let mut start = self.tables.free[stage];
         for (kind, lane) in lanes.into_iter().enumerate() {
             let Some(lane) = lane else { continue };
-            let (one, number) = (compiled.lanes[lane], self.next[lane]);
+            let (one, number) = (compiled.lanes[lane], self.tables.next[lane]);
             // The W of a whole backward is that of its own B.
             let whole = kind == 2 && lanes[1].is_some();
             match whole {
-                true if self.next[one.local as usize] != number => return None,
-                false if one.local != NONE && self.next[one.local as usize] <= number => {
+                true if self.tables.next[one.local as usize] != number => return None,
+                false if one.local != NONE && self.tables.next[one.local as usize] <= number => {
                     return None;
                 }
                 _ => {}
             }
             if one.remote != NONE {
                 let remote = one.remote as usize;
-                if self.next[remote] <= number {
+                if self.tables.next[remote] <= number {
                     return Some(false);
                 }
-                start = start.max(self.ends[remote * columns + number as usize] + one.hop);
+                start = start.max(self.tables.ends[remote * columns + number as usize] + one.hop);
             }
         }
         let lanes = || lanes.into_iter().flatten();
         let takes: i64 = lanes().map(|lane| compiled.lanes[lane].take).sum();
         let leaves: i64 = lanes().map(|lane| compiled.lanes[lane].leave).sum();
-        let (most, after) = (self.held[stage] + takes, self.held[stage] + takes + leaves);
+        let (most, after) =
+            (self.tables.held[stage] + takes, self.tables.held[stage] + takes + leaves);
         if most.max(after) > compiled.limit[stage] {
             return None;
         }
-        self.held[stage] = after;
-        if self.at[stage] == 0 {
-            self.first[stage] = start;
+        self.tables.held[stage] = after;
+        if self.tables.at[stage] == 0 {
+            self.tables.first[stage] = start;
         }
         let end = start + table.duration(stage, doing);
-        self.free[stage] = end;
+        self.tables.free[stage] = end;
         for lane in lanes() {
-            let number = self.next[lane] as usize;
-            self.ends[lane * columns + number] = end;
-            self.next[lane] += 1;
+            let number = self.tables.next[lane] as usize;
+            self.tables.ends[lane * columns + number] = end;
+            self.tables.next[lane] += 1;
             if compiled.lanes[lane].wakes != NONE {
-                self.ready.push(compiled.lanes[lane].wakes as usize);
+                self.tables.ready.push(compiled.lanes[lane].wakes as usize);
             }
         }
         Some(true)
-    }
-
-    fn prepare(&mut self, compiled: &CompiledInstance) {
-        self.ends.resize(compiled.passes(), 0);
-        self.next.clear();
-        self.next.resize(compiled.lanes.len(), 0);
-        for per_stage in [&mut self.free, &mut self.held, &mut self.first] {
-            per_stage.clear();
-            per_stage.resize(compiled.stages, 0);
-        }
-        self.at.clear();
-        self.at.resize(compiled.stages, 0);
-        self.ready.clear();
-        self.ready.extend((0..compiled.stages).rev());
     }
 }

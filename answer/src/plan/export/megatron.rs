@@ -166,21 +166,25 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
     if !runs {
         lines.push(not_there(own));
     }
+    let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let told = own.split == Split::Layout;
     // What is written of other placements would be another pipeline there.
     if (told || !even) && (runs || own.chunks == 1) {
         lines.extend(layout(&costed.layers));
-    } else if own.family == Family::Interleaved && runs {
+    } else if is_interleaved && runs {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
-    if own.family == Family::Interleaved && runs {
+    if is_interleaved && runs {
         // Rounds of 1f1b-i are longer than p where p does not divide m.
         let microbatches = u64::from(costed.shape.microbatches());
         let round = microbatches / (microbatches / own.pipeline).max(1);
         if round != own.pipeline {
             lines.push(format!("--microbatch-group-size-per-virtual-pipeline-stage {round}"));
         }
+    }
+    if own.family == Family::InterleavedOverlap && runs {
+        lines.push("--overlap-moe-expert-parallel-comm".to_owned());
     }
     lines
 }
