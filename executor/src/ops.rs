@@ -181,6 +181,12 @@ pub trait Ops: 'static {
     /// Takes what another stage gave: kernels begun from now on come after those that made it.
     fn take(&mut self, handed: Self::Handed) -> Result<Self::Tensor, DeviceError>;
 
+    /// Kernels begun from now on come after those that made `handed`, which is taken later.
+    fn wait(&mut self, handed: &Self::Handed) -> Result<(), DeviceError> {
+        let _ = handed;
+        Ok(())
+    }
+
     /// The elements as bytes, least significant first, [`Ops::element_bytes`] each.
     fn pack(&mut self, handed: Self::Handed) -> Result<Vec<u8>, DeviceError>;
 

@@ -31,6 +31,17 @@ pub trait Worker {
         input: Option<Self::Value>,
     ) -> Result<Option<Self::Value>, DeviceError>;
 
+    /// What is begun from now on comes after what made `input`, which a later pass of the same pair takes:
+    /// a pair begins when the inputs of both are there. Nothing is to be done where [`Worker::run`] returns
+    /// when the work is done.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn wait(&mut self, input: &Self::Value) -> Result<(), DeviceError> {
+        let _ = input;
+        Ok(())
+    }
+
     /// Waits until everything begun is done.
     ///
     /// # Errors

@@ -59,6 +59,12 @@ impl<E: Element> Cuda<E> {
         Ok(here)
     }
 
+    /// Lets kernels begun from now on wait until `handed` is made, on whatever GPU.
+    pub(crate) fn wait_for_value(&self, handed: &Handed<E>) -> Result<(), DeviceError> {
+        self.gpu.bind()?;
+        self.compute.queue.wait_for(&handed.ready)
+    }
+
     /// The bytes of what was handed on, copied beside the kernels.
     pub(crate) fn packed(&self, handed: &Handed<E>) -> Result<Vec<u8>, DeviceError> {
         self.transfer.queue.wait_for(&handed.ready)?;

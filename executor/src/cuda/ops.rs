@@ -140,6 +140,10 @@ impl<E: Element> Ops for Cuda<E> {
         self.take_over(handed)
     }
 
+    fn wait(&mut self, handed: &Handed<E>) -> Result<(), DeviceError> {
+        self.wait_for_value(handed)
+    }
+
     fn pack(&mut self, handed: Handed<E>) -> Result<Vec<u8>, DeviceError> {
         self.packed(&handed)
     }

@@ -74,6 +74,10 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.run(pass, input)
     }
 
+    fn wait(&mut self, input: &Self::Value) -> Result<(), DeviceError> {
+        self.gpt.wait(input)
+    }
+
     fn settle(&mut self) -> Result<(), DeviceError> {
         self.gpt.settle()
     }

@@ -239,6 +239,9 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let started = self.copying.start(&mut self.worker, slot, patience);
         self.device(Some(slot), |_, _| started)?;
         raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
+        if let Some(later) = &inputs[1] {
+            self.device(Some(slot), |worker, _| worker.wait(later))?;
+        }
         let mut outputs: [Option<W::Value>; 2] = [None, None];
         for (i, pass) in slot.passes().enumerate() {
             let input = inputs[i].take();

@@ -41,6 +41,11 @@ impl Worker for Ahead {
         Ok(pass.makes().and_then(|value| value.taken_by(chunks)).map(|_| self.free))
     }
 
+    fn wait(&mut self, input: &u64) -> Result<(), DeviceError> {
+        self.free = self.free.max(*input);
+        Ok(())
+    }
+
     fn settle(&mut self) -> Result<(), DeviceError> {
         self.settled.fetch_add(1, Ordering::Relaxed);
         Ok(())

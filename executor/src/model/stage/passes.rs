@@ -169,6 +169,10 @@ impl<O: Ops> Worker for Gpt<O> {
         made
     }
 
+    fn wait(&mut self, input: &O::Handed) -> Result<(), DeviceError> {
+        self.device.ops.wait(input)
+    }
+
     fn settle(&mut self) -> Result<(), DeviceError> {
         self.device.ops.settle()
     }
