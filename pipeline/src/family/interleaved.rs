@@ -40,8 +40,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
 /// The same with `more` forwards of chunks in the warm-up, so that every backward comes as many pairs
 /// of a forward and a backward later.
 pub(super) fn ahead(shape: Shape, more: u32) -> Result<Schedule, Fault> {
-    let (stages, microbatches) = (shape.stages(), shape.microbatches());
-    let rounds = (microbatches / u32::try_from(stages).unwrap_or(u32::MAX)).max(1);
+    let (rounds, microbatches) = (rounds(shape), shape.microbatches());
     if !microbatches.is_multiple_of(rounds) {
         let below = microbatches / rounds * rounds;
         let what = format!(
@@ -51,15 +50,28 @@ pub(super) fn ahead(shape: Shape, more: u32) -> Result<Schedule, Fault> {
         );
         return Err(Fault::Needs { family: ABOUT.name, key: "microbatches", what });
     }
-    let orders = (0..shape.stages()).map(|stage| order(shape, stage, microbatches / rounds, more));
+    let orders = (0..shape.stages()).map(|stage| order(shape, stage, more));
     Schedule::new(shape, Placement::Looped, orders.collect())
 }
 
-fn order(shape: Shape, stage: usize, round: u32, more: u32) -> Order {
+/// How many times p or more microbatches go through a chunk.
+fn rounds(shape: Shape) -> u32 {
+    (shape.microbatches() / u32::try_from(shape.stages()).unwrap_or(u32::MAX)).max(1)
+}
+
+/// How many forwards of chunks `stage` runs before those that alternate with backwards, with `more` of them.
+pub(super) fn warm_up(shape: Shape, stage: usize, more: u32) -> u32 {
     let (per_stage, last) = (u32::from(shape.chunks_per_stage()), shape.stages() - 1);
-    let total = per_stage * shape.microbatches();
+    let round = shape.microbatches() / rounds(shape);
     let behind = u32::try_from(last - stage).unwrap_or(u32::MAX);
-    let warm_up = ((per_stage - 1) * round + 2 * behind + more).min(total);
+    ((per_stage - 1) * round + 2 * behind + more).min(per_stage * shape.microbatches())
+}
+
+fn order(shape: Shape, stage: usize, more: u32) -> Order {
+    let (per_stage, round) =
+        (u32::from(shape.chunks_per_stage()), shape.microbatches() / rounds(shape));
+    let total = per_stage * shape.microbatches();
+    let warm_up = warm_up(shape, stage, more);
     let chunks: Vec<u16> = Placement::Looped.chunks_of(shape, stage).collect();
     let lap = |k: u32| (k / round % per_stage) as usize;
     let microbatch = |k: u32| k / (round * per_stage) * round + k % round;

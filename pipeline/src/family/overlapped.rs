@@ -11,7 +11,7 @@
 //! pairs in turn, and every second slot be lost. On one stage it is the order that Megatron-LM has
 //! without a pipeline: F0, then F1&BW0, and so on, and the last backward alone.
 
-use super::interleaved::ahead;
+use super::interleaved::{ahead, warm_up};
 use super::{About, Chunks};
 use crate::fault::Fault;
 use crate::order::Order;
@@ -52,28 +52,30 @@ pub(super) fn schedule_interleaved(problem: &Problem) -> Result<Schedule, Fault>
     paired(problem, ABOUT_INTERLEAVED.name)
 }
 
+/// Forwards in the warm-up beyond those of interleaved 1F1B.
+const MORE: u32 = 1;
+
 /// The order of interleaved 1F1B with one more forward in the warm-up, each forward in a pair with the
 /// backward behind it.
 fn paired(problem: &Problem, family: &'static str) -> Result<Schedule, Fault> {
     let shape = problem.shape();
-    let apart = ahead(shape, 1).map_err(|fault| match fault {
+    let apart = ahead(shape, MORE).map_err(|fault| match fault {
         Fault::Needs { key, what, .. } => Fault::Needs { family, key, what },
         other => other,
     })?;
-    let orders = apart.orders().iter().map(pairs).collect();
+    let orders = apart.orders().iter().enumerate();
+    let orders = orders.map(|(stage, order)| pairs(order, warm_up(shape, stage, MORE))).collect();
     Schedule::new(shape, apart.placement(), orders)
 }
 
-/// A warm-up that takes all forwards is followed by backwards alone.
-fn pairs(order: &Order) -> Order {
+fn pairs(order: &Order, warm_up: u32) -> Order {
     let passes = order.passes();
-    if passes.is_sorted_by_key(|pass| pass.kind == Kind::BW) {
-        return order.clone();
-    }
     let mut paired = Order::with_capacity(passes.len());
     let mut at = 0;
     while let Some(&pass) = passes.get(at) {
-        let behind = passes.get(at + 1).copied().filter(|next| together(pass, *next));
+        let is_steady = at >= warm_up as usize;
+        let behind = passes.get(at + 1).copied().filter(|_| is_steady);
+        let behind = behind.filter(|next| together(pass, *next));
         match behind {
             Some(next) => paired.push(Slot::Pair(pass, next)),
             None => paired.push(pass),
