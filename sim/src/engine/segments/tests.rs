@@ -281,8 +281,8 @@ fn causes_add_up_where_segments_share_wires() {
     let causes = simulation.causes(&run, None).unwrap();
     assert_eq!(causes.cost, Nanos(1300));
     for (stage, parts) in causes.idle.iter().enumerate() {
-        let idle = causes.cost - causes.busy[stage];
-        assert_eq!(parts.iter().sum::<i64>(), i64::try_from(idle.0).unwrap());
+        let waits = causes.cost - causes.busy[stage] + causes.exposed(stage);
+        assert_eq!(parts.iter().sum::<i64>(), i64::try_from(waits.0).unwrap());
     }
 }
 
