@@ -228,7 +228,8 @@ fn check(instance: &Instance) -> Result<(), SearchError> {
     Ok(bounds::check_limits(instance)?)
 }
 
-fn nanos(time: i64) -> Nanos {
+/// A time of the search, none of which is below zero.
+pub(crate) fn nanos(time: i64) -> Nanos {
     Nanos(u64::try_from(time).unwrap_or(0))
 }
 

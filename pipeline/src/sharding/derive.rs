@@ -15,8 +15,6 @@ struct Uses {
     ended: usize,
     /// W and BW passes.
     gradients: u32,
-    /// Gathered, and not dropped since.
-    is_held: bool,
     /// How many operations are over once it is gathered.
     gathered: u32,
 }
@@ -44,6 +42,7 @@ struct Stage {
     chunks: BTreeMap<u16, Uses>,
     /// Chunks that are used again, by the slot of their next use.
     upcoming: BTreeSet<(u32, u16)>,
+    /// Chunks that are gathered, and not dropped since.
     held: BTreeSet<u16>,
     made: StageOps,
 }
@@ -110,16 +109,13 @@ impl Stage {
             let dropped: Vec<u16> = self.held.iter().copied().filter(over).collect();
             for chunk in dropped {
                 self.held.remove(&chunk);
-                self.chunks.entry(chunk).or_default().is_held = false;
                 self.push(ParameterAct::Reshard, chunk, at);
             }
         }
         for chunk in wanted {
             let number = u32::try_from(self.made.ops.len() + 1).unwrap_or(u32::MAX);
-            let uses = self.chunks.entry(chunk).or_default();
-            if !std::mem::replace(&mut uses.is_held, true) {
-                uses.gathered = number;
-                self.held.insert(chunk);
+            if self.held.insert(chunk) {
+                self.chunks.entry(chunk).or_default().gathered = number;
                 self.push(ParameterAct::Gather, chunk, at);
             }
         }

@@ -136,13 +136,13 @@ impl Run<'_> {
             let lane = self.table.lane(stage, 0, chunk);
             self.arrival(lane).is_some_and(|at| at <= now) && self.fits(stage, Doing::f(chunk))
         };
-        let mut chunks = 0..u8::try_from(self.table.compiled.chunks).unwrap_or(u8::MAX);
+        let mut chunks = self.table.chunks();
         if self.policy.deep_first { chunks.rfind(ready) } else { chunks.find(ready) }
     }
 
     /// The backward to run, of the chunk furthest from the end of its way back.
     fn backward(&self, now: i64, stage: usize) -> Option<Doing> {
-        let chunks = 0..u8::try_from(self.table.compiled.chunks).unwrap_or(u8::MAX);
+        let chunks = self.table.chunks();
         let ready = |&chunk: &u8| {
             let lane = self.table.lane(stage, 1, chunk);
             self.arrival(lane).is_some_and(|at| at <= now)
@@ -157,7 +157,7 @@ impl Run<'_> {
 
     /// The W that waits longest.
     fn weight(&self, stage: usize) -> Option<Doing> {
-        let chunks = 0..u8::try_from(self.table.compiled.chunks).unwrap_or(u8::MAX);
+        let chunks = self.table.chunks();
         let done = |chunk: u8, kind| self.next[self.table.lane(stage, kind, chunk)];
         let waiting = chunks.filter(|&chunk| done(chunk, 2) < done(chunk, 1));
         waiting.min_by_key(|&chunk| done(chunk, 2)).map(Doing::w)
@@ -183,7 +183,7 @@ impl Run<'_> {
     /// Until when `back` waits for a forward that is on its way, if it does.
     #[allow(clippy::cast_precision_loss)] // A part of a duration.
     fn coming(&self, now: i64, stage: usize, back: Doing) -> Option<i64> {
-        let chunks = 0..u8::try_from(self.table.compiled.chunks).unwrap_or(u8::MAX);
+        let chunks = self.table.chunks();
         let arrivals = chunks.filter(|&chunk| self.fits(stage, back.with_forward(chunk)));
         let arrivals = arrivals.filter_map(|chunk| self.arrival(self.table.lane(stage, 0, chunk)));
         let patience = self.policy.patience * self.table.duration(stage, back) as f64;

@@ -7,7 +7,7 @@ mod changes;
 mod list;
 mod slots;
 
-use pipeline::{Memory, Nanos, Schedule};
+use pipeline::{Memory, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -17,7 +17,7 @@ use crate::Instance;
 use crate::bounds::{self, Bound};
 use crate::chance::Chance;
 use crate::rounds::CHAINS;
-use crate::run::{Effort, Found, Progress, SearchError};
+use crate::run::{Effort, Found, Progress, SearchError, nanos};
 use crate::start::{self, Published};
 use crate::timing::Score;
 
@@ -111,10 +111,6 @@ fn search_within(
     Ok(Found { schedule, cost, bound, published, history, interrupted })
 }
 
-fn nanos(time: i64) -> Nanos {
-    Nanos(u64::try_from(time).unwrap_or(0))
-}
-
 /// The published schedules that fit, as they are, each with its cost.
 fn published(instance: &Instance) -> Vec<(Published, Schedule)> {
     let Some(problem) = start::problem(instance) else { return Vec::new() };
@@ -134,9 +130,8 @@ fn published(instance: &Instance) -> Vec<(Published, Schedule)> {
 
 /// One microbatch after the other: it needs the least memory of all orders.
 fn one_by_one(table: &Table) -> Slots {
-    let chunks = 0..u8::try_from(table.compiled.chunks).unwrap_or(u8::MAX);
-    let back = chunks.clone().rev().flat_map(|chunk| [Doing::b(chunk, false), Doing::w(chunk)]);
-    let once: Vec<Doing> = chunks.map(Doing::f).chain(back).collect();
+    let back = table.chunks().rev().flat_map(|chunk| [Doing::b(chunk, false), Doing::w(chunk)]);
+    let once: Vec<Doing> = table.chunks().map(Doing::f).chain(back).collect();
     vec![once.repeat(table.compiled.microbatches as usize); table.compiled.stages]
 }
 

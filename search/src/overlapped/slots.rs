@@ -90,6 +90,11 @@ impl Table {
         Self { compiled: CompiledInstance::of(instance), durations, chunks }
     }
 
+    /// The places of the chunks of a stage.
+    pub(super) fn chunks(&self) -> std::ops::Range<u8> {
+        0..u8::try_from(self.compiled.chunks).unwrap_or(u8::MAX)
+    }
+
     /// How long `doing` takes on `stage`.
     #[inline]
     pub(super) fn duration(&self, stage: usize, doing: Doing) -> i64 {

@@ -2,7 +2,7 @@ use pipeline::overlap::{
     Chain as Segments, Contention, Interleaving, Layer, Overlap, Rule, Segment, WeightSegment,
     Weights,
 };
-use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Limits, Placement, Shape};
+use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Limits, Nanos, Placement, Shape};
 
 use super::*;
 use crate::Objective;

@@ -87,27 +87,15 @@ pub(crate) fn of_replay<T: Clone>(
         _ => run(&costs.clone().with_copies(Vec::new()))?,
     };
     let alone = || nominal.clone();
-    if costs.parameters().is_some() {
-        let quiet = quiet(costs).map(|quiet| quiet.with_copies(Vec::new()));
-        let hidden = quiet.as_ref().map_or_else(|| Ok(kept.clone()), &mut run)?;
-        let bare = quiet.unwrap_or_else(|| costs.clone()).with_copies(Vec::new());
-        let bare = bare.without_parameters();
-        let gathered = run(&bare)?;
-        let free = run(&without_communication(&bare))?;
-        let equal = run(&averaged(&bare))?;
-        return Ok([actual, alone(), alone(), kept.clone(), kept, hidden, gathered, free, equal]);
-    }
-    let Some(quiet) = quiet(costs) else {
-        let free = run(&without_communication(costs))?;
-        let equal = run(&averaged(costs))?;
-        let [links, segments, collectives] = [kept.clone(), kept.clone(), kept.clone()];
-        return Ok([actual, alone(), alone(), kept, links, segments, collectives, free, equal]);
-    };
-    let quiet = quiet.with_copies(Vec::new());
-    let hidden = run(&quiet)?;
-    let free = run(&without_communication(&quiet))?;
-    let equal = run(&averaged(&quiet))?;
-    Ok([actual, alone(), alone(), kept.clone(), kept, hidden.clone(), hidden, free, equal])
+    let quiet = quiet(costs).map(|quiet| quiet.with_copies(Vec::new()));
+    let hidden = quiet.as_ref().map_or_else(|| Ok(kept.clone()), &mut run)?;
+    let base = quiet.unwrap_or_else(|| costs.clone());
+    let bare = base.parameters().map(|_| base.clone().with_copies(Vec::new()).without_parameters());
+    let gathered = bare.as_ref().map_or_else(|| Ok(hidden.clone()), &mut run)?;
+    let base = bare.unwrap_or(base);
+    let free = run(&without_communication(&base))?;
+    let equal = run(&averaged(&base))?;
+    Ok([actual, alone(), alone(), kept.clone(), kept, hidden, gathered, free, equal])
 }
 
 /// The results of `take` for the last step of `actual` and of `nominal`, the run of `job` without
