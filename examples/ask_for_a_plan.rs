@@ -8,8 +8,9 @@ use std::error::Error;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Price, Recipe,
-    Recompute, Reliability, Room, Sizes, Space, Split, Transformer, Zero, number, search,
+    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Precision,
+    Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space, Split, Transformer, Zero,
+    number, search,
 };
 
 fn llama_7b() -> Sizes {
@@ -30,6 +31,7 @@ fn llama_7b() -> Sizes {
         norm: Norm::Rms,
         qk_norm: false,
         attention: Attention::Flash,
+        ..Sizes::default()
     }
 }
 
@@ -81,6 +83,8 @@ fn recipe() -> Recipe {
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
+        precision: Precision::Bf16,
+        software: Software::default(),
     }
 }
 

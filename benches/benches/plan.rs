@@ -7,8 +7,9 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Orders, Price,
-    Recipe, Recompute, Reliability, Room, Setup, Sizes, Space, Split, Transformer, Zero, search,
+    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Orders,
+    Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes, Software, Space, Split,
+    Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -104,6 +105,7 @@ fn model() -> Transformer {
         norm: Norm::Layer,
         qk_norm: false,
         attention: Attention::Flash,
+        ..Sizes::default()
     };
     Transformer::new(sizes).expect("a model")
 }
@@ -136,6 +138,8 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
         room: Room::default(),
+        precision: Precision::Bf16,
+        software: Software::default(),
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
     let inputs = Inputs::new(&model, &recipe, &cluster);

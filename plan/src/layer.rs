@@ -4,7 +4,7 @@ use pipeline::Vocabulary;
 
 use crate::cut::{Cut, Loss};
 use crate::machine::{Machine, all_reduce};
-use crate::model::{Attention, Recompute, Transformer, number};
+use crate::model::{Attention, Module, Recompute, Transformer, number};
 use crate::times::Times;
 
 /// Bytes of a 16-bit number.
@@ -92,6 +92,8 @@ pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recomp
         let again = match recompute {
             Recompute::None => 0.0,
             Recompute::Selective => attention,
+            Recompute::Modules(modules) if modules.has(Module::CoreAttention) => attention,
+            Recompute::Modules(_) => 0.0,
             Recompute::Full => forward,
         };
         let backward = b + attention_back + elementwise_back + collectives + again;
@@ -103,7 +105,7 @@ pub fn layer(model: &Transformer, machine: &Machine, cut: Cut, recompute: Recomp
         }
     };
     let repeats = if recompute == Recompute::Full { 1.0 } else { 0.0 };
-    let repeats_attention = if recompute == Recompute::None { 0.0 } else { 1.0 };
+    let repeats_attention = if recompute.has(Module::CoreAttention) { 1.0 } else { 0.0 };
     LayerTimes {
         times: with(parts.collectives),
         alone: with(0.0),

@@ -29,6 +29,7 @@
 //!     norm: Norm::Layer,
 //!     qk_norm: false,
 //!     attention: Attention::Core,
+//!     ..Sizes::default()
 //! })?;
 //! assert_eq!(gpt3.parameters() / 1_000_000_000, 174);
 //! # Ok::<(), plan::ModelError>(())
@@ -52,10 +53,12 @@ mod memory;
 mod model;
 mod noise;
 mod orders;
+mod precision;
 mod room;
 mod search;
 mod setup;
 mod shards;
+mod software;
 mod space;
 mod split;
 mod times;
@@ -72,15 +75,19 @@ pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
-    Attention, Biases, Experts, ModelError, Norm, Recompute, Sizes, Transformer, number,
+    Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
+    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Recompute, Sizes, Transformer,
+    number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;
+pub use precision::Precision;
 pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
+pub use software::Software;
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};
 

@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Footprint, Vocabulary};
 
 use crate::cut::Cut;
-use crate::model::{Attention, Recompute, Transformer, number};
+use crate::model::{Attention, Module, Recompute, Transformer, number};
 use crate::setup::{Recipe, Setup, Zero};
 
 /// Bytes of a parameter, and of an activation, in 16 bits.
@@ -123,6 +123,9 @@ pub fn resident(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Shar
         Recompute::Selective => {
             held(model, cut, Recompute::None) - held(model, cut, setup.recompute)
         }
+        Recompute::Modules(_) => {
+            held(model, cut, Recompute::None) - held(model, cut, setup.recompute)
+        }
         Recompute::Full => held(model, cut, Recompute::None),
     };
     // ZeRO 3 gathers the parameters of the layer at work and of the next.
@@ -196,7 +199,7 @@ fn held(model: &Transformer, cut: Cut, recompute: Recompute) -> f64 {
     // Queries and what attention gives; keys and values; inside the MLP.
     let inner = (4.0 * queries + 4.0 * keys + projected + mlp) / t;
     let scores = match (model.attention, recompute) {
-        (Attention::Core, Recompute::None) => {
+        (Attention::Core, again) if !again.has(Module::CoreAttention) => {
             5.0 * number(model.heads) * number(model.sequence) / t
         }
         // The sum of exponentials of each row, in 32 bits.

@@ -6,7 +6,9 @@ use thiserror::Error;
 use crate::cut::{Cut, Loss};
 use crate::machine::Machine;
 use crate::model::{Recompute, Transformer, number};
+use crate::precision::Precision;
 use crate::room::Room;
+use crate::software::Software;
 
 /// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
@@ -69,6 +71,9 @@ pub struct Setup {
     pub context: u64,
     /// Devices among the replicas that share the experts, e.
     pub expert: u64,
+    /// Devices that share each product of an expert; t in Megatron-LM unless told
+    /// (`--expert-tensor-parallel-size`).
+    pub expert_tensor: u64,
     /// The state that replicas shard.
     pub zero: Zero,
     /// Sequences of a microbatch, b.
@@ -159,6 +164,10 @@ pub struct Recipe {
     pub reserved: Bytes,
     /// The part of a device's memory that may be used.
     pub room: Room,
+    /// The format of matrix products.
+    pub precision: Precision,
+    /// What the software does for its speed.
+    pub software: Software,
 }
 
 /// How stages meet between steps.

@@ -85,6 +85,7 @@ impl Space {
                     pipeline,
                     context,
                     expert,
+                    expert_tensor: tensor,
                     zero: Zero::None,
                     microbatch,
                     chunks: 1,

@@ -78,7 +78,7 @@ pub struct Row {
     microbatch: u64,
     microbatches: u32,
     zero: u8,
-    recompute: &'static str,
+    recompute: String,
     vocabulary_parallel: bool,
     /// How stages meet between steps.
     boundary: &'static str,

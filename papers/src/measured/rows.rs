@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Finalist, Inputs, Kind, Loss, Machine, Norm, Recipe,
-    Recompute, Room, Setup, Sizes, Split, Transformer, Zero, number,
+    Attention, Biases, Boundary, Cluster, Finalist, Inputs, Kind, Loss, Machine, Norm, Precision,
+    Recipe, Recompute, Room, Setup, Sizes, Software, Split, Transformer, Zero, number,
 };
 use question::Diagnostic;
 use question::plan::RESERVED;
@@ -111,6 +111,7 @@ pub(super) fn gpt(
         norm: Norm::Layer,
         qk_norm: false,
         attention,
+        ..Sizes::default()
     };
     Transformer::new(sizes).map_err(|error| error.to_string())
 }
@@ -129,6 +130,7 @@ pub(super) fn set_up(
         pipeline,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         zero: Zero::None,
         microbatch,
         chunks,
@@ -151,6 +153,8 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         boundary: Boundary::Barrier,
         reserved: RESERVED,
         room: Room::default(),
+        precision: Precision::Bf16,
+        software: Software::default(),
     }
 }
 

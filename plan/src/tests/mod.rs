@@ -11,8 +11,8 @@ use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Price, Recipe, Recompute,
-    Reliability, Room, Setup, Sizes, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Precision, Price, Recipe,
+    Recompute, Reliability, Room, Setup, Sizes, Software, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -33,6 +33,7 @@ fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
         norm: Norm::Layer,
         qk_norm: false,
         attention: Attention::Core,
+        ..Sizes::default()
     }
 }
 
@@ -107,6 +108,8 @@ fn recipe(batch: u64) -> Recipe {
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
+        precision: Precision::Bf16,
+        software: Software::default(),
     }
 }
 
@@ -117,6 +120,7 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         pipeline,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         zero: Zero::Optimizer,
         microbatch: 1,
         chunks: 1,

@@ -9,7 +9,7 @@ use crate::{
 fn parameters_are_those_published() {
     let gpt2 = Sizes { vocabulary: 50_257, positions: 1024, sequence: 1024, ..gpt(12, 768, 12) };
     let mixtral = Sizes {
-        experts: Some(Experts { count: 8, top_k: 2 }),
+        experts: Some(Experts { count: 8, top_k: 2, shared: 0 }),
         ..llama(32, 4096, [32, 8], 14_336, 32_000)
     };
     let qwen = Sizes {
@@ -20,7 +20,7 @@ fn parameters_are_those_published() {
         head_size: 128,
         qk_norm: true,
         ffn: 768,
-        experts: Some(Experts { count: 128, top_k: 8 }),
+        experts: Some(Experts { count: 128, top_k: 8, shared: 0 }),
         ..llama(48, 2048, [32, 4], 768, 151_936)
     };
     let published = [

@@ -6,8 +6,9 @@ use sim::Replay;
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Finalist, Inputs, Loss, Machine, Orders, Recipe, Recompute, Room,
-    Setup, Sizes, Space, Split, Transformer, Watch, Zero, number, run_with,
+    Attention, Boundary, Cluster, Finalist, Inputs, Loss, Machine, Orders, Precision, Recipe,
+    Recompute, Room, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero, number,
+    run_with,
 };
 
 #[test]
@@ -58,6 +59,8 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
         room: Room { error: 0.075, cap: None },
+        precision: Precision::Bf16,
+        software: Software::default(),
         ..recipe(2 * microbatches)
     };
     let space = Space {

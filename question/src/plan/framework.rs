@@ -54,7 +54,7 @@ impl Framework {
     /// Whether it can compute `recompute` again. The selective recomputation of torchtitan is another:
     /// it keeps some matrix products, and has no attention that writes scores to memory.
     pub fn has_recompute(self, recompute: Recompute) -> bool {
-        self != Self::Torchtitan || recompute != Recompute::Selective
+        self != Self::Torchtitan || matches!(recompute, Recompute::None | Recompute::Full)
     }
 
     /// Whether all stages can share embedding and head.
@@ -100,6 +100,7 @@ mod tests {
         pipeline: 4,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         zero: Zero::Optimizer,
         microbatch: 1,
         chunks: 1,

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use pipeline::Bytes;
 use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Recipe, Room, Sizes,
-    Transformer,
+    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Precision, Recipe, Room,
+    Sizes, Software, Transformer,
 };
 
 pub use self::document::{
@@ -222,7 +222,7 @@ impl Reader<'_> {
             }
         };
         let experts = match (given.experts, given.top_k) {
-            (Some(count), Some(top_k)) => Some(Experts { count, top_k }),
+            (Some(count), Some(top_k)) => Some(Experts { count, top_k, shared: 0 }),
             (None, None) => None,
             _ => return Err(self.wrong("experts", "experts and top-k belong together".into())),
         };
@@ -245,13 +245,16 @@ impl Reader<'_> {
             norm: if gated { Norm::Rms } else { Norm::Layer },
             qk_norm: given.qk_norm.unwrap_or(false),
             attention,
+            ..Sizes::default()
         };
         let place = |error: &plan::ModelError| match error {
             plan::ModelError::Size { what, .. } => *what,
             plan::ModelError::KvHeads { .. } => "kv-heads",
             plan::ModelError::TopK { .. } => "top-k",
             plan::ModelError::Positions { .. } => "positions",
-            plan::ModelError::Parameters => "layers",
+            plan::ModelError::Parameters
+            | plan::ModelError::Kinds { .. }
+            | plan::ModelError::ManyKinds => "layers",
         };
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
     }
@@ -385,6 +388,8 @@ impl Reader<'_> {
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
+            precision: Precision::Bf16,
+            software: Software::default(),
         })
     }
 

@@ -132,16 +132,23 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
         format!("--global-batch-size {}", question.recipe.batch),
         "--bf16".to_owned(),
     ];
-    let recompute: &[&str] = match own.recompute {
-        Recompute::None => &[],
-        Recompute::Selective => &["--recompute-granularity selective"],
-        Recompute::Full => &[
-            "--recompute-granularity full",
-            "--recompute-method uniform",
-            "--recompute-num-layers 1",
-        ],
-    };
-    lines.extend(recompute.iter().map(|&line| line.to_owned()));
+    match own.recompute {
+        Recompute::None => {}
+        Recompute::Selective => lines.push("--recompute-granularity selective".to_owned()),
+        Recompute::Modules(modules) => {
+            let names = modules.to_string().replace(',', " ");
+            lines.push("--recompute-granularity selective".to_owned());
+            lines.push(format!("--recompute-modules {names}"));
+        }
+        Recompute::Full => lines.extend(
+            [
+                "--recompute-granularity full",
+                "--recompute-method uniform",
+                "--recompute-num-layers 1",
+            ]
+            .map(str::to_owned),
+        ),
+    }
     if question.recipe.loss == Loss::Fused {
         lines.push("--cross-entropy-loss-fusion".to_owned());
     }

@@ -167,7 +167,7 @@ const fn reshard(zero: Zero) -> Option<&'static str> {
 const fn checkpoint(recompute: Recompute) -> &'static str {
     match recompute {
         Recompute::None => "none",
-        Recompute::Selective => "selective",
+        Recompute::Selective | Recompute::Modules(_) => "selective",
         Recompute::Full => "full",
     }
 }

@@ -221,6 +221,7 @@ impl Config<'_> {
             norm: Norm::Layer,
             qk_norm: false,
             attention,
+            ..Sizes::default()
         })
     }
 
@@ -237,6 +238,7 @@ impl Config<'_> {
             Some(_) => Some(Experts {
                 count: self.alike(keys::EXPERTS)?,
                 top_k: self.required(&[keys::TOP_K])?,
+                shared: 0,
             }),
             None => None,
         };
@@ -266,6 +268,7 @@ impl Config<'_> {
             norm: Norm::Rms,
             qk_norm: family.qk_norm,
             attention,
+            ..Sizes::default()
         })
     }
 
@@ -341,7 +344,9 @@ impl Config<'_> {
             ModelError::KvHeads { .. } => &["num_key_value_heads"],
             ModelError::Positions { .. } => &["n_positions", "n_ctx"],
             ModelError::TopK { .. } => &[keys::TOP_K],
-            ModelError::Parameters => &["num_hidden_layers", "n_layer"],
+            ModelError::Parameters | ModelError::Kinds { .. } | ModelError::ManyKinds => {
+                &["num_hidden_layers", "n_layer"]
+            }
         };
         let key = keys.iter().find(|key| self.has(key)).unwrap_or(&keys[0]);
         let message = match error {

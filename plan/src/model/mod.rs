@@ -1,6 +1,14 @@
 //! A transformer: its sizes, its parameters, the work of a token.
 
+use self::kinds::Layers;
+
+mod kinds;
+mod recompute;
+
 use thiserror::Error;
+
+pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer};
+pub use self::recompute::{Module, Modules, Recompute};
 
 /// The largest size of any kind that a model may have: keeps every product within 128 bits and
 /// every sum of floats exact enough.
@@ -10,20 +18,22 @@ pub(crate) const MAX_SIZE: u64 = 1 << 31;
 pub(crate) const MAX_LAYERS: u64 = 10_000;
 
 /// A normalisation, by what it learns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Norm {
     /// A scale and a shift per hidden unit: 2 h parameters.
     Layer,
     /// A scale per hidden unit: h parameters.
+    #[default]
     Rms,
 }
 
 /// How attention is computed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Attention {
     /// Scores of all pairs of tokens are written to memory, as in Megatron-LM before 2023.
     Core,
     /// Tile by tile, with nothing of size s^2 in memory (`FlashAttention`).
+    #[default]
     Flash,
 }
 
@@ -39,16 +49,19 @@ pub struct Biases {
 }
 
 /// The experts of a layer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Experts {
     /// How many there are.
     pub count: u64,
     /// How many each token visits.
     pub top_k: u64,
+    /// The width of all shared experts together, which every token visits; 0 without any.
+    pub shared: u64,
 }
 
-/// The sizes of a decoder-only transformer, as a user knows them.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The sizes of a decoder-only model, as a user knows them. What most models have not is zero, `None` or
+/// empty in [`Sizes::default`], which is no model by itself.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Sizes {
     /// Layers, L.
     pub layers: u64,
@@ -83,6 +96,27 @@ pub struct Sizes {
     pub qk_norm: bool,
     /// How attention is computed.
     pub attention: Attention,
+    /// The size of a head's values where it is not [`head_size`](Self::head_size).
+    pub value_size: Option<u64>,
+    /// The latents that queries, keys and values are made of (MLA).
+    pub latent: Option<Latent>,
+    /// The tokens that attention sees in layers with [`Mixer::Window`].
+    pub window: Option<u64>,
+    /// The Mamba-2 layers' sizes, of layers with [`Mixer::Mamba`].
+    pub mamba: Option<Mamba>,
+    /// The sizes of linear attention, of layers with [`Mixer::Linear`].
+    pub linear: Option<Linear>,
+    /// The width of the MLP of layers with [`Ffn::Dense`] in a model whose other layers have experts.
+    pub dense_ffn: Option<u64>,
+    /// The kind of each layer; empty where all have full attention, and the experts or the MLP.
+    pub kinds: Vec<LayerKind>,
+    /// Layers of multi-token prediction behind the last one (DeepSeek-V3, arXiv 2412.19437, section
+    /// 2.2). They are trained with the model, but not counted among its parameters.
+    pub mtp: u64,
+    /// Normalisations of a layer: 2 where it is not told, one before attention and one before the MLP.
+    pub norms: Option<u64>,
+    /// Whether attention has a learned sink in every head (gpt-oss).
+    pub sinks: bool,
 }
 
 /// A size that no model has.
@@ -117,6 +151,17 @@ pub enum ModelError {
     /// More parameters than can be counted.
     #[error("the model has more than 2^56 parameters")]
     Parameters,
+    /// Kinds of layers that are not as many as the layers.
+    #[error("kinds are told of {kinds} layers, but the model has {layers}")]
+    Kinds {
+        /// Layers whose kind is told.
+        kinds: usize,
+        /// Layers.
+        layers: u64,
+    },
+    /// More kinds of layers than are planned.
+    #[error("the layers are of more than {MAX_KINDS} kinds")]
+    ManyKinds,
     /// More experts visited than there are.
     #[error("top-k is {top_k}, but there are {count} experts")]
     TopK {
@@ -129,17 +174,33 @@ pub enum ModelError {
 
 /// A model whose sizes make sense.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Transformer(Sizes);
+pub struct Transformer {
+    sizes: Sizes,
+    by_kind: Layers,
+}
 
 impl std::ops::Deref for Transformer {
     type Target = Sizes;
 
     fn deref(&self) -> &Sizes {
-        &self.0
+        &self.sizes
     }
 }
 
 impl Transformer {
+    /// The kinds of layers that there are, each once, in the order of their first layers.
+    #[must_use]
+    pub fn layer_kinds(&self) -> &[LayerKind] {
+        self.by_kind.kinds()
+    }
+
+    /// How many layers of each kind are among those of `range`, from 0; layers behind the last are of
+    /// its kind, as MTP layers are.
+    #[must_use]
+    pub fn counts(&self, range: std::ops::Range<u64>) -> LayerCounts {
+        self.by_kind.counts(range)
+    }
+
     /// Checks `sizes`.
     ///
     /// # Errors
@@ -175,11 +236,14 @@ impl Transformer {
             return Err(ModelError::Positions { positions, sequence });
         }
         match sizes.experts {
-            Some(Experts { count, top_k }) if top_k > count => {
+            Some(Experts { count, top_k, .. }) if top_k > count => {
                 Err(ModelError::TopK { top_k, count })
             }
             _ if is_beyond_counting(&sizes) => Err(ModelError::Parameters),
-            _ => Ok(Self(sizes)),
+            _ => {
+                let by_kind = Layers::of(&sizes)?;
+                Ok(Self { sizes, by_kind })
+            }
         }
     }
 
@@ -226,6 +290,12 @@ impl Transformer {
     #[must_use]
     pub fn expert_parameters(&self) -> u64 {
         self.experts.map_or(0, |experts| experts.count * self.mlp_parameters())
+    }
+
+    /// Parameters of a layer of `kind`.
+    #[must_use]
+    pub fn parameters_of(&self, _kind: LayerKind) -> KindParameters {
+        KindParameters { dense: self.dense_parameters(), experts: self.expert_parameters() }
     }
 
     /// Parameters of a layer.
@@ -310,9 +380,20 @@ impl Transformer {
             Recompute::None => 0.0,
             Recompute::Selective => 3.0 * self.attention_flops(),
             Recompute::Full => self.layer_flops(),
+            // What MFU's twin counts of modules is left to the planner's parts of a step.
+            Recompute::Modules(_) => 0.0,
         };
         self.model_flops() + number(self.layers) * again
     }
+}
+
+/// Parameters of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct KindParameters {
+    /// Those that are no routed expert's.
+    pub dense: u64,
+    /// Those of all routed experts.
+    pub experts: u64,
 }
 
 /// Whether there are more than 2^56 parameters: below, no count and no number of bytes overflows.
@@ -324,38 +405,6 @@ fn is_beyond_counting(sizes: &Sizes) -> bool {
     let mlp = experts * 3 * wide(sizes.hidden) * (wide(sizes.ffn) + 2);
     let ends = 2 * wide(sizes.hidden) * (wide(sizes.vocabulary) + wide(sizes.positions));
     wide(sizes.layers) * (attention + mlp) + ends > 1 << 56
-}
-
-/// The part of the forward that the backward computes again, to hold fewer activations in between.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Recompute {
-    /// Nothing: all activations are held.
-    None,
-    /// Scores of attention and what follows from them (Korthikanti et al. 2022, section 5).
-    Selective,
-    /// Whole layers: only their inputs are held.
-    Full,
-}
-
-impl Recompute {
-    /// All, the one that holds most first.
-    pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
-
-    /// The name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Selective => "selective",
-            Self::Full => "full",
-        }
-    }
-
-    /// That of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
 }
 
 /// A count as a float: sizes are far below 2^53.

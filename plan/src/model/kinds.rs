@@ -1,0 +1,199 @@
+//! What a layer is made of: how it mixes tokens, and what it does to each.
+
+use std::ops::Range;
+
+use super::{ModelError, Sizes};
+
+/// The kind of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct LayerKind {
+    /// How it mixes tokens.
+    pub mixer: Mixer,
+    /// What it does to each token.
+    pub ffn: Ffn,
+}
+
+/// How a layer mixes tokens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Mixer {
+    /// Attention to all tokens before.
+    #[default]
+    Full,
+    /// Attention to the last tokens alone ([`Sizes::window`](super::Sizes::window)).
+    Window,
+    /// A Mamba-2 mixer.
+    Mamba,
+    /// Linear attention with a gated delta rule, as Qwen3-Next has it.
+    Linear,
+    /// Nothing: the layer is an MLP or experts alone.
+    None,
+}
+
+/// What a layer does to each token.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Ffn {
+    /// An MLP.
+    #[default]
+    Dense,
+    /// Experts, of which each token visits some.
+    Experts,
+    /// Nothing: the layer mixes tokens alone.
+    None,
+}
+
+/// The latents of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Latent {
+    /// The size of the latent that queries are made of; `None` where they are projected directly.
+    pub query: Option<u64>,
+    /// The size of the latent that keys and values are made of.
+    pub keys: u64,
+    /// Of a head of queries and keys, the part that is rotated, which all heads share in keys.
+    pub rotary: u64,
+}
+
+/// The sizes of a Mamba-2 mixer (Dao and Gu 2024, arXiv 2405.21060).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mamba {
+    /// Heads.
+    pub heads: u64,
+    /// The size of a head.
+    pub head_size: u64,
+    /// The size of the state.
+    pub state: u64,
+    /// Groups that share B and C.
+    pub groups: u64,
+    /// The width of the convolution.
+    pub convolution: u64,
+}
+
+/// The sizes of linear attention with a gated delta rule (Yang et al. 2024, arXiv 2412.06464).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Linear {
+    /// Heads of queries and keys.
+    pub key_heads: u64,
+    /// Heads of values.
+    pub value_heads: u64,
+    /// The size of a head of queries and keys.
+    pub key_size: u64,
+    /// The size of a head of values.
+    pub value_size: u64,
+    /// The width of the convolution.
+    pub convolution: u64,
+}
+
+/// The most kinds of layers of a model.
+pub const MAX_KINDS: usize = 8;
+
+/// How many layers there are of each kind of [`Transformer::layer_kinds`](super::Transformer::layer_kinds).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct LayerCounts([u64; MAX_KINDS]);
+
+impl LayerCounts {
+    /// All layers.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The number of each kind, in the order of the kinds.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.into_iter()
+    }
+
+    /// The sum over all layers of what `of` says of one of each of `kinds`.
+    pub fn sum_of(&self, kinds: &[LayerKind], of: impl Fn(LayerKind) -> f64) -> f64 {
+        let own = kinds.iter().zip(self.0).filter(|(_, count)| *count > 0);
+        own.map(|(kind, count)| crate::model::number(count) * of(*kind)).sum()
+    }
+}
+
+impl std::ops::Add for LayerCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
+    }
+}
+
+/// The kind of every layer of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Layers {
+    kinds: Vec<LayerKind>,
+    /// How many of each kind are before each layer, and in all.
+    before: Vec<LayerCounts>,
+}
+
+impl Layers {
+    pub(super) fn of(sizes: &Sizes) -> Result<Self, ModelError> {
+        let plain = match sizes.experts {
+            Some(_) => LayerKind { ffn: Ffn::Experts, ..LayerKind::default() },
+            None => LayerKind::default(),
+        };
+        let told = sizes.kinds.len();
+        if told > 0 && told as u64 != sizes.layers {
+            return Err(ModelError::Kinds { kinds: told, layers: sizes.layers });
+        }
+        let mut kinds: Vec<LayerKind> = Vec::new();
+        let mut before = vec![LayerCounts::default()];
+        for layer in 0..usize::try_from(sizes.layers).unwrap_or(usize::MAX) {
+            let kind = sizes.kinds.get(layer).copied().unwrap_or(plain);
+            let known = kinds.iter().position(|one| *one == kind);
+            let at = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            let mut counts = before[layer];
+            *counts.0.get_mut(at).ok_or(ModelError::ManyKinds)? += 1;
+            before.push(counts);
+        }
+        Ok(Self { kinds, before })
+    }
+
+    pub(super) fn kinds(&self) -> &[LayerKind] {
+        &self.kinds
+    }
+
+    pub(super) fn counts(&self, range: Range<u64>) -> LayerCounts {
+        let layers = self.before.len() - 1;
+        let at = |layer: u64| self.before[usize::try_from(layer).unwrap_or(layers).min(layers)];
+        let (from, to) = (at(range.start), at(range.end));
+        let mut counts =
+            LayerCounts(std::array::from_fn(|kind| to.0[kind].saturating_sub(from.0[kind])));
+        let behind = range.end.saturating_sub(range.start.max(layers as u64));
+        let own = |counts: &LayerCounts| (0..MAX_KINDS).find(|&kind| counts.0[kind] > 0);
+        if let Some(last) = own(&self.counts_of_last()).filter(|_| behind > 0) {
+            counts.0[last] += behind;
+        }
+        counts
+    }
+
+    /// The last layer alone.
+    fn counts_of_last(&self) -> LayerCounts {
+        let [.., before, all] = self.before[..] else { return LayerCounts::default() };
+        LayerCounts(std::array::from_fn(|kind| all.0[kind] - before.0[kind]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_counted_by_kind() {
+        let dense = LayerKind::default();
+        let sparse = LayerKind { ffn: Ffn::Experts, ..dense };
+        let kinds = vec![dense, sparse, sparse];
+        let layers = Layers::of(&Sizes { layers: 3, kinds, ..Sizes::default() }).unwrap();
+        assert_eq!(layers.kinds(), [dense, sparse]);
+        let counts = |range| layers.counts(range).iter().take(2).collect::<Vec<_>>();
+        assert_eq!(counts(0..3), [1, 2]);
+        assert_eq!(counts(1..2), [0, 1]);
+        // An MTP layer is one more of the last kind.
+        assert_eq!(counts(2..4), [0, 2]);
+        assert_eq!(counts(3..5), [0, 2]);
+        assert_eq!(layers.counts(0..3).sum_of(layers.kinds(), |_| 2.0), 6.0);
+        let few = Sizes { layers: 3, kinds: vec![dense], ..Sizes::default() };
+        assert_eq!(Layers::of(&few), Err(ModelError::Kinds { kinds: 1, layers: 3 }));
+    }
+}

@@ -1,0 +1,118 @@
+//! Which activations are computed again in the backward.
+
+use std::fmt;
+
+/// The part of the forward that the backward computes again, to hold fewer activations in between.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Recompute {
+    /// Nothing: all activations are held.
+    None,
+    /// Scores of attention and what follows from them (Korthikanti et al. 2022, section 5).
+    Selective,
+    /// Modules of each layer, as `--recompute-modules` of Megatron-LM names them.
+    Modules(Modules),
+    /// Whole layers: only their inputs are held.
+    Full,
+}
+
+impl Recompute {
+    /// Those that need no further word, the one that holds most first.
+    pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
+
+    /// The name in files; of modules, their names with commas between.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::None => "none".to_owned(),
+            Self::Selective => "selective".to_owned(),
+            Self::Modules(modules) => modules.to_string(),
+            Self::Full => "full".to_owned(),
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let plain = Self::ALL.into_iter().find(|one| one.name() == name);
+        plain.or_else(|| Modules::named(name).map(Self::Modules))
+    }
+
+    /// Whether `module` is computed again.
+    #[must_use]
+    pub fn has(self, module: Module) -> bool {
+        match self {
+            Self::None => false,
+            Self::Selective => module == Module::CoreAttention,
+            Self::Modules(modules) => modules.has(module),
+            Self::Full => true,
+        }
+    }
+}
+
+/// A part of a layer that can be computed again by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Module {
+    /// Scores and weighted values.
+    CoreAttention,
+    /// The activation function of the experts.
+    MoeActivation,
+    /// The normalisations.
+    LayerNorm,
+    /// The projections from the latents of MLA.
+    LatentUp,
+    /// The whole MLP of dense layers.
+    Mlp,
+    /// All of the experts: router, dispatch, experts and combine.
+    Moe,
+    /// The shared experts.
+    SharedExperts,
+}
+
+impl Module {
+    /// All, with the names of Megatron-LM.
+    const NAMES: [(Self, &'static str); 7] = [
+        (Self::CoreAttention, "core_attn"),
+        (Self::MoeActivation, "moe_act"),
+        (Self::LayerNorm, "layernorm"),
+        (Self::LatentUp, "mla_up_proj"),
+        (Self::Mlp, "mlp"),
+        (Self::Moe, "moe"),
+        (Self::SharedExperts, "shared_experts"),
+    ];
+}
+
+/// A set of modules, at least one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Modules(u8);
+
+impl Modules {
+    /// Those of `modules`; `None` of an empty list.
+    #[must_use]
+    pub fn of(modules: &[Module]) -> Option<Self> {
+        let bits = modules.iter().fold(0, |bits, module| bits | 1 << *module as u8);
+        (bits != 0).then_some(Self(bits))
+    }
+
+    /// Whether `module` is among them.
+    #[must_use]
+    pub const fn has(self, module: Module) -> bool {
+        self.0 & (1 << module as u8) != 0
+    }
+
+    /// Those that `names` lists, with commas between.
+    #[must_use]
+    pub fn named(names: &str) -> Option<Self> {
+        let one = |name: &str| Module::NAMES.into_iter().find(|(_, known)| *known == name.trim());
+        let modules: Option<Vec<Module>> =
+            names.split(',').map(|name| one(name).map(|(module, _)| module)).collect();
+        Self::of(&modules?)
+    }
+}
+
+impl fmt::Display for Modules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = Module::NAMES.iter().filter(|(module, _)| self.has(*module));
+        let names: Vec<&str> = own.map(|(_, name)| *name).collect();
+        f.write_str(&names.join(","))
+    }
+}
