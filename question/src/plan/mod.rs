@@ -389,7 +389,10 @@ impl Reader<'_> {
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: Precision::Bf16,
+            head: Precision::Bf16,
             software: Software::default(),
+            imbalance: 1.0,
+            attended: 1.0,
         })
     }
 
